@@ -30,7 +30,7 @@ func TestEvents(t *testing.T) {
 	}
 	newFakeCluster().command(t, "events").expect(t, "No task is remembered.\n", "", 0)
 	c.command(t, "events nobody").expect(t, "", `there is no job "nobody"`, 1)
-	c.command(t, "events late early").expect(t, "", `mesos-gpu events takes no "early"`, 2)
+	c.command(t, "events late early").expect(t, "", `mesos-gpu: events takes no "early"`, 2)
 	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {
 		t.Errorf("got %q", r.out)
 	}

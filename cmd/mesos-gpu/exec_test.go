@@ -122,8 +122,8 @@ func TestExecCommands(t *testing.T) {
 		{[]string{"late", "echo"}, "", "task late.0.1.x is WAITING", 1},
 		{[]string{"nobody", "echo"}, "", `there is no job "nobody"`, 1},
 		{[]string{"no.body.0", "echo"}, "", `there is no job "no.body.0"`, 1},
-		{[]string{"train"}, "", "mesos-gpu exec needs COMMAND", 2},
-		{nil, "", "mesos-gpu exec needs JOB", 2},
+		{[]string{"train"}, "", "mesos-gpu: exec needs COMMAND", 2},
+		{nil, "", "mesos-gpu: exec needs JOB", 2},
 		{[]string{"train", "--what", "echo"}, "", "unknown flag: --what: see mesos-gpu exec --help", 2},
 		{[]string{"-it", "train", "sh"}, "", "-t needs a terminal, and standard input is not one: leave -t out", 2},
 	} {

@@ -29,6 +29,9 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	root.SetOut(s.Stdout)
 	root.SetErr(s.Stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if got := c.Flags().Args(); c.HasSubCommands() && len(got) > 0 {
+			return cli.RejectUnknownCommand(c, got) // the flag is that of a command that does not exist
+		}
 		if next := cli.SuggestFlag(c, err); next != "" {
 			return &cli.UsageError{Err: fmt.Errorf("%w: %s", err, next)}
 		}

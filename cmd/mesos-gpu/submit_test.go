@@ -31,8 +31,12 @@ func TestValidate(t *testing.T) {
 	newFakeCluster().command(t, "validate "+open).expect(t, "", open+`:3:14: parameters: item 1: "privileged" is not served: served are add-host, `, 1)
 	r := newFakeCluster().command(t, "validate "+bad+" "+good)
 	r.expect(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2:1: unknown key "gpu"; did you mean "gpus"?`+"\n"+bad+`:3:7: cpus: "none" is not a number`, 1)
-	newFakeCluster().command(t, "validate").expect(t, "", "mesos-gpu validate needs FILE", 2)
-	newFakeCluster().command(t, "validate /none").expect(t, "", "open job file: open /none: no such file", 1)
+	twice := writeJobFile(t, "name: a\ncommand: x\ntypo: 1\nother: 2\n")
+	if r := newFakeCluster().command(t, "validate "+twice); !strings.HasPrefix(r.err, twice+":3:1: ") || !strings.Contains(r.err, "\n"+twice+":4:1: ") {
+		t.Errorf("places of mistakes: %q", r.err)
+	}
+	newFakeCluster().command(t, "validate").expect(t, "", "mesos-gpu: validate needs FILE", 2)
+	newFakeCluster().command(t, "validate /none").expect(t, "", "job file: open /none: no such file", 1)
 }
 
 // A dry run submits nothing; the cluster would reject the job.
@@ -46,8 +50,8 @@ func TestSubmitDryRun(t *testing.T) {
 	if r := newFakeCluster().command(t, "submit --dry-run -o json "+path); !strings.Contains(r.out, `"mem_mib": 256`) {
 		t.Errorf("got %+v", r)
 	}
-	newFakeCluster().command(t, "submit").expect(t, "", "mesos-gpu submit needs FILE", 2)
-	newFakeCluster().command(t, "submit -f /none/x /none/y").expect(t, "", "open job file: open /none/y: no such file or directory\nopen job file: open /none/x", 1)
+	newFakeCluster().command(t, "submit").expect(t, "", "mesos-gpu: submit needs FILE", 2)
+	newFakeCluster().command(t, "submit -f /none/x /none/y").expect(t, "", "job file: open /none/y: no such file or directory\njob file: open /none/x", 1)
 }
 
 // submit replaces values of the file by flags, and fills in variables.

@@ -24,7 +24,7 @@ func TestWait(t *testing.T) {
 		{"wait up --timeout 50ms", "", "job up is not ended yet", 124},
 		{"wait good nobody", "", `there is no job "nobody"`, 1},
 		{"wait --for ever good", "", "--for ever: use ended or running", 2},
-		{"wait", "", "mesos-gpu wait needs JOB", 2},
+		{"wait", "", "mesos-gpu: wait needs JOB", 2},
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			newFakeCluster(good, bad, worse, up, half).command(t, test.line).expect(t, test.out, test.err, test.status)

@@ -214,6 +214,9 @@ func readProblem(res *http.Response, url string) error {
 	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // a partial body is enough
 	p := api.Problem{}
 	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
+		if res.StatusCode == http.StatusNotFound { // the API describes each unknown object by a problem
+			said = []byte("it is no mesos-gpu scheduler, or one of another version")
+		}
 		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(said)))}
 	}
 	return &p

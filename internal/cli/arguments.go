@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -33,11 +34,17 @@ func RequireArgs(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, got []string) error {
 		if len(got) < len(names) || slices.Contains(got, "") {
 			missing := slices.Index(append(slices.Clone(got), ""), "")
-			return &UsageError{fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), names[min(missing, len(names)-1)], c.CommandPath())}
+			return &UsageError{fmt.Errorf("%s needs %s: see %s --help", CommandName(c), names[min(missing, len(names)-1)], c.CommandPath())}
 		}
 		if len(got) > len(names) {
-			return &UsageError{fmt.Errorf("%s takes no %q: see %s --help", c.CommandPath(), got[len(names)], c.CommandPath())}
+			return &UsageError{fmt.Errorf("%s takes no %q: see %s --help", CommandName(c), got[len(names)], c.CommandPath())}
 		}
 		return nil
 	}
+}
+
+// CommandName returns the words of a command without the program's name, which errors have
+// already.
+func CommandName(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }

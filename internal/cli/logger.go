@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
@@ -61,10 +62,16 @@ func syslogPriority(level logrus.Level) []byte {
 	return fmt.Appendf(nil, "<%d>", p)
 }
 
+// filePlacePattern matches the place with which the errors of job files begin. Editors find such
+// places at the beginning of a line.
+var filePlacePattern = regexp.MustCompile(`^[^\s:]+\.(ya?ml|json):[0-9]+`)
+
 // PrintError writes the error that ends the program. In the systemd journal each
 // line becomes an entry of its own, with the priority of an error.
 func PrintError(w io.Writer, text string) {
-	text = "mesos-gpu: " + text
+	if !filePlacePattern.MatchString(text) {
+		text = "mesos-gpu: " + text
+	}
 	if isJournalStream(w) {
 		p := string(syslogPriority(logrus.ErrorLevel))
 		text = p + strings.ReplaceAll(text, "\n", "\n"+p)

@@ -35,6 +35,19 @@ func CommandAliases() map[string][]string {
 	}
 }
 
+// commandAlternatives returns hints for commands of other tools that have no counterpart here.
+func commandAlternatives() map[string]string {
+	return map[string]string{
+		"edit":         "mesos-gpu get JOB > FILE writes the job file, and apply FILE submits it again",
+		"update":       "mesos-gpu apply FILE submits what has changed, and updates services",
+		"restart":      "mesos-gpu rerun JOB runs an ended job again, and stop TASK starts another task of a service",
+		"login":        "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
+		"port-forward": "mesos-gpu describe JOB has the agent and the ports of each task",
+		"open":         "open the address of --api in a browser",
+		"init":         "mesos-gpu explain has the keys of job files, and schema their JSON Schema",
+	}
+}
+
 // nearestCommand returns the subcommand of c that was probably meant, or "".
 func nearestCommand(c *cobra.Command, word string) string {
 	word = strings.ToLower(word)
@@ -66,7 +79,9 @@ func RejectUnknownCommand(c *cobra.Command, got []string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if near := nearestCommand(c, got[0]); near != "" {
+	if says := commandAlternatives()[strings.ToLower(got[0])]; says != "" && !c.HasParent() {
+		hint = says
+	} else if near := nearestCommand(c, got[0]); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return &UsageError{fmt.Errorf("unknown command %q: %s", got[0], hint)}
@@ -104,7 +119,7 @@ func RejectUnknownShell(root *cobra.Command) {
 			if len(got) == 0 {
 				return c.Help()
 			}
-			return &UsageError{fmt.Errorf("%s knows no shell %q: use %s", c.CommandPath(), got[0], JoinWithOr(shells))}
+			return &UsageError{fmt.Errorf("%s knows no shell %q: use %s", CommandName(c), got[0], JoinWithOr(shells))}
 		}
 		c.Args = cobra.ArbitraryArgs
 	}

@@ -269,7 +269,7 @@ func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
 		{"no task", []string{"logs", "nobody.0"}, `no task "nobody.0"`},
 		{"no command", []string{"describ"}, `unknown command "describ": did you mean "describe"?`},
 		{"no scheduler", []string{"--api", "http://127.0.0.1:1", "ps"}, "no scheduler listens at http://127.0.0.1:1 (connection refused): start"},
-		{"no name", []string{"describe", ""}, "mesos-gpu describe needs JOB"},
+		{"no name", []string{"describe", ""}, "mesos-gpu: describe needs JOB"},
 		{"no CPU", []string{"run", "--cpus", "0", "--", "ls"}, `--cpus: "0" is nothing`},
 		{"no type left", []string{"run", "--gpus", "1", "--gpu-type", "V100", "--not-gpu-type", "V100", "--", "ls"}, "leaves no type"},
 		{"no such GPUs", []string{"local", "--gpus", "2xFOO"}, `"2xFOO"`},

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
@@ -198,6 +200,9 @@ func (c *DaemonClient) doRequest(ctx context.Context, method, path string, query
 		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
 	answer, err := c.http.Do(r)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, fmt.Errorf("no agent daemon listens at %s: start mesos-gpu agent on this machine: %w", c.path, errors.Unwrap(err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("call %s of the agent daemon at %s: %w", path, c.path, err)
 	}

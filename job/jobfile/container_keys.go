@@ -308,7 +308,12 @@ func httpCheck() valueFormat[*job.HTTPCheck] {
 // tcpCheck is a port number, or a mapping.
 func tcpCheck() valueFormat[*job.TCPCheck] {
 	return optional(onePort(object(checkPortKeys(func(t *job.TCPCheck) *job.CheckPort { return &t.CheckPort })...)).
-		orShort(func(n *yaml.Node, t *job.TCPCheck) error { return readPortNumber(n, &t.Port) }, portNumber().schema)).
+		orShort(func(n *yaml.Node, t *job.TCPCheck) error {
+			if n.Value == "first" {
+				return nil
+			}
+			return readPortNumber(n, &t.Port)
+		}, eitherSchema(portNumber().schema, enumSchema("first")))).
 		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that must accept connections, or first: the task's first port"}, func(to **job.TCPCheck, texts []string) error {
 			*to = &job.TCPCheck{}
 			return parseCheckPort(strings.TrimPrefix(texts[len(texts)-1], "first"), &(*to).CheckPort)

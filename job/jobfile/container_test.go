@@ -95,6 +95,10 @@ check:
 			*healthOf(job.Check{TCP: tcpOf(81)}, time.Second, job.DefaultHealthFailures),
 		},
 	}},
+	{"first port", head + "network: host\nports: 1\nhealth_check: {tcp: first}\n", job.Container{
+		Network: job.HostNetwork, Ports: []job.Port{{}},
+		HealthCheck: healthOf(job.Check{TCP: tcpOf(0)}, job.DefaultHealthGrace, job.DefaultHealthFailures),
+	}},
 	{"the image's entrypoint", head + "image_entrypoint: true\n", job.Container{ImageEntrypoint: true}},
 	{"nothing", head, job.Container{}},
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"strconv"
 	"strings"
@@ -80,6 +81,9 @@ var syntaxErrorLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
 func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	if err != nil {
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err // the others are the operation and the name
+		}
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(text) > MaxSize {

@@ -83,7 +83,7 @@ func (q *demandExplainer) findObstacle(r *agentCapacity, s int) (o shareObstacle
 	}
 }
 
-// describe returns "3 of 8 devices lack 4096 MiB of shared memory (most free 2048), 2 are whole (not shared)".
+// describe returns "3 of 8 devices lack 4096 MiB of shared memory (most free 2048), 2 are whole (not shared: see mesos-gpu agent share)".
 func (v *shareSurvey) describe(q *demandExplainer) string {
 	share := &q.demand.Request.Share
 	memory := fmt.Sprintf("%d MiB", share.MemMiB)
@@ -111,7 +111,7 @@ func (v *shareSurvey) describe(q *demandExplainer) string {
 		servesSingle: are("shared by MPS, which limits a task to one device"),
 		isInUse:      are("in use"),
 		isReserved:   are("reserved for jobs ahead"),
-		isWhole:      are("whole (not shared)"),
+		isWhole:      are("whole (not shared: see mesos-gpu agent share)"),
 		isTooSmall:   have(fmt.Sprintf("less than %d MiB in total (the largest %d)", q.demand.Request.MinMemMiB, v.nearest[isTooSmall])),
 		isNotNamed:   are(notNamed),
 		isOtherType:  are("of another type"),

@@ -105,7 +105,7 @@ func valueOrLeast(v *float64) float64 {
 }
 
 func printTaskUsage(p *term.TablePrinter, uses []usageRow) error {
-	p = p.DropFirst("AGE", "GPU", "TEMP", "POWER", "HOST").WithEmptyText("No task runs.")
+	p = p.DropFirst("AGE", "GPU", "TEMP", "POWER", "HOST").WithEmptyText("No task with GPUs runs.")
 	return term.PrintTable(p, uses, append([]term.TableColumn[usageRow]{
 		{Name: "TASK", Value: func(u usageRow) string { return u.Task }},
 		{Name: "HOST", Value: func(u usageRow) string { return term.DashIfEmpty(u.Hostname) }},
@@ -117,7 +117,7 @@ func printTaskUsage(p *term.TablePrinter, uses []usageRow) error {
 }
 
 func printAgentUsage(p *term.TablePrinter, uses []usageRow) error {
-	p = p.DropFirst("AGE", "GPUS", "TEMP", "POWER", "TASKS").WithEmptyText("No task runs.")
+	p = p.DropFirst("AGE", "GPUS", "TEMP", "POWER", "TASKS").WithEmptyText("No task with GPUs runs.")
 	return term.PrintTable(p, uses, append([]term.TableColumn[usageRow]{
 		{Name: "HOST", Value: func(u usageRow) string { return term.DashIfEmpty(u.Hostname) }},
 		{Name: "TASKS", Value: func(u usageRow) string { return fmt.Sprint(u.Tasks) }},

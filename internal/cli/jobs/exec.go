@@ -71,7 +71,7 @@ func splitExec(c *cobra.Command, args []string) (name string, argv []string, err
 	case len(argv) > 0:
 		return name, argv, nil
 	}
-	return "", nil, &cli.UsageError{Err: fmt.Errorf("%s needs %s: see %s --help", c.CommandPath(), missing, c.CommandPath())}
+	return "", nil, &cli.UsageError{Err: fmt.Errorf("%s needs %s: see %s --help", cli.CommandName(c), missing, c.CommandPath())}
 }
 
 func (a *jobCommands) execInTask(ctx context.Context, name string, argv []string, stdin, tty bool) error {

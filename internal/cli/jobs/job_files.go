@@ -115,8 +115,7 @@ func (s *jobFileFlags) readJobs(a *cli.App, args []string) ([]jobFromFile, error
 func (s *jobFileFlags) readFiles(a *cli.App, args []string) (jobs []jobFromFile, err error) {
 	args = slices.Concat(args, s.files)
 	if len(args) == 0 || slices.Contains(args, "") {
-		path := s.command.CommandPath()
-		return nil, &cli.UsageError{Err: fmt.Errorf("%s needs FILE: see %s --help", path, path)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("%s needs FILE: see %s --help", cli.CommandName(s.command), s.command.CommandPath())}
 	}
 	changes, err := s.parseChanges()
 	if err != nil {
@@ -184,7 +183,7 @@ func readJobFile(a *cli.App, name string, c *jobfile.Changes) ([]*job.Spec, erro
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("open job file: %w", err)
+		return nil, fmt.Errorf("job file: %w", err)
 	}
 	defer f.Close()
 	specs, err := jobfile.ReadAll(f, name, c)
