@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
 
@@ -122,5 +123,18 @@ func TestKillForce(t *testing.T) {
 	c.command(t, "kill --force a").expect(t, "job a: kill by force requested\n", "", 0)
 	if got := c.jobs[0].State(); got != job.Killed {
 		t.Errorf("the job is %s", got)
+	}
+}
+
+// submit warns of a job that no agent can run, and describe shows its script line by line.
+func TestSubmitWarnsOfLargeTasks(t *testing.T) {
+	c := newFakeCluster()
+	path := writeJobFile(t, "name: a\ngpus: 4\ncommand: |\n  echo 1\n  echo 2\n")
+	c.command(t, "submit "+path).expect(t, "job a submitted\n", "", 0)
+	c.agents = []api.AgentSummary{{GPUs: 3, Types: []string{"V100"}}, {GPUs: 8, Types: []string{"K80"}}}
+	c.command(t, "submit --name b "+path).expect(t, "job b submitted\n", "", 0)
+	c.command(t, "submit --name c --gpu-type V100 "+path).expect(t, "job c submitted\n", "mesos-gpu: job c waits until an agent with more GPUs joins: a task needs 4 GPUs of V100, and the largest agent with such GPUs has 3\n", 0)
+	if r := c.command(t, "describe a"); !strings.Contains(r.out, "\ncommand     echo 1\n            echo 2\n") {
+		t.Errorf("got %s", r.out)
 	}
 }

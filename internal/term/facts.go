@@ -6,7 +6,11 @@ import (
 )
 
 // LabeledFact is one line that describe prints: a name and a text.
-type LabeledFact struct{ Name, Text string }
+type LabeledFact struct {
+	Name, Text string
+	// KeepLines keeps the lines of the text, each below the first, instead of joining them.
+	KeepLines bool
+}
 
 // PrintFacts prints each fact on a line of its own. On a terminal it wraps long texts.
 func (p *TablePrinter) PrintFacts(all []LabeledFact) {
@@ -15,12 +19,21 @@ func (p *TablePrinter) PrintFacts(all []LabeledFact) {
 		width = max(width, len(f.Name))
 	}
 	for _, f := range all {
-		text := cellCleaner.Replace(EscapeControls(f.Text))
-		if f.Name == "state" {
-			text = p.Colorize(stateColor(f.Text), text)
-		} else if p.Columns > 2*width && !p.Wide {
-			text = strings.Join(WrapAt(text, p.Columns-width-1), fmt.Sprintf("\n%*s", width+1, ""))
+		lines := []string{cellCleaner.Replace(EscapeControls(f.Text))}
+		if f.KeepLines {
+			text := strings.ReplaceAll(EscapeControls(f.Text), "\t", "    ")
+			lines = strings.Split(strings.TrimRight(text, "\n"), "\n")
 		}
+		if f.Name == "state" {
+			lines[0] = p.Colorize(stateColor(f.Text), lines[0])
+		} else if p.Columns > 2*width && !p.Wide {
+			if room := p.Columns - width - 1; f.KeepLines {
+				lines = strings.Split(cellWidth.Wrap(strings.Join(lines, "\n"), room), "\n") // with indentation
+			} else {
+				lines = WrapAt(lines[0], room)
+			}
+		}
+		text := strings.Join(lines, fmt.Sprintf("\n%*s", width+1, ""))
 		fmt.Fprintf(p, "%-*s %s\n", width, f.Name, text)
 	}
 }

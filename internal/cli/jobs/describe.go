@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	}
 	line("each task", "%s, %s, %g MiB", s.Request, formatCPUs(s.CPUs), s.MemMiB)
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
-	line("command", "%q", s.Command)
+	facts = append(facts, term.LabeledFact{Name: "command", Text: formatCommand(s.Command), KeepLines: true})
 	if v := s.Service; v != nil {
 		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
 	}
@@ -129,6 +130,23 @@ func describeAutoscaling(j *api.JobView) string {
 // down.
 func unretiredTasks(j *api.JobView) []job.Task {
 	return slices.DeleteFunc(slices.Clone(j.Tasks), func(t job.Task) bool { return t.IsRetired() })
+}
+
+// plainShellWord matches words that a shell takes as they are.
+var plainShellWord = regexp.MustCompile(`^[\w%+,./:=@-]+$`)
+
+// formatCommand formats a command as text for a shell: of sh -c the script.
+func formatCommand(command []string) string {
+	if len(command) == 3 && command[0] == "/bin/sh" && command[1] == "-c" {
+		return command[2]
+	}
+	words := make([]string, len(command))
+	for i, word := range command {
+		if words[i] = word; !plainShellWord.MatchString(word) {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // formatCPUs formats a number of CPUs, such as "1 CPU" or "0.5 CPUs".

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,32 @@ func printSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 		}},
 		{Name: "NOTE", Value: func(s api.ScheduleView) string { return s.Note }},
 	})
+}
+
+// warnOfLargeTasks prints a warning if no agent has as many GPUs as a task of the submitted job
+// needs. Without agents it prints none: the scheduler may not know them yet.
+func (a *jobCommands) warnOfLargeTasks(ctx context.Context, c *client.Client, spec *job.Spec) {
+	if spec.Request.GPUs == 0 || a.ForPrograms {
+		return
+	}
+	agents, err := c.ListAgents(ctx)
+	if err != nil || len(agents) == 0 {
+		return // the job is submitted, and this only adds information
+	}
+	largest := 0
+	for i := range agents {
+		if !slices.ContainsFunc(agents[i].Types, spec.Request.Types.Match) {
+			continue
+		}
+		n := agents[i].GPUs
+		if agents[i].Shared != nil {
+			n += agents[i].Shared.GPUs
+		}
+		largest = max(largest, n)
+	}
+	if largest < spec.Request.GPUs {
+		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d\n", spec.Name, spec.Request, largest)
+	}
 }
 
 // submitSpec submits a job or, if spec has a schedule, a schedule of jobs. said is a

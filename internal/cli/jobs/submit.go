@@ -82,6 +82,7 @@ func (a *jobCommands) submitJobs(ctx context.Context, jobs []jobFromFile) error 
 			views = append(views, view)
 		default:
 			fmt.Fprintln(a.Stdout, said)
+			a.warnOfLargeTasks(ctx, api, j.Spec)
 		}
 	}
 	if len(views) > 0 {
