@@ -248,9 +248,12 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 func checkSameTypes(t *rapid.T, offers []Offer, plan placement.Plan) {
 	typeOfDevice := map[string]string{}
 	for _, o := range offers {
-		for _, id := range o.DeviceIDs {
-			if len(o.Types) == 1 {
+		if len(o.Types) == 1 {
+			for _, id := range o.DeviceIDs {
 				typeOfDevice[id] = o.Types[0]
+			}
+			for _, d := range o.Shared {
+				typeOfDevice[d.UUID] = o.Types[0]
 			}
 		}
 		for _, d := range o.Inventory {

@@ -122,25 +122,25 @@ func (a *jobCommands) runExec(ctx context.Context, c *client.Client, task job.Ta
 			defer restore()
 		}
 	}
-	said := &launcherOutput{Writer: t.Stderr}
-	t.Stderr = said
-	if r.TTY {
-		said.Writer = t.Stdout
-		t.Stdout = said
-	}
+	// Mesos's launcher reports on standard error, a Docker engine on standard output.
+	failures, output := &launcherOutput{Writer: t.Stderr}, &launcherOutput{Writer: t.Stdout}
+	t.Stderr, t.Stdout = failures, output
 	code, err := c.Exec(ctx, task.Job, task.Index, r, t)
 	if err != nil {
 		return a.execFailed(ctx, r.Argv[0], err)
 	}
 	if code != 0 {
-		return &cli.ExitStatus{Code: said.exitStatus(code)}
+		if status := failures.exitStatus(code); status != code {
+			return &cli.ExitStatus{Code: status}
+		}
+		return &cli.ExitStatus{Code: output.exitStatus(code)}
 	}
 	return nil
 }
 
 // launcherOutput records the start of the output to detect the message of the Mesos
-// launcher for a program that it cannot start. The launcher exits with 1 then, as
-// the program itself might.
+// launcher, or of a container engine, for a program that it cannot start. The
+// launcher exits with 1 then, as the program itself might.
 type launcherOutput struct {
 	io.Writer
 	first []byte
