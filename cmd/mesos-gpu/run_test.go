@@ -130,3 +130,14 @@ func TestRunLabelsLinesOnTerminal(t *testing.T) {
 	c.changeTask("plain", 1, job.Finished, 0)
 	(<-piped).expect(t, "three\n", "", 0)
 }
+
+// A variable that is given by name only has the value of this process.
+func TestRunCopiesVariables(t *testing.T) {
+	_, submitted, err := runAgainst(t, "-d", "-e", "MESOS_GPU_API", "-e", "A=b", "--", "x")
+	if err != nil || len(submitted) != 1 || !strings.HasPrefix(submitted[0].Env["MESOS_GPU_API"], "http://") || submitted[0].Env["A"] != "b" {
+		t.Errorf("got %v, %+v", err, submitted)
+	}
+	if _, _, err := runAgainst(t, "-d", "-e", "UNSET", "--", "x"); !cli.IsUsage(err) || !strings.Contains(err.Error(), "write NAME=value") {
+		t.Errorf("got %v", err)
+	}
+}

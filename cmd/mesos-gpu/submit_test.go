@@ -138,3 +138,9 @@ func TestSubmitWarnsOfLargeTasks(t *testing.T) {
 		t.Errorf("got %s", r.out)
 	}
 }
+
+// A variable of --env without a value in this process is a mistake.
+func TestSubmitRejectsUnsetVariable(t *testing.T) {
+	path := writeJobFile(t, "name: a\ncommand: x\n")
+	newFakeCluster().command(t, "submit -e UNSET_VARIABLE "+path).expect(t, "", `--env: "UNSET_VARIABLE": write NAME=value`, 2)
+}

@@ -93,7 +93,7 @@ func jobKeys() []keyField[job.Spec] {
 			"user that the task runs as: a name, or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the scheduler's `--process-user`").
 			withFlag(Flag{Name: "user", Shorthand: "u", Usage: "user that the task runs as: NAME, UID or UID:GID (default the image's)"}),
 		key("env", pairs(anyWordSchema()).withSchema("propertyNames", valueSchema{"pattern": "^[^=]+$"}).
-			withFlags(assignmentsFlag(Flag{Name: "env", Shorthand: "e", Kind: RepeatedFlag, Usage: "NAME=value: an environment variable of the task"}, "")),
+			withFlags(assignmentsFlag(Flag{Name: "env", Shorthand: "e", Kind: RepeatedFlag, Usage: "NAME=value: an environment variable of the task, or NAME for its value here"}, "")),
 			func(s *spec) *map[string]string { return &s.Env },
 			"environment variables: `NAME: value` pairs; a name may contain anything but an equals sign"),
 		key("secrets", pairs(wordSchema(secretPattern)).withSchema("propertyNames", valueSchema{"pattern": variablePattern}).

@@ -43,7 +43,7 @@ func addJobFileFlags(c *cobra.Command) *jobFileFlags {
 	f := c.Flags()
 	f.StringArrayVarP(&s.files, "file", "f", nil, "job file or folder, as an alternative to the argument")
 	f.StringVar(&s.name, "name", "", "the job's name, instead of that in the file")
-	f.StringArrayVarP(&s.env, "env", "e", nil, "NAME=value: set an environment variable; the file's others stay")
+	f.StringArrayVarP(&s.env, "env", "e", nil, "NAME=value, or NAME for its value here: set an environment variable; the file's others stay")
 	f.IntVar(&s.gpus, "gpus", 0, "GPUs for each task, instead of those in the file")
 	f.StringSliceVar(&s.gpuTypes, "gpu-type", nil, "acceptable GPU types, instead of those in the file")
 	f.StringVar(&s.image, "image", "", "container image, instead of that in the file")
@@ -117,6 +117,7 @@ func (s *jobFileFlags) readFiles(a *cli.App, args []string) (jobs []jobFromFile,
 	if len(args) == 0 || slices.Contains(args, "") {
 		return nil, &cli.UsageError{Err: fmt.Errorf("%s needs FILE: see %s --help", cli.CommandName(s.command), s.command.CommandPath())}
 	}
+	s.env = copyVariables(s.env, a.Getenv)
 	changes, err := s.parseChanges()
 	if err != nil {
 		return nil, err

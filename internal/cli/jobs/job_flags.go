@@ -32,6 +32,28 @@ func addJobFlags(set *pflag.FlagSet) *jobFlags {
 	return flags
 }
 
+// copyVariables adds the values to variables of --env that are given by name only.
+func (f *jobFlags) copyVariables(getenv func(string) string) {
+	for _, v := range f.values {
+		if v.flag.Name == "env" {
+			v.texts = copyVariables(v.texts, getenv)
+		}
+	}
+}
+
+// copyVariables returns the assignments, with the values of variables that are given by name
+// only. A name without a value stays, and is reported as a mistake.
+func copyVariables(assignments []string, getenv func(string) string) []string {
+	var all []string
+	for _, text := range assignments {
+		if value := getenv(text); value != "" && !strings.Contains(text, "=") {
+			text += "=" + value
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
 // JobSpec returns the job that the flags describe, with defaults applied. It returns a
 // UsageError if the flags do not describe a valid job.
 func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {

@@ -34,6 +34,7 @@ func (a *jobCommands) runCommand() *cobra.Command {
 					return &cli.UsageError{Err: fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
 				}
 			}
+			flags.copyVariables(a.Getenv)
 			spec, err := flags.JobSpec(command)
 			if err != nil {
 				return err
