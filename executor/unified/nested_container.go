@@ -149,9 +149,10 @@ func (r *nestedContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 const maxLauncherLine = 4 << 10
 
 // parseLauncherOutput sets the exit code of a shell for a program that Mesos's launcher
-// could not start. The launcher writes the reason to standard error and exits with 1.
+// could not start. The launcher writes the reason to standard error, maybe after a line
+// about mounts, and exits as task.IsLauncherFailure knows.
 func (r *nestedContainer) parseLauncherOutput(exit *task.ExitStatus) {
-	if exit.Code != 1 || r.program == "" {
+	if !task.IsLauncherFailure(exit.Code) || r.program == "" {
 		return
 	}
 	sandbox, err := os.OpenRoot(r.sandbox)
@@ -166,7 +167,10 @@ func (r *nestedContainer) parseLauncherOutput(exit *task.ExitStatus) {
 	defer f.Close()
 	text := make([]byte, maxLauncherLine)
 	n, _ := io.ReadFull(f, text)
-	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	line, rest, _ := strings.Cut(string(text[:n]), "\n")
+	if strings.HasPrefix(line, "Marked '/' as ") {
+		line, _, _ = strings.Cut(rest, "\n")
+	}
 	if !strings.HasPrefix(line, "Failed to execute") {
 		return
 	}
