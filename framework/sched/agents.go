@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -177,30 +176,35 @@ func (t *agentTable) addListed(a *fit.AgentResources) {
 // knownAgents returns all agents except some, sorted by id and role: those that have offered, and those that only the
 // master's list has, because other frameworks use all of their resources. roles are the framework's roles.
 func (t *agentTable) knownAgents(except map[placement.AgentKey]bool, roles []string) []fit.AgentResources {
-	all := make([]fit.AgentResources, 0, max(len(t.lastOffered)-len(except), 0))
-	hasOffered := map[string]bool{}
-	for key, a := range t.lastOffered {
+	keys := make([]placement.AgentKey, 0, len(t.lastOffered))
+	hasOffered := make(map[string]bool, len(t.lastOffered))
+	for key := range t.lastOffered {
 		hasOffered[key.ID] = true
-		if !except[key] {
-			t.addListed(&a.AgentResources)
-			all = append(all, a.AgentResources)
-		}
+		keys = append(keys, key)
 	}
-	for id, a := range t.listedAgents {
+	for id := range t.listedAgents {
 		if hasOffered[id] {
 			continue
 		}
 		for _, role := range roles {
-			if except[placement.AgentKey{ID: id, Role: role}] {
-				continue
-			}
-			all = append(all, fit.AgentResources{
-				ID: id, Role: role, Hostname: a.Hostname, Types: a.Types, Inventory: a.Inventory, TotalGPUs: a.GPUs, AllShared: a.Shared,
-				Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
-			})
+			keys = append(keys, placement.AgentKey{ID: id, Role: role})
 		}
 	}
-	slices.SortFunc(all, func(a, b fit.AgentResources) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Role, b.Role)) })
+	keys = slices.DeleteFunc(keys, func(key placement.AgentKey) bool { return except[key] })
+	slices.SortFunc(keys, placement.AgentKey.Compare) // an agent is too large to be moved by a sort
+	all := make([]fit.AgentResources, len(keys))
+	for i, key := range keys {
+		if last, ok := t.lastOffered[key]; ok {
+			all[i] = last.AgentResources
+			t.addListed(&all[i])
+			continue
+		}
+		a := t.listedAgents[key.ID]
+		all[i] = fit.AgentResources{
+			ID: key.ID, Role: key.Role, Hostname: a.Hostname, Types: a.Types, Inventory: a.Inventory, TotalGPUs: a.GPUs, AllShared: a.Shared,
+			Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+		}
+	}
 	return all
 }
 
