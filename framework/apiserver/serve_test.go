@@ -79,6 +79,40 @@ func TestSlowResponsesComplete(t *testing.T) {
 	})
 }
 
+// TestFollowedLogOfShortTask checks that the answer ends soon after a short task. A long one is polled seldom.
+func TestFollowedLogOfShortTask(t *testing.T) {
+	for _, c := range []struct {
+		runs, late time.Duration
+		reads      int
+	}{{5 * time.Millisecond, 20 * time.Millisecond, 2}, {50 * time.Millisecond, 60 * time.Millisecond, 4}, {3 * time.Second, 300 * time.Millisecond, 15}} {
+		synctest.Test(t, func(t *testing.T) {
+			start, reads := time.Now(), 0
+			f := &endingTask{fakeBackend: fakeBackend{readLog: func(uint64) ([]byte, error) { reads++; return nil, nil }}, end: start.Add(c.runs)}
+			res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+			if _, err := io.ReadAll(res.Body); err != nil {
+				t.Error(err)
+			}
+			if late := time.Since(f.end); late > c.late || reads > c.reads {
+				t.Errorf("a task of %s: the answer ended %s later, after %d reads; want at most %s and %d", c.runs, late, reads, c.late, c.reads)
+			}
+		})
+	}
+}
+
+// endingTask is a backend whose task ends at a time.
+type endingTask struct {
+	fakeBackend
+	end time.Time
+}
+
+func (e *endingTask) GetTask(context.Context, string) (job.Task, error) {
+	task := job.Task{ID: "t", AgentID: "a", State: job.Running, Started: time.Now()}
+	if !time.Now().Before(e.end) {
+		task.State = job.Finished
+	}
+	return task, nil
+}
+
 // TestStreamsOutliveWriteTimeout checks that a log is followed as long as its task runs.
 func TestStreamsOutliveWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

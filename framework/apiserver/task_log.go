@@ -15,8 +15,9 @@ import (
 const (
 	// logChunk is the size of a read from an agent, in bytes.
 	logChunk = 128 << 10
-	// logPoll is the polling interval of a followed log.
-	logPoll = 300 * time.Millisecond
+	// minLogPoll is the first polling interval of a followed log: many tasks end soon. Intervals double up to logPoll.
+	minLogPoll = 20 * time.Millisecond
+	logPoll    = 300 * time.Millisecond
 )
 
 // streamWriteTimeout limits how long a client may take to read one write of a stream.
@@ -91,6 +92,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	}
 	out := http.NewResponseController(w)
 	got := false // whether any output was read
+	pause := minLogPoll
 	for {
 		reads, err := s.reads(r.Context())
 		if err == nil {
@@ -125,7 +127,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 			s.finishLogAnswer(w, files, true)
 			return nil
 		case errors.Is(err, errRotating):
-			waitForLog(r.Context())
+			waitForLog(r.Context(), &pause)
 			continue
 		case none && !wait && !files.answerStarted:
 			return noLogProblem(task, q.stream)
@@ -144,16 +146,17 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 			s.finishLogAnswer(w, files, false)
 			return nil
 		}
-		waitForLog(r.Context())
+		waitForLog(r.Context(), &pause)
 	}
 }
 
-// waitForLog waits before the next read, or until ctx ends. The caller checks ctx.
-func waitForLog(ctx context.Context) {
+// waitForLog waits before the next read, or until ctx ends, and doubles the pause. The caller checks ctx.
+func waitForLog(ctx context.Context, pause *time.Duration) {
 	select {
-	case <-time.After(logPoll):
+	case <-time.After(*pause):
 	case <-ctx.Done():
 	}
+	*pause = min(2**pause, logPoll)
 }
 
 // startLogAnswer writes the header, once.

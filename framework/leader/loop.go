@@ -53,9 +53,9 @@ type Loop struct {
 	connected atomic.Bool
 
 	// nextCycle is the time before which no cycle starts. A long cycle sets it. cycleTimer
-	// fires when a delayed cycle is due; it is nil if none is delayed.
-	nextCycle  time.Time
-	cycleTimer <-chan time.Time
+	// fires when a delayed cycle is due, reviveTimer when a postponed REVIVE is due; each is nil if none is.
+	nextCycle               time.Time
+	cycleTimer, reviveTimer <-chan time.Time
 
 	// full is why no jobs can be added, as of the last tick: the journal's disk has no
 	// space for them. It is nil otherwise.
@@ -115,6 +115,8 @@ func (l *Loop) Run(ctx context.Context) error {
 			l.applyEvent(sched.Tick{})
 		case <-l.cycleTimer:
 			l.cycleTimer = nil
+		case <-l.reviveTimer:
+			l.reviveTimer = nil
 		case <-ctx.Done():
 			return nil
 		}
@@ -171,6 +173,9 @@ func (l *Loop) runCycle() {
 	}
 	if took := time.Since(began); took > longCycle {
 		l.nextCycle = began.Add(4 * took)
+	}
+	if due := l.state.ReviveDue(); !due.IsZero() && l.reviveTimer == nil {
+		l.reviveTimer = time.After(due.Sub(l.clock()))
 	}
 }
 

@@ -236,6 +236,42 @@ func TestLoopTicksAndStops(t *testing.T) {
 	})
 }
 
+// TestPostponedRevive: the second job's REVIVE is sent when its pause ends, before the next tick.
+func TestPostponedRevive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &orderedJournal{}
+		l := newTestLoop(d)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		send := l.EventSender(ctx)
+		send(sched.Subscribed{FrameworkID: "f1"})
+		submit := func(name string) {
+			spec := frameworktest.JobSpec(name, 1, 8)
+			spec.SetDefaults()
+			send(sched.SubmitJob{Spec: spec})
+			synctest.Wait()
+		}
+		submit("first")
+		send(sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+		synctest.Wait()
+		d.takeLines()
+		submit("second")
+		if got := d.takeLines(); strings.Contains(got, "revive") {
+			t.Errorf("revived again at once: %q", got)
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if got := d.takeLines(); got != "post revive" {
+			t.Errorf("after 100 ms: %q", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestBallastDelaysGarbageCollection: the garbage collector does not run after every few
 // MiB of garbage in a scheduler without jobs.
 func TestBallastDelaysGarbageCollection(t *testing.T) {

@@ -19,6 +19,37 @@ type offerDemand struct {
 	suppressed bool
 	// revivedAt is the time of the last REVIVE of the subscription.
 	revivedAt time.Time
+	// unanswered reports that no offer has arrived since that REVIVE, and measured that the REVIVE ended a suppression, so
+	// that the next offer is its answer.
+	unanswered, measured bool
+	// answerTime is how long the master took to answer the last measured REVIVE.
+	answerTime time.Duration
+}
+
+// minReviveEvery is the least time between two REVIVEs of a role, whatever the settings allow.
+const minReviveEvery = 100 * time.Millisecond
+
+// revivePause returns the least time between the last REVIVE and the next one. A REVIVE makes the master allocate
+// resources of all agents, so the pause is four times as long as the last answer took. It is at most reviveEvery, also
+// while no answer has arrived.
+func (d *offerDemand) revivePause(reviveEvery time.Duration) time.Duration {
+	if d.unanswered || d.answerTime == 0 {
+		return reviveEvery
+	}
+	return min(max(4*d.answerTime, minReviveEvery), reviveEvery)
+}
+
+// recordAnswers records the arrival of offers to roles, which answers their last REVIVE.
+func (o offerDemands) recordAnswers(now time.Time, offers []Offer) {
+	for i := range offers {
+		d := o[offers[i].Role]
+		if d == nil || !d.unanswered {
+			continue
+		}
+		if d.unanswered = false; d.measured {
+			d.answerTime = max(now.Sub(d.revivedAt), 1)
+		}
+	}
 }
 
 // entry returns the demand of a role, and adds an entry if it has no entry.
@@ -32,12 +63,13 @@ func (o offerDemands) entry(role string) *offerDemand {
 }
 
 // reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits. It
-// leaves at least the given time between two REVIVEs of a role.
-func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEvery time.Duration) (ops []Operation) {
+// leaves a pause between two REVIVEs of a role, at most reviveEvery. due is when the first pause of a role with new
+// demand ends, zero if there is none.
+func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEvery time.Duration) (ops []Operation, due time.Time) {
 	var revive, suppress []string
 	for _, role := range roles { // Mesos rejects a call with any other role
 		d := o.entry(role)
-		since := now.Sub(d.revivedAt)
+		since, pause := now.Sub(d.revivedAt), d.revivePause(reviveEvery)
 		switch {
 		case d.waiting == 0:
 			if d.reviveWanted = false; !d.suppressed {
@@ -45,9 +77,13 @@ func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEver
 				d.suppressed = true
 			}
 		case !d.reviveWanted && !d.suppressed:
-		case since >= 0 && since < reviveEvery: // a later Tick revives
+		case since >= 0 && since < pause:
+			if end := d.revivedAt.Add(pause); due.IsZero() || end.Before(due) {
+				due = end
+			}
 		default:
 			revive = append(revive, role)
+			d.unanswered, d.measured = true, d.suppressed
 			d.reviveWanted, d.suppressed, d.revivedAt = false, false, now
 		}
 	}
@@ -57,7 +93,7 @@ func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEver
 	if len(revive) > 0 {
 		ops = append(ops, ReviveOffers{Roles: namedRoles(revive)})
 	}
-	return ops
+	return ops, due
 }
 
 // namedRoles returns nil, which means all roles, if the roles include the one without a name.

@@ -16,6 +16,7 @@ func (s *State) addOffers(offers []Offer) {
 		s.offers.offers[o.ID] = heldOffer{o, s.now}
 	}
 	s.offers.stale = s.offers.stale || len(offers) > 0
+	s.offerDemands.recordAnswers(s.now, offers)
 	s.freed.dropOffered(offers)
 	s.explanations = nil
 }

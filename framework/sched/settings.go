@@ -30,7 +30,7 @@ type SchedulerSettings struct {
 	ReconcileRetry, ReconcileRetryMax time.Duration
 	// ReconcileAll is how often all tasks are reconciled.
 	ReconcileAll time.Duration
-	// ReviveEvery is the least time between two REVIVEs of a role.
+	// ReviveEvery is the longest pause between two REVIVEs of a role. It is shorter while the master answers quickly.
 	ReviveEvery time.Duration
 	// HoldOffers is how long an offer is held that a waiting job could use with more resources. Below 0 none is held.
 	HoldOffers time.Duration

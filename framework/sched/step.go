@@ -63,8 +63,15 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	case Cycle:
 		ops = s.placeWaiting()
 	}
+	s.reviveDue = time.Time{}
 	if s.connected {
-		ops = append(ops, s.offerDemands.reviveOrSuppress(now, s.roleNames(), s.cfg.ReviveEvery)...)
+		var calls []Operation
+		calls, s.reviveDue = s.offerDemands.reviveOrSuppress(now, s.roleNames(), s.cfg.ReviveEvery)
+		ops = append(ops, calls...)
 	}
 	return ops
 }
+
+// ReviveDue returns when offers to a role with new demand may be revived: any event from then on revives them. It is
+// zero if no REVIVE was postponed.
+func (s *State) ReviveDue() time.Time { return s.reviveDue }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,11 +23,15 @@ const workDirMode = 0o711
 // directory of a killed cluster, so that the new agent removes the old agent's
 // cgroups and mounts; the old jobs are lost. release removes it.
 func TempWorkDir() (dir string, release func() error, err error) {
-	old, err := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*"))
+	entries, err := os.ReadDir(os.TempDir())
 	if err != nil {
 		return "", nil, fmt.Errorf("look for old work directories: %w", err)
 	}
-	for _, dir := range old {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) {
+			continue
+		}
+		dir := filepath.Join(os.TempDir(), e.Name())
 		if lock, err := lockDir(dir); err == nil {
 			if err := journal.RemoveBolt(filepath.Join(dir, journalFile)); err != nil {
 				lock.Close()

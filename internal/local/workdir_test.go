@@ -31,7 +31,11 @@ func TestTempWorkDir(t *testing.T) {
 }
 
 func TestTempWorkDirTakesOverWhatAKilledClusterLeft(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	temp := filepath.Join(t.TempDir(), "tmp[1") // no pattern
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temp)
 	old := filepath.Join(os.TempDir(), tempPrefix+"1")
 	if err := os.Mkdir(old, 0o700); err != nil {
 		t.Fatal(err)

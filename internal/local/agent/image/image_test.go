@@ -326,7 +326,10 @@ func TestFileCapabilities(t *testing.T) {
 }
 
 func TestRemovePartial(t *testing.T) {
-	store := t.TempDir()
+	store := filepath.Join(t.TempDir(), "store[1") // no pattern
+	if err := NewStore("", store).RemovePartial(); err != nil {
+		t.Errorf("without a store: %v", err)
+	}
 	if err := os.MkdirAll(filepath.Join(store, ".unpacking-1/etc"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -50,7 +51,7 @@ func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return UnpackedImage{}, fmt.Errorf("unpack image %s: %w", name, err)
 	}
-	stage, err := os.MkdirTemp(s.dir, ".unpacking-")
+	stage, err := os.MkdirTemp(s.dir, stagePrefix)
 	if err != nil {
 		return UnpackedImage{}, fmt.Errorf("unpack image %s: %w", name, err)
 	}
@@ -80,17 +81,23 @@ func (s *ImageStore) UnpackInto(ctx context.Context, name, dir string) error {
 
 // RemovePartial removes the partially unpacked images of a killed agent.
 func (s *ImageStore) RemovePartial() error {
-	stages, err := filepath.Glob(filepath.Join(s.dir, ".unpacking-*"))
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), stagePrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("clean image store: %w", err)
 	}
-	for _, stage := range stages {
-		if err := os.RemoveAll(stage); err != nil {
-			return fmt.Errorf("clean image store: %w", err)
-		}
-	}
 	return nil
 }
+
+// stagePrefix begins the names of folders into which images are being unpacked.
+const stagePrefix = ".unpacking-"
 
 // openArchive reads an archive's configuration. unpackLayers reads the layers.
 func (s *ImageStore) openArchive(ref string) (v1.Image, v1.Hash, *v1.ConfigFile, error) {
