@@ -63,10 +63,21 @@ func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code
 	if err != nil {
 		return 0, err
 	}
-	r := &remoteCommand{cfg: &c.cfg, httpClient: c.cfg.newHTTPClient(), command: cmd, streams: s}
-	r.id = mesos.ContainerID{Value: "exec-" + uuid.NewString(), Parent: &parent}
-	defer r.httpClient.CloseIdleConnections()
-	return r.runCommand(ctx)
+	stop := make(chan struct{})
+	defer close(stop)
+	input := make(chan []byte)
+	if s.Stdin != nil {
+		go readInput(s.Stdin, input, stop)
+	}
+	for delay := false; ; delay = true {
+		r := &remoteCommand{cfg: &c.cfg, httpClient: c.cfg.newHTTPClient(), command: cmd, streams: s, input: input, delayFirstSize: delay, firstOutput: make(chan struct{})}
+		r.id = mesos.ContainerID{Value: "exec-" + uuid.NewString(), Parent: &parent}
+		code, err = r.runCommand(ctx)
+		r.httpClient.CloseIdleConnections()
+		if err != nil || delay || !r.endedBeforeStart() {
+			return code, err
+		}
+	}
 }
 
 // findContainer returns the parent container for the command: the executor's
@@ -119,6 +130,28 @@ type remoteCommand struct {
 	streams    ExecStreams
 	// id is the nested container of the command.
 	id mesos.ContainerID
+	// input has the parts of Stdin, and is closed at its end.
+	input <-chan []byte
+	// delayFirstSize holds the first size of the terminal back until the command runs.
+	delayFirstSize bool
+	// inputSent means that the agent may have received a part of the input.
+	inputSent bool
+	// firstOutput is closed when the command has written something, so it runs.
+	firstOutput chan struct{}
+	// endedByResize means that SIGWINCH ended the command. Programs ignore that signal by
+	// default, Mesos's launcher does not.
+	endedByResize bool
+}
+
+// endedBeforeStart reports whether a size of the terminal ended Mesos's launcher before it
+// started the program, so that it can be launched again.
+func (r *remoteCommand) endedBeforeStart() bool {
+	select {
+	case <-r.firstOutput:
+		return false
+	default:
+		return r.endedByResize && r.command.TTY && !r.inputSent
+	}
 }
 
 // runCommand kills the command whenever it returns an error, in case the
@@ -185,6 +218,7 @@ func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	}
 	status := syscall.WaitStatus(*w.ExitStatus)
 	if status.Signaled() {
+		r.endedByResize = status.Signal() == syscall.SIGWINCH
 		return 128 + int(status.Signal()), nil
 	}
 	return status.ExitStatus(), nil
@@ -256,7 +290,7 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 	})
 	watchdog.suspend()
 	defer watchdog.stop()
-	beats := false
+	beats, silent := false, true
 	for in := newRecordReader(completeReader{body}); ; {
 		var m agent.ProcessIO
 		switch err := in.readRecord(&m); {
@@ -268,6 +302,10 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 		if beat := m.GetControl().GetHeartbeat().GetInterval(); beat != nil {
 			watchdog.setInterval(time.Duration(beat.Nanoseconds).Seconds())
 			beats = true
+		}
+		if silent && len(m.GetData().GetData()) > 0 {
+			close(r.firstOutput)
+			silent = false
 		}
 		watchdog.suspend() // the reader of the output may be slow
 		if err := r.writeOutput(m.GetData()); err != nil {

@@ -25,6 +25,9 @@ const (
 	// return. The agent answers that call when the command ends, but also on a
 	// failure.
 	inputGrace = 5 * time.Second
+	// resizeDelay is the time after which a command that has printed nothing counts as
+	// running.
+	resizeDelay = 2 * time.Second
 	// endOfTransmission is ^D, which ends a terminal's input.
 	endOfTransmission = "\x04"
 )
@@ -100,19 +103,27 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 	if err := writeRecord(w, agentcalls.AttachContainerInput(r.id)); err != nil {
 		return err
 	}
-	if size := (TerminalSize{r.command.Rows, r.command.Cols}); r.command.TTY && size.Rows > 0 && size.Cols > 0 {
+	// Mesos's launcher ends with SIGWINCH if the size changes after it has the terminal
+	// and before it starts the program. The first size is early enough almost always,
+	// later ones wait for output.
+	size := TerminalSize{r.command.Rows, r.command.Cols}
+	sized := r.command.TTY && size.Rows > 0 && size.Cols > 0
+	if sized && !r.delayFirstSize {
 		if err := writeRecord(w, agentcalls.AttachContainerInputTTY(size.ttyInfo())); err != nil {
 			return err
 		}
 	}
-	input, resize := make(chan []byte), r.streams.Resize
+	resize, started, running := (<-chan TerminalSize)(nil), r.firstOutput, time.NewTimer(resizeDelay)
+	defer running.Stop()
+	input := r.input
 	switch {
 	case r.streams.Stdin != nil:
-		go readInput(r.streams.Stdin, input, stop)
 	case r.command.TTY:
 		input = nil
 	default:
-		close(input) // no input means end of file
+		closed := make(chan []byte) // no input means end of file
+		close(closed)
+		input = closed
 	}
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
@@ -126,7 +137,21 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 			if !ok {
 				input, data = nil, []byte(endOfTransmission)
 			}
+			r.inputSent = true
+			if resize == nil {
+				started = nil // the terminal may echo the input before the program runs
+			}
 			call = agentcalls.AttachContainerInputData(data)
+		case <-started:
+			started = nil
+			running.Reset(0)
+			continue
+		case <-running.C:
+			resize, started = r.streams.Resize, nil
+			if !sized || !r.delayFirstSize {
+				continue
+			}
+			call = agentcalls.AttachContainerInputTTY(size.ttyInfo())
 		case size, ok := <-resize:
 			if !ok {
 				resize = nil

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -31,11 +33,13 @@ type execAgent struct {
 	mu       sync.Mutex
 	launched *agent.Call_LaunchNestedContainerSession
 	calls    []string
-	left     chan struct{} // closed when the connection of the session is closed
+	left     chan struct{} // closed when the connection of the first session is closed
+	leave    func()        // closes left
 }
 
 func newExecAgent(t *testing.T, session func(w io.Writer, input <-chan *agent.ProcessIO)) *execAgent {
-	a := &execAgent{t: t, session: session, status: new(int32), refuse: map[agent.Call_Type]int{}, input: make(chan *agent.ProcessIO, 100), left: make(chan struct{})}
+	a := &execAgent{t: t, session: session, status: new(int32), refuse: map[agent.Call_Type]int{}, left: make(chan struct{})}
+	a.leave = sync.OnceFunc(func() { close(a.left) })
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Server.Close)
 	return a
@@ -62,10 +66,11 @@ func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case agent.Call_WAIT_NESTED_CONTAINER:
 		a.answer(w, &agent.Response{Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: &agent.Response_WaitNestedContainer{ExitStatus: a.status}})
 	case agent.Call_LAUNCH_NESTED_CONTAINER_SESSION:
-		defer close(a.left)
+		defer a.leave()
 		flush := http.NewResponseController(w)
+		input := a.sessionInput()
 		_ = flush.Flush()
-		a.session(flushed{w, flush}, a.input)
+		a.session(flushed{w, flush}, input)
 		if r.Context().Err() == nil {
 			return
 		}
@@ -97,6 +102,14 @@ func (a *execAgent) answer(w http.ResponseWriter, m *agent.Response) {
 	_, _ = w.Write(body)
 }
 
+// sessionInput returns the input of a new session.
+func (a *execAgent) sessionInput() <-chan *agent.ProcessIO {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.input = make(chan *agent.ProcessIO, 100)
+	return a.input
+}
+
 // readInput answers ATTACH_CONTAINER_INPUT.
 func (a *execAgent) readInput(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).EnableFullDuplex()
@@ -105,14 +118,17 @@ func (a *execAgent) readInput(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "refused", code)
 		return
 	}
-	defer close(a.input)
+	a.mu.Lock()
+	input := a.input
+	a.mu.Unlock()
+	defer close(input)
 	for in := newRecordReader(r.Body); ; {
 		var call agent.Call
 		if err := in.readRecord(&call); err != nil {
 			return
 		}
 		if m := call.AttachContainerInput.ProcessIO; m != nil {
-			a.input <- m
+			input <- m
 		}
 	}
 }
@@ -238,7 +254,10 @@ func TestExecInput(t *testing.T) {
 		t.Errorf("%v: it read %d bytes and %q, want %d and the end", err, out.Len(), bad.String(), len(text))
 	}
 	out.Reset()
-	b := newExecAgent(t, a.session)
+	b := newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
+		writeOutput(w, stdout, "$")
+		a.session(w, input)
+	})
 	resize := make(chan TerminalSize)
 	in, typed := io.Pipe()
 	go func() {
@@ -246,13 +265,100 @@ func TestExecInput(t *testing.T) {
 		_, _ = typed.Write([]byte("words"))
 		_ = typed.Close()
 	}()
-	if _, err := b.exec(t.Context(), ExecCommand{TTY: true, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out, Resize: resize}); err != nil || out.String() != "[3x4][5x6]words"+endOfTransmission {
+	if _, err := b.exec(t.Context(), ExecCommand{TTY: true, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out, Resize: resize}); err != nil || out.String() != "$[3x4][5x6]words"+endOfTransmission {
 		t.Errorf("%v: the terminal showed %q", err, out.String())
 	}
 	bad.Reset()
 	c := newExecAgent(t, a.session)
 	if _, err := c.exec(t.Context(), ExecCommand{}, ExecStreams{Stdout: &out, Stderr: &bad}); err != nil || bad.String() != "end" {
 		t.Errorf("%v: without input it read %q, want the end", err, bad.String())
+	}
+}
+
+// Sizes of the terminal wait until the command runs: Mesos's launcher ends with
+// 128+SIGWINCH if the size changes before.
+func TestExecResizesWaitForCommand(t *testing.T) {
+	for name, tt := range map[string]struct {
+		typed, prints bool
+		wait          time.Duration
+	}{
+		"output":        {prints: true},
+		"silence":       {wait: resizeDelay},
+		"echo of input": {typed: true, prints: true, wait: resizeDelay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				resize := make(chan TerminalSize)
+				in, keys := io.Pipe()
+				input, stop, begun := make(chan []byte), make(chan struct{}), time.Now()
+				go readInput(in, input, stop)
+				r := &remoteCommand{command: ExecCommand{TTY: true}, streams: ExecStreams{Stdin: in, Resize: resize}, input: input, firstOutput: make(chan struct{})}
+				body, w := io.Pipe()
+				go func() { _ = w.CloseWithError(r.writeInputRecords(w, stop)) }()
+				go func() { resize <- TerminalSize{5, 6} }()
+				if tt.typed {
+					go func() { _, _ = keys.Write([]byte("ls")) }()
+				}
+				for records := newRecordReader(body); ; {
+					var call agent.Call
+					if err := records.readRecord(&call); err != nil {
+						t.Fatal(err)
+					}
+					if call.AttachContainerInput.ProcessIO.GetControl().GetTTYInfo() != nil {
+						break
+					}
+					if typed := call.AttachContainerInput.ProcessIO.GetData() != nil; typed == tt.typed && tt.prints {
+						synctest.Wait()
+						close(r.firstOutput)
+					}
+				}
+				if took := time.Since(begun); took != tt.wait {
+					t.Errorf("the size is sent after %s, want %s", took, tt.wait)
+				}
+				close(stop)
+				_ = keys.Close()
+				_ = body.Close()
+			})
+		})
+	}
+}
+
+// A command whose launcher a size of the terminal has ended is launched once more.
+func TestExecLaunchesAgainAfterResize(t *testing.T) {
+	for name, tt := range map[string]struct {
+		output string
+		tty    bool
+		code   int
+		want   string
+	}{
+		"before the command": {tty: true, want: "[3x4]done"},
+		"after output":       {tty: true, output: "x", code: 156, want: "x"},
+		"without a terminal": {code: 156},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := true
+			var a *execAgent
+			a = newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
+				if first {
+					first, *a.status = false, int32(syscall.SIGWINCH)
+					if tt.output != "" {
+						writeOutput(w, stdout, tt.output)
+					}
+					return
+				}
+				*a.status = 0
+				writeOutput(w, stdout, "[")
+				size := (<-input).Control.TTYInfo.WindowSize
+				writeOutput(w, stdout, fmt.Sprintf("%dx%d]done", size.Rows, size.Columns))
+			})
+			in, keys := io.Pipe()
+			t.Cleanup(func() { _ = keys.Close() })
+			var out strings.Builder
+			code, err := a.exec(t.Context(), ExecCommand{TTY: tt.tty, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out})
+			if err != nil || code != tt.code || out.String() != tt.want {
+				t.Errorf("status %d, %v, %q; want %d and %q", code, err, out.String(), tt.code, tt.want)
+			}
+		})
 	}
 }
 
