@@ -26,7 +26,7 @@ type offerDemand struct {
 	answerTime time.Duration
 }
 
-// minReviveEvery is the least time between two REVIVEs of a role, whatever the settings allow.
+// minReviveEvery is the shortest pause between two REVIVEs of a role, unless ReviveEvery is shorter.
 const minReviveEvery = 100 * time.Millisecond
 
 // revivePause returns the least time between the last REVIVE and the next one. A REVIVE makes the master allocate
