@@ -130,14 +130,16 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	}
 	awaitCount(t, in, "train", job.Running, 1)
 	want := []api.RoleStatus{
-		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1}, Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2},
-		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Allocated: map[string]float64{}},
+		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1}, Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2,
+			Deserved: map[string]int{}, Demanded: map[string]float64{"V100": 3, "*": 3}, Entitled: map[string]float64{"V100": 1, "*": 3}},
+		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Allocated: map[string]float64{},
+			Deserved: map[string]int{}, Demanded: map[string]float64{}},
 	}
 	wantRoles(t, in, want)
 
 	two, none := "V100=2, *=16", ""
 	got, err := in.SetQuota(ctx, "research", &two)
-	want[0].Quota, want[0].QuotaSet = map[string]int{"V100": 2, "*": 16}, true
+	want[0].Quota, want[0].QuotaSet, want[0].Entitled = map[string]int{"V100": 2, "*": 16}, true, map[string]float64{"V100": 2, "*": 3}
 	if diff := cmp.Diff(want[0], got); diff != "" || err != nil {
 		t.Errorf("the role after its quota was set: %v (-want +got):\n%s", err, diff)
 	}
@@ -159,7 +161,7 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want[0].Quota, want[0].QuotaSet, want[1].QuotaSet = map[string]int{"V100": 1}, false, false
+	want[0].Quota, want[0].QuotaSet, want[0].Entitled, want[1].QuotaSet = map[string]int{"V100": 1}, false, map[string]float64{"V100": 1, "*": 3}, false
 	wantRoles(t, in, want)
 	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, "role research may hold 1 V100 and holds 2") {
 		t.Errorf("below what is held: %q, %v", view.WaitReason, err)
@@ -308,7 +310,7 @@ func TestStandbyOperations(t *testing.T) {
 	awaitCondition(t, "the standby has the roles and the cordon", func() bool {
 		got, err := standby.ListRoles(ctx)
 		agents, listed := standby.ListAgents(ctx)
-		return err == nil && cmp.Equal(want, got) && listed == nil && agents[0].Cordoned == "smells"
+		return err == nil && cmp.Equal(want, got, cmpopts.IgnoreFields(api.RoleStatus{}, "Entitled")) && got[0].Entitled == nil && listed == nil && agents[0].Cordoned == "smells"
 	})
 	queue, err := leader.ListQueue(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,8 +27,9 @@ const maxRoles = 1 << 20
 //	prod: {weight: 2, quota: "A100=32"}
 //	guests: {order: shortest, patience: 6h, policy: spread}
 //	batch: {backfill: false, keep_runs: 3, keep_ended: 72h}
+//	vision: {deserved: "A100=16", limit: "A100=32"}
 //
-// A scalar value is a quota. The framework subscribes to all of the roles.
+// A scalar value is a quota, which is the limit of what the role holds. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]queue.Role, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -74,7 +76,9 @@ func parseRoles(data []byte) ([]queue.Role, error) {
 func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	var body struct {
 		Weight   float64       `yaml:"weight"`
-		Quota    string        `yaml:"quota"`
+		Quota    *string       `yaml:"quota"`
+		Limit    *string       `yaml:"limit"`
+		Deserved string        `yaml:"deserved"`
 		Order    queue.Order   `yaml:"order"`
 		Patience time.Duration `yaml:"patience"`
 		Backfill bool          `yaml:"backfill"`
@@ -85,13 +89,38 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	}
 	body.Backfill = true
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
-		body.Quota = n.Value
+		body.Quota = &n.Value
 	} else if err := decodeStrictly(n, &body); err != nil {
 		return role, err
 	}
 	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy, KeepRuns: body.KeepRuns, KeepEnded: body.KeepEnded}
-	role.Quota, err = quota.Parse(body.Quota)
+	if body.Limit != nil && body.Quota != nil {
+		return role, errors.New("quota and limit are two names of one setting: write one of them")
+	}
+	if role.Quota, err = quota.Parse(valueOrEmpty(cmp.Or(body.Limit, body.Quota))); err != nil {
+		return role, err
+	}
+	role.Deserved, err = parseDeserved(body.Deserved)
 	return role, err
+}
+
+// parseDeserved parses what a role deserves, which is nil for a role without the setting.
+func parseDeserved(text string) (quota.Quota, error) {
+	if text == "" {
+		return nil, nil
+	}
+	q, err := quota.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("deserved: %w", err)
+	}
+	return q, nil
+}
+
+func valueOrEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 // decodeStrictly decodes n into body and rejects unknown keys.
@@ -111,7 +140,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
-	return []string{"weight", "quota", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended"}
+	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended"}
 }
 
 // checkRoleKeys returns an error for an unknown key, with the most similar known

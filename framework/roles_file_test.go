@@ -16,7 +16,7 @@ import (
 )
 
 func TestParseRoles(t *testing.T) {
-	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\n"))
+	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\nlab: {deserved: \"A100=8, *=12\", limit: \"A100=16\"}\nlab/x: {deserved: \"A100=8\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +27,8 @@ func TestParseRoles(t *testing.T) {
 		{Name: "team/vision", Quota: quota.Quota{}},
 		{Name: "fast", Quota: quota.Quota{}, Order: queue.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "spread"},
 		{Name: "batch", Quota: quota.Quota{}, Order: queue.OldestFirst, Strict: true},
+		{Name: "lab", Quota: quota.Quota{"A100": 16}, Deserved: quota.Quota{"A100": 8, "*": 12}},
+		{Name: "lab/x", Quota: quota.Quota{}, Deserved: quota.Quota{"A100": 8}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
@@ -52,6 +54,17 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		"a: {policy: best}":                   `role "a": policy "best" is not one of`,
 		"a: {backfill: perhaps}":              "want weight",
 		"a: V100=99999999999999999999":        "write TYPE=GPUS",
+		"a: {deserved: lots}":                 "line 1: role a: deserved: quota \"lots\": write TYPE=GPUS",
+		"a: {deservd: V100=1}":                `did you mean "deserved"?`,
+		"a: {quota: V100=1, limit: V100=1}":   "two names of one setting",
+
+		"a: {limit: V100=4, deserved: V100=8}":                                                  `role "a": it deserves V100=8, its limit is V100=4`,
+		"a: {limit: \"*=4\", deserved: \"V100=2, T4=3\"}":                                       `role "a": it deserves 5 GPUs, its limit is *=4`,
+		"a: {deserved: \"V100=2, *=1\"}":                                                        `role "a": it deserves *=1, less than the 2 of its types together`,
+		"a: {deserved: V100=4}\na/b: {deserved: V100=3}\na/c/d: {deserved: v100=2}":             `role "a" deserves V100=4, the roles below it (a/b, a/c/d) deserve V100=5 together`,
+		"a: {deserved: V100=4}\na/b: {deserved: T4=1}":                                          `role "a" deserves T4=0, the roles below it (a/b) deserve T4=1`,
+		"a: {deserved: \"*=4\"}\na/b: {}\na/b/c: {deserved: \"V100=3\"}\na/d: {deserved: T4=3}": `role "a" deserves *=4, the roles below it (a/b/c, a/d) deserve *=6`,
+		"a: {deserved: V100=4}\na/b: {deserved: \"*=5\"}":                                       `role "a" deserves *=4, the roles below it (a/b) deserve *=5`,
 	} {
 		if _, err := parseRoles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -109,7 +122,7 @@ func TestPackagedRolesFile(t *testing.T) {
 		t.Fatalf("read %+v", roles)
 	}
 	got := roles[1]
-	got.Quota = want.Quota
+	got.Quota, want.Deserved = want.Quota, quota.Quota{"A100": 16}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

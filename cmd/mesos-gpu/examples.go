@@ -37,6 +37,7 @@ func commandExamples() map[string][]string {
 		"quota":              {"quota get", "quota set research 'V100=8, *=16'"},
 		"quota get":          {"quota get", "quota get research -o wide"},
 		"quota unset":        {"quota unset research"},
+		"quota explain":      {"quota explain research", "quota explain research -o json"},
 		"cordon":             {"cordon gpu7 --reason 'new fans'"},
 		"uncordon":           {"uncordon gpu7"},
 		"drain":              {"drain gpu7 gpu8 --reason 'new kernel'"},

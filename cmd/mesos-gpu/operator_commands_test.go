@@ -33,6 +33,10 @@ func operateOn(t *testing.T, answer string, args ...string) (asked []string, r c
 const rolesAnswer = `{"roles":[{"name":"research","weight":2,"order":"fifo","policy":"headroom","backfill":true,"quota":{"V100":8,"*":16},"quota_set":true,"held":{"*":3.5,"V100":3.5},"waiting":2},
 	{"name":"a/b","weight":1,"order":"shortest","policy":"binpack","backfill":false,"quota":{},"quota_set":false,"held":{},"waiting":0}]}`
 
+const deservedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{"*":16},"deserved":{"A100":8},"demanded":{"A100":12,"*":12},"entitled":{"A100":10,"*":10},"held":{"A100":5.5,"*":5.5},"waiting":3},
+	{"name":"prod","weight":1,"quota":{},"deserved":{"A100":4},"demanded":{"A100":9,"*":9},"entitled":{"A100":6,"*":6},"held":{"A100":9,"*":9},"waiting":0},
+	{"name":"guests","weight":1,"quota":{},"deserved":{},"demanded":{"V100":1,"*":1},"entitled":{"V100":1,"*":1},"held":{"V100":1,"*":1},"waiting":0}]}`
+
 // Operator commands send the right requests and print the results.
 func TestOperatorCommands(t *testing.T) {
 	role := `{"name":"a/b","weight":1,"quota":{"V100":8},"quota_set":true,"held":{"V100":9,"*":9},"waiting":0}`
@@ -46,6 +50,10 @@ func TestOperatorCommands(t *testing.T) {
 			[]string{"GET /v1/queue"}, "1 train research 3 2 of 4 2 x A100 "},
 		{[]string{"quota", "get"}, rolesAnswer, []string{"GET /v1/roles"}, "research V100=8, *=16 (set) V100=3.5, *=3.5 2\na/b none - 0\n"},
 		{[]string{"quota", "get", "a/b", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "a/b none - 0 1 shortest binpack false\n"},
+		{[]string{"quota", "get", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "research *=16 A100=8 A100=10, *=10 A100=12, *=12 A100=5.5, *=5.5 3\n"},
+		{[]string{"quota", "explain", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "A100 8 - 12 10 5.5 0 2.5\n* 8 16 12 10 5.5 0 2.5\nprod A100 5 4 9\nprod * 5 4 9\nguests * 1 0 1\n"},
+		{[]string{"quota", "explain", "guests"}, deservedAnswer, []string{"GET /v1/roles"}, "V100 0 - 1 1 1 1 0\n* 0 - 1 1 1 1 0\n"},
+		{[]string{"quota", "explain", "research", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "V100 0 8 0 0 3.5 0 0\n* 0 16 0 0 3.5 0 0\n"},
 		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},
@@ -75,6 +83,14 @@ func TestOperatorCommands(t *testing.T) {
 	}
 	_, r := operateOn(t, strings.Replace(role, "{", `{"warnings":["quota: no agent has H100 yet"],`, 1), "quota", "set", "a/b", "H100=8")
 	r.expect(t, "role a/b: quota V100=8 (set), held V100=9, *=9\n", "mesos-gpu: quota: no agent has H100 yet\n", 0)
+	for _, verb := range []string{"get", "explain"} {
+		_, r = operateOn(t, rolesAnswer, "quota", verb, "nobody")
+		r.expect(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
+	}
+	_, r = operateOn(t, deservedAnswer, "quota", "explain", "guests", "-o", "json")
+	if !strings.Contains(r.out, `"borrowed": 1`) || r.status != 0 {
+		t.Errorf("quota explain -o json: status %d, %s", r.status, r.out)
+	}
 	_, r = operateOn(t, rolesAnswer, "quota", "get", "nobody")
 	r.expect(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
 }

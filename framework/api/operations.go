@@ -47,6 +47,15 @@ type RoleStatus struct {
 	// Allocated is the number of GPUs that tasks of the role and its descendants hold,
 	// by type; "*" is the sum. Shares count as fractions.
 	Allocated map[string]float64 `json:"held"`
+	// Deserved is what the role gets while it demands it, by type; "*" counts all GPUs. It is
+	// empty for a role without the setting.
+	Deserved map[string]int `json:"deserved"`
+	// Demanded is what tasks hold or wait for; a task that accepts several types counts for
+	// each. Entitled is what the role would have if the GPUs were divided among all demand:
+	// first what roles deserve, then the rest by weight. Both include the descendants.
+	Demanded map[string]float64 `json:"demanded"`
+	// A standby does not know the GPUs and omits Entitled.
+	Entitled map[string]float64 `json:"entitled,omitempty"`
 	// Waiting is the number of its tasks that wait for resources.
 	Waiting int `json:"waiting"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no

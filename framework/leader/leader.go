@@ -419,6 +419,9 @@ func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
 	s.GPUs = b.gpuCounts.Current()
 	s.IsLeader, s.Connected = true, b.loop.connected.Load()
+	if shares := b.loop.roleShares.Load(); shares != nil {
+		s.RoleShares = *shares
+	}
 	if b.extension == nil {
 		return s, nil
 	}

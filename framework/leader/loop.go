@@ -198,6 +198,7 @@ func (l *Loop) applyEvent(ev sched.Event) {
 	l.ops = append(l.ops, l.state.Step(l.clock(), ev)...)
 	if _, tick := ev.(sched.Tick); tick {
 		l.recordGPUTime()
+		l.computeRoleShares()
 	}
 }
 

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"sync/atomic"
 	"time"
 
 	"mesos-gpu/framework/clusterview"
@@ -10,6 +11,9 @@ import (
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 )
+
+// roleShareInterval is how often the shares of roles are computed for metrics.
+const roleShareInterval = 10 * time.Second
 
 // gpuTimeRecordInterval is how often the GPU time used by tasks is recorded.
 const gpuTimeRecordInterval = 30 * time.Second
@@ -21,6 +25,10 @@ type loopMetrics struct {
 	// gpuTime adds up the GPU time of tasks. recorded is when it was last recorded.
 	gpuTime  *metrics.GPUTimeTracker
 	recorded time.Time
+	// roleShares are what roles deserve, demand and are entitled to, as of sharesComputed. Metrics read them without the
+	// loop.
+	roleShares     *atomic.Pointer[[]metrics.RoleShare]
+	sharesComputed time.Time
 }
 
 func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.Model) loopMetrics {
@@ -29,7 +37,7 @@ func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.M
 	if err != nil {
 		cfg.Log.WithError(err).Warn("GPU hours are counted from 0")
 	}
-	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now}
+	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now, roleShares: &atomic.Pointer[[]metrics.RoleShare]{}}
 }
 
 // countOperations counts recorded operations before they are carried out.
@@ -49,6 +57,21 @@ func (l *Loop) recordGPUTime() {
 	if document := l.gpuTime.EncodeRecord(now); document != nil {
 		l.applyEvent(sched.CountersChanged{Value: document})
 	}
+}
+
+// computeRoleShares computes what roles deserve, demand and are entitled to, once every roleShareInterval. Without roles
+// that deserve GPUs there is nothing to compute.
+func (l *Loop) computeRoleShares() {
+	now := l.clock()
+	if since := now.Sub(l.sharesComputed); since >= 0 && since < roleShareInterval {
+		return
+	}
+	l.sharesComputed = now
+	var shares []metrics.RoleShare
+	if l.state.DeservesGPUs() {
+		shares = readmodel.RoleShares(readmodel.RoleViews(l.state))
+	}
+	l.roleShares.Store(&shares)
 }
 
 // UpdateAgents stores the master's list of agents for constraints and metrics, and

@@ -15,6 +15,7 @@ import (
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 )
 
@@ -109,4 +110,43 @@ func testLoopConfig() LoopConfig {
 	cfg := LoopConfig{Counters: metrics.NewSchedulerCounters(), Clock: time.Now, Log: frameworktest.DiscardLog()}
 	cfg.Sched.Policy.Roles = []queue.Role{{Name: "*"}}
 	return cfg
+}
+
+// TestRoleShares: the metrics have what roles deserve, demand and are entitled to, computed every 10 s.
+func TestRoleShares(t *testing.T) {
+	j, err := journal.OpenBolt(filepath.Join(t.TempDir(), "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	now := time.Unix(1_700_000_000, 0)
+	cfg := testLoopConfig()
+	cfg.Clock = func() time.Time { return now }
+	l := NewLoop(cfg, journal.JournalContents{}, j, func(sched.Operation) {})
+	b := New(l, Config{})
+	want := func(want []metrics.RoleShare) {
+		t.Helper()
+		got, err := b.MetricsSnapshot(t.Context())
+		if diff := cmp.Diff(want, got.RoleShares); diff != "" || err != nil {
+			t.Errorf("shares %v (-want +got):\n%s", err, diff)
+		}
+	}
+	l.applyEvent(sched.Tick{})
+	want(nil)
+	var p sched.Policy
+	p.Roles = []queue.Role{{Name: "a", Deserved: quota.Quota{"V100": 2}}, {Name: "b"}}
+	l.applyEvent(sched.PolicyChanged{Policy: p})
+	s := frameworktest.JobSpec("train", 3, 1)
+	s.Role = "b"
+	s.SetDefaults()
+	l.applyEvent(sched.SubmitJob{Spec: s})
+	l.applyEvent(sched.AgentsListed{Agents: []sched.Agent{{ID: "x", GPUs: 2, Types: []string{"V100"}}}})
+	l.applyEvent(sched.Tick{}) // too early
+	want(nil)
+	now = now.Add(roleShareInterval)
+	l.applyEvent(sched.Tick{})
+	want([]metrics.RoleShare{
+		{Role: "a", Type: "V100", Deserved: 2},
+		{Role: "b", Type: "*", Demanded: 3, Entitled: 2}, {Role: "b", Type: "V100", Demanded: 3, Entitled: 2},
+	})
 }

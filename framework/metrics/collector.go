@@ -21,6 +21,7 @@ type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
 	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned      *prometheus.Desc
+	deserved, demanded, entitled                                          *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
 }
 
@@ -39,6 +40,9 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		tasks:         desc("tasks", "Tasks by their job's role and by state, including remembered ones that have ended.", "role", "state"),
 		textBytes:     desc("job_text_bytes", "Bytes of the texts of jobs that have not ended, by role, as the scheduler limits them.", "role"),
 		allocated:     desc("gpus_held", "GPUs that tasks hold, by role and type; the type is empty if the agent does not report it.", "role", "type"),
+		deserved:      desc("gpus_deserved", "GPUs that a role gets while it demands them, by type; * counts all.", "role", "type"),
+		demanded:      desc("gpus_demanded", "GPUs that tasks of a role and of the roles below it hold or wait for, by type.", "role", "type"),
+		entitled:      desc("gpus_entitled", "GPUs that a role would have if all demand were divided by what roles deserve and by weight, by type.", "role", "type"),
 		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they request.", "role", "type"),
 		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
 		waitingGPUs:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
@@ -87,6 +91,12 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		for kind, n := range r.allocated {
 			put(c.allocated, float64(n)/milliPerGPU, name, kind)
 		}
+	}
+	for _, r := range c.RoleShares {
+		role, kind := sanitizeLabel(r.Role), sanitizeLabel(r.Type)
+		put(c.deserved, r.Deserved, role, kind)
+		put(c.demanded, r.Demanded, role, kind)
+		put(c.entitled, r.Entitled, role, kind)
 	}
 	for kind, n := range c.GPUs {
 		put(c.gpus, float64(n.All), kind)

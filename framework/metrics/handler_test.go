@@ -31,6 +31,7 @@ func someSnapshot() fakeSource {
 	v := fakeSource{Snapshot: Snapshot{
 		IsLeader: true, Connected: true, Cordoned: 2, Now: now, GPUs: map[string]GPUCount{"A100": {16, 8}},
 		GPUSeconds: []GPUSeconds{{"research", "A100", 7200.5}},
+		RoleShares: []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
 	}}
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	wants := func(tasks int, types ...string) gpu.Request {

@@ -20,6 +20,9 @@ type Snapshot struct {
 	GPUs map[string]GPUCount
 	// GPUSeconds are the last recorded totals of GPU time.
 	GPUSeconds []GPUSeconds
+	// RoleShares are what roles deserve, demand and are entitled to. They are empty unless a role
+	// deserves GPUs, and on a standby.
+	RoleShares []RoleShare
 	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
@@ -38,6 +41,13 @@ func (c *SchedulerCounters) NewSnapshot(now time.Time) Snapshot {
 
 // GPUCount counts GPUs: all of them, and those that no task of any framework holds.
 type GPUCount struct{ All, Free int }
+
+// RoleShare is what a role and the roles below it deserve, demand and are entitled to of one GPU
+// type, in GPUs. Type "*" counts all.
+type RoleShare struct {
+	Role, Type                   string
+	Deserved, Demanded, Entitled float64
+}
 
 // roleCounts counts the tasks and GPUs of one role.
 type roleCounts struct {

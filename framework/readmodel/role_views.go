@@ -1,8 +1,13 @@
 package readmodel
 
 import (
+	"maps"
+	"slices"
+
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/quota"
 )
 
 // RoleViews returns all roles with their settings and usage.
@@ -11,17 +16,42 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 	for _, s := range st.RoleUsages() {
 		r := api.RoleStatus{
 			Name: s.Name, Weight: s.Weight, Order: string(s.Order), Policy: s.FitPolicy, Backfill: !s.Strict,
-			Quota: map[string]int{}, QuotaSet: s.QuotaOverridden, Allocated: map[string]float64{}, Waiting: s.Waiting,
+			Quota: map[string]int{}, QuotaSet: s.QuotaOverridden, Waiting: s.Waiting,
+			Deserved: map[string]int{}, Demanded: wholeGPUs(s.Demanded), Entitled: wholeGPUs(s.Entitled),
 		}
-		for kind, n := range s.Quota {
-			r.Quota[kind] = n
-		}
-		for kind, milli := range s.Held {
-			r.Allocated[kind] = float64(milli) / 1000
-		}
+		maps.Copy(r.Quota, s.Quota)
+		maps.Copy(r.Deserved, s.Deserved)
+		r.Allocated = wholeGPUs(s.Held)
 		list = append(list, r)
 	}
 	return list
+}
+
+// RoleShares returns the metrics of roles by GPU type, nil if no role deserves GPUs.
+func RoleShares(roles []api.RoleStatus) (shares []metrics.RoleShare) {
+	if !slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
+		return nil
+	}
+	for i := range roles {
+		r := &roles[i]
+		types := maps.Clone(r.Demanded)
+		for gpuType, n := range r.Deserved {
+			types[gpuType] = float64(n)
+		}
+		for _, gpuType := range slices.Sorted(maps.Keys(types)) {
+			shares = append(shares, metrics.RoleShare{Role: r.Name, Type: gpuType, Deserved: float64(r.Deserved[gpuType]), Demanded: r.Demanded[gpuType], Entitled: r.Entitled[gpuType]})
+		}
+	}
+	return shares
+}
+
+// wholeGPUs converts thousandths of GPUs by type into GPUs.
+func wholeGPUs(milli map[string]int) map[string]float64 {
+	gpus := make(map[string]float64, len(milli))
+	for gpuType, n := range milli {
+		gpus[gpuType] = float64(n) / quota.MilliPerGPU
+	}
+	return gpus
 }
 
 // RoleView returns one role, zero if it does not exist.

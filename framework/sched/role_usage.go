@@ -3,31 +3,75 @@ package sched
 import (
 	"cmp"
 
+	"mesos-gpu/framework/sched/entitlement"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 )
 
-// RoleUsage is a role with its settings, defaults filled in, and what it holds.
+// RoleUsage is a role with its settings, defaults filled in, and what it holds. Amounts are thousandths of GPUs by type,
+// of the role and the roles below it; quota.AllTypes counts all types.
 type RoleUsage struct {
 	queue.Role
 	// QuotaOverridden reports that an operator has set the quota at run time.
 	QuotaOverridden bool
-	// Held is what the tasks of the role and of the roles below it hold, in thousandths of GPUs by type; quota.AllTypes
-	// is the sum.
+	// Held is what tasks hold. A GPU of unknown type counts in quota.AllTypes only.
 	Held map[string]int
+	// Demanded is what tasks hold or wait for. A task that accepts several types counts for each of them. Entitled is the
+	// part of the cluster that the role would have if all demand were divided by what roles deserve and by weight.
+	Demanded, Entitled map[string]int
 	// Waiting is the number of the role's tasks that wait.
 	Waiting int
 }
 
+// DeservesGPUs reports whether a role deserves GPUs. Without one, nothing is reclaimed.
+func (s *State) DeservesGPUs() bool { return s.cfg.Policy.DeservesGPUs() }
+
 // RoleUsages returns all roles, the default one first.
 func (s *State) RoleUsages() []RoleUsage {
-	usage := quota.NewTracker(nil, nil)
-	queue.CountUsage(usage, s.runningTasks())
+	in := s.newPlacementInput()
+	usage := s.newUsage(in.Running)
+	shares := s.divideGPUs(&in, usage)
 	list := make([]RoleUsage, len(s.cfg.Policy.Roles))
 	for i, r := range s.cfg.Policy.Roles {
 		_, overridden := s.operatorQuotas[r.Name]
 		r.Weight, r.Order, r.FitPolicy = cmp.Or(r.Weight, 1), cmp.Or(r.Order, queue.OldestFirst), cmp.Or(r.FitPolicy, s.cfg.Policy.Fit.Name)
-		list[i] = RoleUsage{Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting}
+		list[i] = RoleUsage{
+			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
+			Demanded: map[string]int{}, Entitled: map[string]int{},
+		}
+		for _, share := range shares {
+			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {
+				list[i].Demanded[share.gpuType] = n
+			}
+			if n := share.granted[r.Name]; n > 0 {
+				list[i].Entitled[share.gpuType] = n
+			}
+		}
 	}
 	return list
+}
+
+// dividedType is what roles are entitled to of one GPU type.
+type dividedType struct {
+	gpuType string
+	granted map[string]int
+}
+
+// divideGPUs adds the demand of waiting tasks to the usage, and divides the GPUs of each type, and all together, among
+// the roles.
+func (s *State) divideGPUs(in *placement.PlanInput, usage *quota.Tracker) []dividedType {
+	for i := range in.Waiting {
+		w := &in.Waiting[i]
+		usage.AddDemand(w.Spec.Role, &w.Spec.Request, len(w.Tasks))
+	}
+	var shares []dividedType
+	for _, gpuType := range usage.GPUTypes() {
+		claims := make([]entitlement.Claim, len(s.cfg.Policy.Roles))
+		for i, r := range s.cfg.Policy.Roles {
+			claims[i] = usage.ClaimOf(r.Name, gpuType)
+		}
+		shares = append(shares, dividedType{gpuType, entitlement.Divide(usage.Capacity(gpuType), claims)})
+	}
+	return shares
 }

@@ -250,5 +250,9 @@ func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readmodel.RoleViews(st), nil
+	list := readmodel.RoleViews(st)
+	for i := range list {
+		list[i].Entitled = nil // it depends on the agents
+	}
+	return list, nil
 }

@@ -31,7 +31,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	}}
 	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
 		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
-		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
+		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8}, "entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
 	}}
 	return f.serve(t)
 }
@@ -81,7 +81,7 @@ var views = []struct{ name, address, there string }{
 	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
-	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2"},
+	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
 }
 
 // lowContrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content

@@ -56,6 +56,11 @@ func (p *Policy) Validate() error {
 	return errors.Join(fit.ValidatePolicyName(cmp.Or(p.Fit.Name, defaultFitPolicy), fit.PolicyNames()), queue.ValidateRoles(p.Roles))
 }
 
+// DeservesGPUs reports whether a role deserves GPUs.
+func (p *Policy) DeservesGPUs() bool {
+	return slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return len(r.Deserved) > 0 })
+}
+
 // DefaultRole returns the role of jobs that name none.
 func (p *Policy) DefaultRole() string {
 	if len(p.Roles) == 0 {

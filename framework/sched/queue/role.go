@@ -20,6 +20,8 @@ type Role struct {
 	Weight float64
 	// Quota limits what the role's tasks hold.
 	Quota quota.Quota
+	// Deserved is what the role gets while it demands it. Other roles may use what it does not demand.
+	Deserved quota.Quota
 	// Order is the order of jobs with equal priority. "" means OldestFirst.
 	Order Order
 	// Patience is how long a job lets shorter ones go first under ShortestFirst. 0 means DefaultPatience.
@@ -55,7 +57,7 @@ const maxPatience = 366 * 24 * time.Hour
 func Entitlements(roles []Role) []quota.RoleEntitlement {
 	list := make([]quota.RoleEntitlement, len(roles))
 	for i, r := range roles {
-		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota}
+		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota, Deserved: r.Deserved}
 	}
 	return list
 }
@@ -80,6 +82,7 @@ func ValidateRoles(roles []Role) error {
 			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))
 		}
 	}
+	errs = append(errs, quota.ValidateDeserved(Entitlements(roles)))
 	return errors.Join(errs...)
 }
 

@@ -10,12 +10,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// RoleEntitlement is what the operator grants a role: its weight in fair share and its quota.
+// RoleEntitlement is what the operator grants a role: its weight in fair share, its quota and what it deserves.
 type RoleEntitlement struct {
 	Role string
 	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
 	Weight float64
-	Quota  Quota
+	// Quota is the most that the role may hold, Deserved what it gets while it demands it.
+	Quota, Deserved Quota
 }
 
 // Tracker counts the GPUs that roles hold and compares them with their quotas. All amounts are thousandths of GPUs. A
@@ -33,6 +34,11 @@ type Tracker struct {
 	held map[string]map[string]int
 	// total is the sum of held over all types, by role.
 	total map[string]int
+	// demand is what waiting tasks of roles want, by role and type. AddDemand adds to it.
+	demand map[string]map[string]int
+	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
+	types    []string
+	capacity map[string]int
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
 }

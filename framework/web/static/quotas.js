@@ -23,9 +23,9 @@ function makeRole(role) {
 function drawRole(section, role) {
   const [, description, bars] = section.children;
   setText(description, describeRole(role));
-  const types = [...new Set([...Object.keys(role.quota ?? {}), ...Object.keys(role.held ?? {})])].sort(compareTypes);
+  const types = [...new Set([role.quota, role.deserved, role.held].flatMap((gpus) => Object.keys(gpus ?? {})))].sort(compareTypes);
   syncChildren(bars, types, String, (type) => createElement('li', {}, createElement('span', {}, type === '*' ? 'all types' : type), createElement('span'), createElement('meter', { min: 0, optimum: 0, 'aria-label': type })),
-    (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type]));
+    (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type], describeShare(role, type)));
 }
 
 // compareTypes sorts "*", the sum, last.
@@ -33,7 +33,17 @@ function compareTypes(a, b) {
   return (a === '*') - (b === '*') || (a < b ? -1 : 1);
 }
 
-function drawBar(bar, held, quota) {
+// describeShare returns what the role deserves and is entitled to of a type, '' if it deserves nothing.
+function describeShare(role, type) {
+  const deserved = role.deserved?.[type];
+  if (deserved === undefined) {
+    return '';
+  }
+  const entitled = role.entitled === undefined ? '' : `, entitled to ${formatNumber(role.entitled[type] ?? 0)}`;
+  return `, deserves ${formatNumber(deserved)}${entitled}`;
+}
+
+function drawBar(bar, held, quota, share) {
   const [, label, meter] = bar.children;
   const hasQuota = quota !== undefined;
   meter.hidden = !hasQuota;
@@ -41,7 +51,7 @@ function drawBar(bar, held, quota) {
   meter.value = quota === 0 ? 1 : held;
   meter.high = 0.999 * meter.max; // a full meter is not green
   const full = held >= quota ? ', full' : '';
-  setText(label, hasQuota ? `${formatNumber(held)} of ${formatNumber(quota)} held${full}` : `${formatNumber(held)} held, no quota`);
+  setText(label, hasQuota ? `${formatNumber(held)} of ${formatNumber(quota)} held${full}${share}` : `${formatNumber(held)} held, no quota${share}`);
 }
 
 function describeRole(role) {

@@ -69,7 +69,7 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 		Use: "unset ROLE", Short: "Restore a role's quota of the roles file", Args: cli.RequireArgs("ROLE"),
 		RunE: func(c *cobra.Command, args []string) error { return a.setQuota(c.Context(), args[0], nil) },
 	}
-	c.AddCommand(get, set, unset)
+	c.AddCommand(get, set, unset, a.quotaExplainCommand())
 	return c
 }
 
@@ -82,12 +82,21 @@ func findRole(roles []api.RoleStatus, name string) ([]api.RoleStatus, error) {
 }
 
 func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
-	return term.PrintTable(p.DropFirst("WAITING"), roles, []term.TableColumn[api.RoleStatus]{
+	columns := []term.TableColumn[api.RoleStatus]{
 		{Name: "ROLE", Value: func(r api.RoleStatus) string { return r.Name }},
 		{Name: "QUOTA", Value: func(r api.RoleStatus) string { return formatQuota(&r) }},
 		{Name: "HELD", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Allocated)) }},
 		{Name: "WAITING", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Waiting) }},
-	},
+	}
+	shares := []term.TableColumn[api.RoleStatus]{
+		{Name: "DESERVED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Deserved)) }},
+		{Name: "ENTITLED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Entitled)) }},
+		{Name: "DEMANDED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Demanded)) }},
+	}
+	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
+		columns = slices.Insert(columns, 2, shares...)
+	}
+	return term.PrintTable(p.DropFirst("WAITING", "DEMANDED", "ENTITLED"), roles, columns,
 		term.TableColumn[api.RoleStatus]{Name: "WEIGHT", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Weight) }},
 		term.TableColumn[api.RoleStatus]{Name: "ORDER", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Order) }},
 		term.TableColumn[api.RoleStatus]{Name: "POLICY", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Policy) }},

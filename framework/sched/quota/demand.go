@@ -1,0 +1,151 @@
+package quota
+
+import (
+	"maps"
+	"slices"
+
+	"mesos-gpu/framework/sched/entitlement"
+	"mesos-gpu/gpu"
+)
+
+// AddDemand adds waiting tasks to what a role demands. A task counts for each type that it accepts, and once in AllTypes.
+func (t *Tracker) AddDemand(role string, r *gpu.Request, tasks int) {
+	if r.GPUs == 0 || tasks == 0 {
+		return
+	}
+	if t.demand == nil {
+		t.demand = map[string]map[string]int{}
+	}
+	if t.demand[role] == nil {
+		t.demand[role] = map[string]int{}
+	}
+	for _, name := range t.GPUTypes() {
+		if name == AllTypes || r.Types.Match(name) {
+			t.demand[role][name] += tasks * t.MilliPerTask(r, name)
+		}
+	}
+}
+
+// GPUTypes returns the names of all GPU types that agents have or that are in a role's entries, sorted, and AllTypes.
+func (t *Tracker) GPUTypes() []string {
+	if t.types != nil {
+		return t.types
+	}
+	t.capacity = t.countCapacity()
+	names := slices.Sorted(maps.Keys(t.capacity))
+	add := func(name string) {
+		if !slices.ContainsFunc(names, func(known string) bool { return isSameType(known, name) }) {
+			names = append(names, name)
+		}
+	}
+	for i := range t.entitlements {
+		for _, entries := range []Quota{t.entitlements[i].Deserved, t.entitlements[i].Quota} {
+			for _, name := range slices.Sorted(maps.Keys(entries)) {
+				add(name)
+			}
+		}
+	}
+	add(AllTypes)
+	slices.Sort(names)
+	t.types = names
+	return names
+}
+
+// countCapacity counts the thousandths of GPUs of agents that accept tasks, by type.
+func (t *Tracker) countCapacity() map[string]int {
+	capacity, counted := map[string]int{}, map[string]bool{}
+	for i := range t.agents {
+		a := &t.agents[i]
+		if counted[a.ID] || a.Closed {
+			continue
+		}
+		counted[a.ID] = true
+		devices := map[string]int{}
+		for _, model := range a.Models() {
+			devices[gpu.TypeOf(model)]++
+		}
+		gpus := max(a.TotalGPUs+len(a.AllShared), a.GPUs+len(a.Shared), len(a.DeviceIDs))
+		if gpus == 0 {
+			gpus = len(a.Inventory)
+		}
+		capacity[AllTypes] += gpus * MilliPerGPU
+		for name, n := range devices {
+			if name == "" {
+				continue
+			}
+			if len(devices) == 1 || len(a.Inventory) == 0 {
+				n = gpus // of an agent that only lists its types, each may be of any of them
+			}
+			capacity[name] += n * MilliPerGPU
+		}
+	}
+	return capacity
+}
+
+// Capacity returns the GPUs of a type on agents that accept tasks, and at least what roles hold.
+func (t *Tracker) Capacity(gpuType string) int {
+	t.GPUTypes()
+	held := 0
+	for role := range t.held {
+		held += t.heldOf(role, gpuType)
+	}
+	return max(t.capacity[gpuType], held)
+}
+
+// heldOf returns what a role itself holds of a type, or of all.
+func (t *Tracker) heldOf(role, gpuType string) int {
+	if gpuType == AllTypes {
+		return t.total[role]
+	}
+	sum := 0
+	for name, n := range t.held[role] {
+		if mayBeType(gpuType, name) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// demandOf returns what a role itself holds or waits for.
+func (t *Tracker) demandOf(role, gpuType string) int {
+	return t.heldOf(role, gpuType) + t.demand[role][gpuType]
+}
+
+// DemandWithin returns what a role and the roles below it hold or wait for.
+func (t *Tracker) DemandWithin(role, gpuType string) int {
+	sum := 0
+	roles := map[string]bool{}
+	for name := range t.held {
+		roles[name] = true
+	}
+	for name := range t.demand {
+		roles[name] = true
+	}
+	for name := range roles {
+		if isWithinRole(name, role) {
+			sum += t.demandOf(name, gpuType)
+		}
+	}
+	return sum
+}
+
+// ClaimOf returns what a role claims of one type, or of all types together.
+func (t *Tracker) ClaimOf(role, gpuType string) entitlement.Claim {
+	c := entitlement.Claim{Role: role, Limit: -1, Demand: t.demandOf(role, gpuType)}
+	for i := range t.entitlements {
+		e := &t.entitlements[i]
+		if e.Role != role {
+			continue
+		}
+		c.Weight = e.Weight
+		if limit, ok := e.Quota.EntryFor(gpuType); ok {
+			c.Limit = limit * MilliPerGPU
+		}
+		n, ok := e.Deserved.EntryFor(gpuType)
+		if gpuType == AllTypes && e.Deserved != nil {
+			n, ok = e.Deserved.Total(), true
+		}
+		c.Deserved, c.HasDeserved = n*MilliPerGPU, ok
+	}
+	return c
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
+)
+
+// quotaExplanation is the output of quota explain.
+type quotaExplanation struct {
+	Role  string           `json:"role"`
+	Types []typeAllocation `json:"types"`
+	// Borrowers are other roles that hold more than they deserve of a type of which the role
+	// has less than it deserves and demands.
+	Borrowers []borrowedGPUs `json:"borrowers"`
+}
+
+// typeAllocation is what a role may have and has of one GPU type; "*" counts all.
+type typeAllocation struct {
+	Type     string  `json:"type"`
+	Deserved int     `json:"deserved"`
+	Limit    *int    `json:"limit"`
+	Demanded float64 `json:"demanded"`
+	Entitled float64 `json:"entitled"`
+	Held     float64 `json:"held"`
+	// Borrowed is what the role holds beyond what it deserves.
+	Borrowed float64 `json:"borrowed"`
+	// Missing is what the role demands and deserves, and does not hold.
+	Missing float64 `json:"missing"`
+}
+
+// borrowedGPUs are the GPUs of one type that a role holds beyond what it deserves.
+type borrowedGPUs struct {
+	Role     string  `json:"role"`
+	Type     string  `json:"type"`
+	Borrowed float64 `json:"borrowed"`
+	Deserved int     `json:"deserved"`
+	Held     float64 `json:"held"`
+}
+
+func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
+	c := a.NewShowCommand("explain", "Show what a role deserves, demands, is entitled to and holds, and who borrows", []string{"ROLE"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+		roles, err := api.ListRoles(ctx)
+		if err != nil {
+			return cli.CommandResult{}, err
+		}
+		of, err := findRole(roles, args[0])
+		if err != nil {
+			return cli.CommandResult{}, err
+		}
+		e := explainQuota(&of[0], roles)
+		return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
+	})
+	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
+		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow."
+	return c
+}
+
+// explainQuota returns the allocations of a role by type, with "*" last.
+func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
+	e := quotaExplanation{Role: r.Name, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
+	lends := slices.ContainsFunc(roles, func(o api.RoleStatus) bool { return len(o.Deserved) > 0 })
+	names := map[string]bool{"*": true}
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)), slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
+		names[name] = true
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(names), compareTypeNames) {
+		t := typeAllocation{Type: name, Deserved: deservedOf(r, name), Demanded: r.Demanded[name], Entitled: r.Entitled[name], Held: r.Allocated[name]}
+		if limit, ok := r.Quota[name]; ok {
+			t.Limit = &limit
+		}
+		if lends {
+			t.Borrowed = borrowedBy(r, name)
+		}
+		t.Missing = max(min(t.Demanded, float64(t.Deserved))-t.Held, 0)
+		e.Types = append(e.Types, t)
+		if t.Missing == 0 {
+			continue
+		}
+		for i := range roles {
+			o := &roles[i]
+			if n := borrowedBy(o, name); n > 0 && o.Name != r.Name && !isRelated(o.Name, r.Name) {
+				e.Borrowers = append(e.Borrowers, borrowedGPUs{o.Name, name, n, deservedOf(o, name), o.Allocated[name]})
+			}
+		}
+	}
+	return e
+}
+
+// compareTypeNames sorts "*" last.
+func compareTypeNames(a, b string) int {
+	if (a == "*") != (b == "*") {
+		return map[bool]int{true: 1, false: -1}[a == "*"]
+	}
+	return strings.Compare(a, b)
+}
+
+// isRelated reports whether one role is above the other.
+func isRelated(a, b string) bool { return strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") }
+
+// deservedOf returns what a role deserves of a type. Without an entry for all types it is the sum.
+func deservedOf(r *api.RoleStatus, name string) int {
+	n, ok := r.Deserved[name]
+	if ok || name != "*" {
+		return n
+	}
+	for _, typed := range r.Deserved {
+		n += typed
+	}
+	return n
+}
+
+// borrowedBy returns what a role holds of a type beyond what it deserves. Types of which it deserves none count if it
+// holds more than it deserves in total.
+func borrowedBy(r *api.RoleStatus, name string) float64 {
+	beyond := max(r.Allocated[name]-float64(deservedOf(r, name)), 0)
+	if _, all := r.Deserved["*"]; all {
+		beyond = min(beyond, max(r.Allocated["*"]-float64(deservedOf(r, "*")), 0))
+	}
+	return beyond
+}
+
+func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
+	err := term.PrintTable(p, e.Types, []term.TableColumn[typeAllocation]{
+		{Name: "TYPE", Value: func(t typeAllocation) string { return t.Type }},
+		{Name: "DESERVED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Deserved) }},
+		{Name: "LIMIT", Value: func(t typeAllocation) string {
+			if t.Limit == nil {
+				return "-"
+			}
+			return fmt.Sprint(*t.Limit)
+		}},
+		{Name: "DEMANDED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Demanded) }},
+		{Name: "ENTITLED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Entitled) }},
+		{Name: "HELD", Value: func(t typeAllocation) string { return fmt.Sprint(t.Held) }},
+		{Name: "BORROWED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Borrowed) }},
+		{Name: "MISSING", Value: func(t typeAllocation) string { return fmt.Sprint(t.Missing) }},
+	})
+	if err != nil || len(e.Borrowers) == 0 {
+		return err
+	}
+	return term.PrintTable(p, e.Borrowers, []term.TableColumn[borrowedGPUs]{
+		{Name: "BORROWER", Value: func(b borrowedGPUs) string { return b.Role }},
+		{Name: "TYPE", Value: func(b borrowedGPUs) string { return b.Type }},
+		{Name: "BORROWED", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Borrowed) }},
+		{Name: "DESERVED", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Deserved) }},
+		{Name: "HELD", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Held) }},
+	})
+}
