@@ -5,9 +5,13 @@
 # plain selects the packages in which nothing runs concurrently: neither they nor
 # any package of this module that they or their tests import starts a goroutine,
 # and their tests link no HTTP server. The race detector would find nothing in them
-# and slow down tests that compute. The simulator is plain too: the tests of
-# cmd/mesos-gpu run its concurrent sweeps with the detector. race selects all other
-# packages.
+# and slow down tests that compute. race selects all other packages, except these,
+# which compute most of the time, and whose code other tests run with the detector:
+# - framework/sim, framework/sim/replay: cmd/mesos-gpu
+# - framework/journal: framework and internal/e2e
+# - framework/crash, which runs schedulers as processes that it kills: framework
+# - internal/clustersim, in which each simulated cluster is one goroutine
+# make test-long runs framework/journal and framework/crash with the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,6 +43,6 @@ go list -test -f '{{.ImportPath}} {{join .Deps "|"}}' ./... |
 			sub(/_test$/, "", d)
 			if (d in starts) kind = "race"
 		}
-		if (tested == module "/framework/sim" || tested == module "/framework/sim/replay") kind = "plain"
+		if (substr(tested, length(module) + 2) ~ /^(framework\/(sim|sim\/replay|journal|crash)|internal\/clustersim)$/) kind = "plain"
 		if (kind == want) print (tested in rank ? rank[tested] : 999), tested
 	}' | sort -n -k1,1 -s | cut -d' ' -f2
