@@ -155,6 +155,10 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 
 	in = startInstance(t, c, cfg)
 	want[0].Allocated, want[0].Waiting, want[1].QuotaSet = map[string]float64{"V100": 2, "*": 2}, 1, true
+	awaitCondition(t, "the scheduler knows all of the agent's GPUs", func() bool {
+		agents, err := in.ListAgents(ctx)
+		return err == nil && len(agents) == 1 && agents[0].GPUs == 4
+	})
 	wantRoles(t, in, want)
 	for _, role := range []string{"research", "research/vision"} {
 		if _, err := in.SetQuota(ctx, role, nil); err != nil {

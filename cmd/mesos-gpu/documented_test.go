@@ -150,7 +150,7 @@ var foreign = map[string][]string{
 		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
 	},
 	"Mesos's configure": {"enable-install-module-dependencies"},
-	"docker":            {"privileged"},
+	"docker":            {"privileged", "rm"},
 	"ray":               {"head", "address"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,8 @@ import (
 
 // orderedJournal is a journal that records the order of commits and operations.
 type orderedJournal struct {
-	lines []string
+	mu    sync.Mutex
+	lines []string // protected by mu
 	fail  error
 	full  error
 }
@@ -44,15 +46,23 @@ func (d *orderedJournal) Commit(_ context.Context, c journal.Change) error {
 	for _, t := range c.Tasks {
 		text += fmt.Sprintf(" %s %s", t.Job, t.State)
 	}
-	d.lines = append(d.lines, text)
+	d.addLine(text)
 	return d.fail
 }
 
 func (d *orderedJournal) postOperation(op sched.Operation) {
-	d.lines = append(d.lines, "post "+strings.Fields(op.String())[0])
+	d.addLine("post " + strings.Fields(op.String())[0])
+}
+
+func (d *orderedJournal) addLine(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
 }
 
 func (d *orderedJournal) takeLines() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	text := strings.Join(d.lines, "; ")
 	d.lines = nil
 	return text
