@@ -88,6 +88,9 @@ type Host struct {
 	// Simulated hosts have device nodes without a driver.
 	Simulated bool     `json:"simulated,omitempty"`
 	Devices   []Device `json:"devices"`
+	// PathsTrimmed reports that the devices have only the paths that their NUMA
+	// nodes do not imply.
+	PathsTrimmed bool `json:"paths_trimmed,omitempty"`
 	// Withheld are devices of the host that are not in Devices because they are
 	// not offered. Only an agent that checks the health of its devices sets it.
 	Withheld []WithheldDevice `json:"-"`

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/client"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local"
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/simulated"
@@ -76,7 +77,7 @@ func (e *exampleCluster) start() {
 	e.cancel, e.ended = cancel, make(chan error, 1)
 	go func() {
 		err := local.Run(ctx, local.ClusterConfig{
-			WorkDir: workDir, Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0",
+			WorkDir: workDir, Hosts: []gpu.Host{host}, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0",
 			Binary: binary, Isolate: os.Geteuid() == 0, Log: log,
 		}, func(urls local.ClusterURLs) { up <- urls })
 		e.ended <- errors.Join(err, os.RemoveAll(workDir))

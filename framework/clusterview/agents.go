@@ -115,7 +115,7 @@ func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, erro
 	a := &agents[at]
 	cordons := r.Model.CordonedHosts()
 	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
-	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.Devices...), ETag: CordonTag(cordon)}, nil
+	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.ExpandPaths()...), ETag: CordonTag(cordon)}, nil
 }
 
 // gpuStateOf returns the state of a device, or "" if the agent does not offer its

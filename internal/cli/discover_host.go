@@ -16,11 +16,29 @@ func DiscoverHost(simulate string) (gpu.Host, error) {
 	if simulate == "" {
 		return nvml.DiscoverHost(nvml.LibraryConfig{})
 	}
-	name, err := os.Hostname()
+	name, err := hostname()
 	if err != nil {
-		return gpu.Host{}, fmt.Errorf("name this host: %w", err)
+		return gpu.Host{}, err
 	}
 	return simulated.NewHost(simulate, name)
+}
+
+// SimulateHosts returns the simulated hosts that spec describes, as in
+// 2x4xV100,1x8xA100.
+func SimulateHosts(spec string) ([]gpu.Host, error) {
+	name, err := hostname()
+	if err != nil {
+		return nil, err
+	}
+	return simulated.NewHosts(spec, name)
+}
+
+func hostname() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name this host: %w", err)
+	}
+	return name, nil
 }
 
 // GlobPaths returns the paths on this machine that match a pattern.

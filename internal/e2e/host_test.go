@@ -1,10 +1,16 @@
 package e2e
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/nvml/nvmltest"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/volumemgr"
@@ -27,6 +33,56 @@ func TestDiscover(t *testing.T) {
 	}
 	if r := runCommand(t, nil, "discover", "--simulate", "2xFOO"); r.code == 0 || !strings.Contains(r.err, "2xFOO") {
 		t.Errorf("an unknown type: status %d, %q", r.code, r.err)
+	}
+}
+
+// TestLocalAgents runs several agents in one cluster: jobs are spread and drained, and the
+// topology of an agent's GPUs is that of discover, over REST too.
+func TestLocalAgents(t *testing.T) {
+	c := startCluster(t, "--agents", "1x4xK80,2x1xV100")
+	var agents []struct {
+		ID, Hostname string
+		GPUs         int
+		Types        []string
+	}
+	decodeJSON(t, c.mustRun("agents", "-o", "json"), &agents)
+	first, found := "", map[string]string{}
+	for _, a := range agents {
+		found[a.Hostname] = fmt.Sprint(a.GPUs, a.Types)
+		if a.GPUs == 4 {
+			first = a.ID
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"127.0.0.1": "4 [K80]", "127.0.0.2": "1 [V100]", "127.0.0.3": "1 [V100]"}, found); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	var detail, discovered struct{ Devices []gpu.Device }
+	decodeJSON(t, runCommand(t, nil, "discover", "--simulate", "4xK80", "-o", "json").out, &discovered)
+	if status, answer := c.sendRequest("GET", c.api+"/v1/agents/"+first, ""); status != 200 {
+		t.Fatalf("status %d: %s", status, answer)
+	} else {
+		decodeJSON(t, string(answer), &detail)
+	}
+	if diff := cmp.Diff(discovered.Devices, detail.Devices); diff != "" {
+		t.Errorf("the devices of discover and of REST differ (-discover +REST):\n%s", diff)
+	}
+	c.mustRun("run", "--name", "gang", "--gang", "--tasks", "2", "--gpus", "1", "--gpu-type", "V100", "--", "true")
+	var on []string
+	for _, task := range c.awaitJob("gang", func(v *api.JobView) bool { return v.Terminal }).Tasks {
+		on = append(on, task.Hostname)
+	}
+	if diff := cmp.Diff([]string{"127.0.0.2", "127.0.0.3"}, slices.Sorted(slices.Values(on))); diff != "" {
+		t.Errorf("the agents of a gang of two (-want +got):\n%s", diff)
+	}
+	c.mustRun("drain", "127.0.0.2", "--reason", "test")
+	c.mustRun("run", "--detach", "--name", "more", "--gpus", "1", "--gpu-type", "V100", "--", "sleep", "1000")
+	if on := c.awaitJob("more", isRunningAttempt(1)).Tasks[0].Hostname; on != "127.0.0.3" {
+		t.Errorf("with 127.0.0.2 drained, the task runs on %s", on)
+	}
+	for _, args := range [][]string{{"--agents", "4xV100"}, {"--agents", "1x1xV100", "--gpus", "1xV100"}} {
+		if r := runCommand(t, nil, append([]string{"local", "--free-ports"}, args...)...); r.code == 0 || !strings.Contains(r.err, "--agents") && !strings.Contains(r.err, "HOSTSxGPUSxTYPE") {
+			t.Errorf("local %v: status %d, %q", args, r.code, r.err)
+		}
 	}
 }
 

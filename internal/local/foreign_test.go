@@ -24,6 +24,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/reexec"
 	"mesos-gpu/isolator/simulated"
 )
@@ -173,7 +174,7 @@ func TestForeignFramework(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := startCluster(t, ClusterConfig{Host: host})
+	at := startCluster(t, ClusterConfig{Hosts: []gpu.Host{host}})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &foreignScheduler{binary: binary, statuses: make(chan mesos.TaskStatus, 10), errs: make(chan error, 10)}

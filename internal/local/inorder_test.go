@@ -43,3 +43,20 @@ func TestInOrderStopsAllWhenOneFails(t *testing.T) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 }
+
+func TestNextAddress(t *testing.T) {
+	for _, c := range []struct {
+		addr string
+		n    int
+		want string
+	}{{"127.0.0.1:5051", 0, "127.0.0.1:5051"}, {"127.0.0.1:5051", 2, "127.0.0.3:5051"}, {"127.0.0.255:0", 1, "127.0.1.0:0"}, {":5051", 0, ":5051"}} {
+		if got, err := nextAddress(c.addr, c.n); got != c.want || err != nil {
+			t.Errorf("%d after %s: %q, %v", c.n, c.addr, got, err)
+		}
+	}
+	for _, addr := range []string{":5051", "10.0.0.1:5051", "localhost:5051", "[::1]:5051"} {
+		if got, err := nextAddress(addr, 1); err == nil {
+			t.Errorf("1 after %s: %q", addr, got)
+		}
+	}
+}

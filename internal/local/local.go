@@ -1,5 +1,5 @@
 // Package local runs a complete cluster on one machine in one process tree: an
-// embedded Mesos master and agent, the GPU daemon and the framework. They are
+// embedded Mesos master and agents, their GPU daemons and the framework. They are
 // connected by the same HTTP APIs as with Apache Mesos. It is intended for
 // evaluation and tests, and supports only one machine.
 package local
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -27,9 +28,12 @@ import (
 type ClusterConfig struct {
 	// WorkDir contains the sandboxes, images, volumes and the journal.
 	WorkDir string
-	// Host has the machine's GPUs, detected or simulated.
-	Host gpu.Host
-	// API, Master and Agent are the listen addresses.
+	// Hosts have the GPUs of the agents, detected or simulated: there is one agent
+	// for each host.
+	Hosts []gpu.Host
+	// API, Master and Agent are the listen addresses. With several agents, Agent
+	// is that of the first one, on the loopback network: each other agent has the
+	// next address of that network.
 	API, Master, Agent string
 	// Binary is the mesos-gpu program, which runs executors.
 	Binary string
@@ -44,12 +48,12 @@ type ClusterConfig struct {
 	// Isolate gives every task its own cgroup and device nodes. It requires
 	// root rights.
 	Isolate bool
-	// Share, ShareLimit, Scaling and Limiters have the meaning that they have
-	// in daemon.DaemonConfig: which GPUs are shared, and what limits tasks to
-	// their shares.
+	// Share, ShareLimit and Scaling have the meaning that they have in
+	// daemon.DaemonConfig: which GPUs are shared, and how. NewLimiters returns
+	// what limits the tasks of an agent to their shares; nil means nothing.
 	Share, ShareLimit string
 	Scaling           share.ShareScaling
-	Limiters          []share.Limiter
+	NewLimiters       func(dir string) ([]share.Limiter, error)
 	Log               logrus.FieldLogger
 }
 
@@ -57,7 +61,10 @@ type ClusterConfig struct {
 const journalFile = "scheduler.journal"
 
 // ClusterURLs are the URLs of a running cluster.
-type ClusterURLs struct{ API, Master, Agent string }
+type ClusterURLs struct {
+	API, Master string
+	Agents      []string
+}
 
 // Run runs the cluster until ctx ends. It then ends all tasks and removes their
 // processes, cgroups and mounts. It calls up once the API responds.
@@ -71,18 +78,54 @@ func Run(ctx context.Context, cfg ClusterConfig, up func(ClusterURLs)) error {
 
 type localCluster struct {
 	ClusterConfig
-	master, agent net.Listener
+	master net.Listener
+	agents []*localAgent
 }
 
-func (c *localCluster) openListeners() error {
-	var err error
+func (c *localCluster) openListeners() (err error) {
 	if c.master, err = listenFor("master", c.Master); err != nil {
 		return err
 	}
-	if c.agent, err = listenFor("agent", c.ClusterConfig.Agent); err != nil {
-		c.master.Close()
+	for i, host := range c.Hosts {
+		a := &localAgent{cluster: c, host: host, dir: c.WorkDir}
+		if i > 0 {
+			a.dir = filepath.Join(c.WorkDir, "agents", fmt.Sprint(i+1))
+		}
+		addr, err := nextAddress(c.Agent, i)
+		if err == nil {
+			a.listener, err = listenFor("agent", addr)
+		}
+		if err != nil {
+			c.closeListeners()
+			return err
+		}
+		c.agents = append(c.agents, a)
 	}
-	return err
+	return nil
+}
+
+func (c *localCluster) closeListeners() {
+	c.master.Close()
+	for _, a := range c.agents {
+		a.listener.Close()
+	}
+}
+
+// nextAddress returns the address n after addr in the loopback network, with the
+// same port. It is addr itself if n is 0.
+func nextAddress(addr string, n int) (string, error) {
+	if n == 0 {
+		return addr, nil
+	}
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || !at.Addr().Is4() || !at.Addr().IsLoopback() {
+		return "", fmt.Errorf("listen on %s for several embedded agents: each has an address of its own, so the first one's must be like 127.0.0.1:5051", addr)
+	}
+	ip := at.Addr()
+	for range n {
+		ip = ip.Next()
+	}
+	return netip.AddrPortFrom(ip, at.Port()).String(), nil
 }
 
 func listenFor(part, addr string) (net.Listener, error) {
@@ -99,8 +142,7 @@ func listenFor(part, addr string) (net.Listener, error) {
 // runParts starts the components in dependency order and stops them in reverse
 // order.
 func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err error) {
-	defer c.master.Close()
-	defer c.agent.Close()
+	defer c.closeListeners()
 	if c.Isolate {
 		release, rerr := devicesHierarchy(c.WorkDir)
 		if rerr != nil {
@@ -109,33 +151,51 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 		defer func() { err = errors.Join(err, release()) }()
 	}
 	m := master.New(master.MasterConfig{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
-	a, err := c.newAgent(m)
-	if err != nil {
-		return err
-	}
-	advertised := make(chan struct{})
-	d, err := c.newDaemon(sync.OnceFunc(func() { close(advertised) }))
-	if err != nil {
-		return err
-	}
+	urls := ClusterURLs{Master: "http://" + c.master.Addr().String()}
 	cfg := c.Scheduler
-	cfg.Master, cfg.APIAddr = "http://"+c.master.Addr().String(), c.API
+	cfg.Master, cfg.APIAddr = urls.Master, c.API
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
 	cfg.Artifacts = filepath.Join(c.WorkDir, "artifacts")
 	cfg.Log = c.Log.WithField("part", "scheduler")
 	cfg.Ready = func(addr string) {
-		up(ClusterURLs{API: cfg.API.URLFor(addr), Master: "http://" + c.master.Addr().String(), Agent: "http://" + c.agent.Addr().String()})
+		urls.API = cfg.API.URLFor(addr)
+		up(urls)
+	}
+	agents, advertised := make([]func(context.Context) error, len(c.agents)), make([]<-chan struct{}, len(c.agents))
+	for i, a := range c.agents {
+		urls.Agents = append(urls.Agents, "http://"+a.listener.Addr().String())
+		if agents[i], advertised[i], err = a.prepare(m); err != nil {
+			return err
+		}
 	}
 	scheduler, err := framework.New(cfg)
 	if err != nil {
 		return err
 	}
-	return inOrder(ctx,
-		serveListener(c.master, m.Handler()), m.Run,
-		serveListener(c.agent, a.Handler()), a.Run,
-		startAfter(a.Ready(), d.Run),
-		startAfter(advertised, scheduler.Run),
-	)
+	runScheduler := scheduler.Run
+	for _, ready := range advertised {
+		runScheduler = startAfter(ready, runScheduler)
+	}
+	return inOrder(ctx, serveListener(c.master, m.Handler()), m.Run, together(agents...), runScheduler)
+}
+
+// together runs the components at the same time until ctx ends or one of them
+// does.
+func together(parts ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		errs := make([]error, len(parts))
+		var running sync.WaitGroup
+		for i, run := range parts {
+			running.Go(func() {
+				defer cancel()
+				errs[i] = run(ctx)
+			})
+		}
+		running.Wait()
+		return errors.Join(errs...)
+	}
 }
 
 // startAfter delays a component until ready is closed.

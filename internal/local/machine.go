@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
@@ -25,28 +28,64 @@ import (
 	"mesos-gpu/volumemgr"
 )
 
+// localAgent is one agent of the cluster with its daemon. Several agents share
+// the machine: each offers all of its CPUs and memory, and a part of its ports.
+type localAgent struct {
+	cluster  *localCluster
+	host     gpu.Host
+	dir      string // of its state, sandboxes and sockets
+	listener net.Listener
+	limiters []share.Limiter
+}
+
+// prepare creates the agent and its daemon. advertised is closed once the GPUs
+// are part of the agent's resources.
+func (a *localAgent) prepare(m link.MasterLink) (run func(context.Context) error, advertised <-chan struct{}, err error) {
+	if err := os.MkdirAll(a.dir, workDirMode); err != nil {
+		return nil, nil, fmt.Errorf("make work directory: %w", err)
+	}
+	if a.cluster.NewLimiters != nil {
+		if a.limiters, err = a.cluster.NewLimiters(a.dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	embedded, err := a.newAgent(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := make(chan struct{})
+	d, err := a.newDaemon(sync.OnceFunc(func() { close(done) }))
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) error {
+		return inOrder(ctx, serveListener(a.listener, embedded.Handler()), embedded.Run, startAfter(embedded.Ready(), d.Run))
+	}, done, nil
+}
+
 // newAgent creates the agent and describes the machine to it. The agent's own
 // resources contain no GPUs: the daemon adds them through the resource provider
 // API.
-func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
-	total, err := machineResources(c.WorkDir)
+func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
+	c := a.cluster
+	total, err := a.machineResources()
 	if err != nil {
 		return nil, err
 	}
-	root, err := c.driverRoot()
+	root, err := a.driverRoot()
 	if err != nil {
 		return nil, err
 	}
-	attributes, err := c.agentAttributes()
+	attributes, err := a.agentAttributes()
 	if err != nil {
 		return nil, err
 	}
 	volumes := filepath.Join(c.WorkDir, "volumes")
 	cfg := agent.AgentConfig{
-		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(c.WorkDir, "agent"),
-		Addr: c.agent.Addr().String(), Resources: total, Attributes: attributes,
+		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(a.dir, "agent"),
+		Addr: a.listener.Addr().String(), Resources: total, Attributes: attributes,
 		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
-		Driver: driver.HostDriver{Driver: c.Host.Driver, CUDA: c.Host.CUDA},
+		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
 			volume, err := volumemgr.EnsureVolume(ctx, root, volumes)
 			return volume.Path, err
@@ -54,19 +93,19 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
 			// Not the socket of a daemon for a Mesos agent on this machine.
-			"MESOS_GPU_SOCKET": c.daemonSocket(),
+			"MESOS_GPU_SOCKET": a.daemonSocket(),
 		},
 	}
 	for name, value := range c.ExecutorEnv {
 		cfg.ExecutorEnv[name] = value
 	}
-	if c.Isolate && len(c.Host.Devices) > 0 {
-		i, err := isolator.New(isolator.HostConfig{Host: c.Host, CgroupVersion: "v1"}) // this package mounts it if absent
+	if c.Isolate && len(a.host.Devices) > 0 {
+		i, err := isolator.New(isolator.HostConfig{Host: a.host, CgroupVersion: "v1"}) // this package mounts it if absent
 		if err != nil {
 			return nil, err
 		}
 		cfg.Isolator = i
-		if cfg.ExecutorEnv["MESOS_GPU_DEV"], err = c.makeDeviceNodes(i); err != nil {
+		if cfg.ExecutorEnv["MESOS_GPU_DEV"], err = a.makeDeviceNodes(i); err != nil {
 			return nil, err
 		}
 	}
@@ -75,13 +114,13 @@ func (c *localCluster) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error)
 
 // agentAttributes returns attributes for the hardware and, if GPUs are shared,
 // for the method that limits tasks to their shares.
-func (c *localCluster) agentAttributes() ([]mesos.Attribute, error) {
-	m := advertise.MachineGPUs{Host: c.Host}
-	listed, err := share.ParseSharedList(c.Host, c.Share)
+func (a *localAgent) agentAttributes() ([]mesos.Attribute, error) {
+	m := advertise.MachineGPUs{Host: a.host}
+	listed, err := share.ParseSharedList(a.host, a.cluster.Share)
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := daemon.ChooseLimiter(context.Background(), c.ShareLimit, c.Limiters, c.Host.Devices, func(uuid string) bool { return listed[uuid] })
+	limiter, err := daemon.ChooseLimiter(context.Background(), a.cluster.ShareLimit, a.limiters, a.host.Devices, func(uuid string) bool { return listed[uuid] })
 	if err != nil {
 		return nil, err
 	}
@@ -93,15 +132,15 @@ func (c *localCluster) agentAttributes() ([]mesos.Attribute, error) {
 
 // makeDeviceNodes creates GPU device nodes for the Docker engine. The nodes of
 // a simulated host otherwise exist only in private /dev folders.
-func (c *localCluster) makeDeviceNodes(i *isolator.Isolator) (dir string, err error) {
-	if !c.Host.Simulated {
+func (a *localAgent) makeDeviceNodes(i *isolator.Isolator) (dir string, err error) {
+	if !a.host.Simulated {
 		return "/dev", nil
 	}
 	g, err := i.ResolveTaskGrant("none", 0, nil)
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(c.WorkDir, "dev")
+	dir = filepath.Join(a.dir, "dev")
 	for _, n := range g.Nodes {
 		if err := container.MakeNode(dir, n); err != nil {
 			return "", fmt.Errorf("make GPU nodes: %w", err)
@@ -112,12 +151,12 @@ func (c *localCluster) makeDeviceNodes(i *isolator.Isolator) (dir string, err er
 
 // driverRoot returns the root of the file system with the driver: the machine's
 // root, or a generated folder for simulated GPUs.
-func (c *localCluster) driverRoot() (string, error) {
-	if !c.Host.Simulated {
+func (a *localAgent) driverRoot() (string, error) {
+	if !a.host.Simulated {
 		return "/", nil
 	}
-	root := filepath.Join(c.WorkDir, "driver")
-	if err := volumemgr.WriteSimulatedDriver(root, c.Host.Driver); err != nil {
+	root := filepath.Join(a.cluster.WorkDir, "driver")
+	if err := volumemgr.WriteSimulatedDriver(root, a.host.Driver); err != nil {
 		return "", fmt.Errorf("make up a driver: %w", err)
 	}
 	return root, nil
@@ -125,24 +164,24 @@ func (c *localCluster) driverRoot() (string, error) {
 
 // newDaemon returns a daemon that monitors and advertises the GPUs. The
 // embedded agent isolates its containers itself.
-func (c *localCluster) newDaemon(advertised func()) (*daemon.Daemon, error) {
-	log := c.Log.WithField("part", "daemon")
+func (a *localAgent) newDaemon(advertised func()) (*daemon.Daemon, error) {
+	c, log := a.cluster, a.cluster.Log.WithField("part", "daemon")
 	open := func() (daemon.Hardware, error) { return daemon.OpenNVML(nvml.LibraryConfig{Log: log}) }
-	if c.Host.Simulated {
-		open = func() (daemon.Hardware, error) { return daemon.SimulatedHardware(c.Host), nil }
+	if a.host.Simulated {
+		open = func() (daemon.Hardware, error) { return daemon.SimulatedHardware(a.host), nil }
 	}
 	return daemon.New(daemon.DaemonConfig{
-		AgentURL: "http://" + c.agent.Addr().String() + "/slave(1)", StateDir: filepath.Join(c.WorkDir, "gpus"),
-		OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: c.daemonSocket(), Unmanaged: true,
-		SharedDevices: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: c.Limiters,
+		AgentURL: "http://" + a.listener.Addr().String() + "/slave(1)", StateDir: filepath.Join(a.dir, "gpus"),
+		OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: a.daemonSocket(), Unmanaged: true,
+		SharedDevices: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: a.limiters,
 	})
 }
 
 // daemonSocket returns the path of the socket at which executors query the
 // daemon for the health of their GPUs and the limits of their shares. It is in
 // the work directory unless that path is too long for a socket.
-func (c *localCluster) daemonSocket() string {
-	path := filepath.Join(c.WorkDir, "agent.sock")
+func (a *localAgent) daemonSocket() string {
+	path := filepath.Join(a.dir, "agent.sock")
 	if len(path) < maxSocket {
 		return path
 	}
@@ -153,24 +192,41 @@ func (c *localCluster) daemonSocket() string {
 // terminating zero.
 const maxSocket = 108
 
-// machineResources returns the machine's resources without GPUs. It leaves one
-// GiB or half of the memory, whichever is less, to other processes.
-func machineResources(dir string) ([]mesos.Resource, error) {
+// machineResources returns the agent's resources without GPUs. It leaves one
+// GiB or half of the memory, whichever is less, to other processes. An agent with
+// simulated GPUs offers at least cpusPerSimulatedGPU for each of them: its tasks
+// share the machine's CPUs.
+func (a *localAgent) machineResources() ([]mesos.Resource, error) {
 	var memory unix.Sysinfo_t
 	if err := unix.Sysinfo(&memory); err != nil {
 		return nil, fmt.Errorf("measure memory: %w", err)
 	}
 	total := float64(memory.Totalram) * float64(memory.Unit) / (1 << 20)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return nil, fmt.Errorf("measure %s: %w", dir, err)
+	if err := unix.Statfs(a.dir, &fs); err != nil {
+		return nil, fmt.Errorf("measure %s: %w", a.dir, err)
 	}
 	free := float64(fs.Bavail) * float64(fs.Bsize) / (1 << 20)
+	cpus := runtime.NumCPU()
+	if a.host.Simulated {
+		cpus = max(cpus, cpusPerSimulatedGPU*len(a.host.Devices))
+	}
+	first, last := a.portRange()
 	return []mesos.Resource{
-		resources.NewCPUs(float64(runtime.NumCPU())).Resource,
+		resources.NewCPUs(float64(cpus)).Resource,
 		resources.NewMemory(total - min(1024, total/2)).Resource,
 		resources.NewDisk(free).Resource,
-		// Mesos's own default range.
-		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(31000, 32000).Ranges).Resource,
+		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(first, last).Ranges).Resource,
 	}, nil
+}
+
+const cpusPerSimulatedGPU = 2
+
+// portRange returns the agent's part of Mesos's own default range. The agents of
+// a cluster have one network, so their ports are distinct.
+func (a *localAgent) portRange() (first, last uint64) {
+	const begin, end = 31000, 32001
+	n := uint64(len(a.cluster.agents))
+	i := uint64(slices.Index(a.cluster.agents, a))
+	return begin + i*(end-begin)/n, begin + (i+1)*(end-begin)/n - 1
 }

@@ -46,7 +46,10 @@ func TestTasksShareADevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := startCluster(t, ClusterConfig{Host: host, Share: "0", Limiters: []share.Limiter{preloadSharing{}}})
+	at := startCluster(t, ClusterConfig{
+		Hosts: []gpu.Host{host}, Share: "0",
+		NewLimiters: func(string) ([]share.Limiter, error) { return []share.Limiter{preloadSharing{}}, nil },
+	})
 	shared, whole := host.Devices[0], host.Devices[1]
 	part := func(mem int64, cores int) gpu.DeviceShare {
 		return gpu.DeviceShare{UUID: shared.UUID, MemMiB: mem, Cores: cores}

@@ -160,23 +160,10 @@ func (m MachineGPUs) Attributes() []mesos.Attribute {
 	}
 	// Encoding into memory does not fail in practice. Without the inventory
 	// the agent would still be usable by its type.
-	if inventory, err := gpu.EncodeInventory(trimForOffers(m.Host)); err == nil {
+	if inventory, err := gpu.EncodeInventory(m.Host.TrimPaths()); err == nil {
 		list = append(list, textAttribute(AttributeInventory, inventory))
 	}
 	return list
-}
-
-// trimForOffers removes the PCIe paths, one for each pair of devices, which
-// would be most of an offer's inventory. NUMA nodes carry nearly the same
-// information.
-func trimForOffers(h gpu.Host) gpu.Host {
-	devices := make([]gpu.Device, len(h.Devices))
-	for i, d := range h.Devices {
-		d.Paths = nil
-		devices[i] = d
-	}
-	h.Devices = devices
-	return h
 }
 
 func textAttribute(name, value string) mesos.Attribute {

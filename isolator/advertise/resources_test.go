@@ -39,7 +39,7 @@ func TestResourcesOfMachine(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	h := host(t)
 	list := HostAttributes(h)
-	inventory, err := gpu.EncodeInventory(trimForOffers(h))
+	inventory, err := gpu.EncodeInventory(h.TrimPaths())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAgentFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(trimForOffers(h), back); diff != "" {
+	if diff := cmp.Diff(h.TrimPaths(), back); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 	if r, a := (MachineGPUs{}).AgentFlags(false); r != "" || a != "" {
@@ -188,7 +188,7 @@ func TestMachineAttributes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(trimForOffers(m.Host), back); diff != "" {
+	if diff := cmp.Diff(m.Host.TrimPaths(), back); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
 	}
 	for _, a := range (MachineGPUs{Stock: m.Stock}).Attributes() {

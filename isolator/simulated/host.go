@@ -54,6 +54,38 @@ func NewHost(spec, seed string) (gpu.Host, error) {
 	return h, nil
 }
 
+// maxHosts is the number of hosts of a simulated cluster.
+const maxHosts = 100
+
+// NewHosts returns the hosts of a cluster that spec describes as a list of
+// HOSTSxGPUSxTYPE, such as "2x4xV100,1x8xA100". A plus sign separates the types
+// of one host: "1x4xV100+2xK80". The first host is that of NewHost with the seed.
+func NewHosts(spec, seed string) (hosts []gpu.Host, err error) {
+	for part := range strings.SplitSeq(spec, ",") {
+		part = strings.TrimSpace(part)
+		number, each, _ := strings.Cut(part, "x")
+		n, err := strconv.Atoi(number)
+		if err != nil || each == "" || each[0] < '0' || each[0] > '9' {
+			return nil, fmt.Errorf("simulate %q: %q is not HOSTSxGPUSxTYPE such as 2x4xV100", spec, part)
+		}
+		if n < 1 || n > maxHosts-len(hosts) {
+			return nil, fmt.Errorf("simulate %q: with %q there are %d hosts, want 1 to %d", spec, part, len(hosts)+n, maxHosts)
+		}
+		for range n {
+			own := seed
+			if len(hosts) > 0 {
+				own = fmt.Sprintf("%s/%d", seed, len(hosts)+1)
+			}
+			h, err := NewHost(strings.ReplaceAll(each, "+", ","), own)
+			if err != nil {
+				return nil, err
+			}
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts, nil
+}
+
 // parsePart parses "2xV100".
 func parsePart(part string) (int, gpuProduct, error) {
 	count, name := 1, part

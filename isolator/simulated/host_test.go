@@ -81,6 +81,44 @@ func TestErrorsNameTheWrongPart(t *testing.T) {
 	}
 }
 
+func TestNewHosts(t *testing.T) {
+	hosts, err := NewHosts("2x4xV100, 1x2xA100+1xRTX 3090 Ti", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var specs []string
+	seen := map[string]bool{}
+	for _, h := range hosts {
+		specs = append(specs, strings.Join(models(h), ","))
+		for _, d := range h.Devices {
+			if seen[d.UUID] {
+				t.Errorf("two devices have UUID %s", d.UUID)
+			}
+			seen[d.UUID] = true
+		}
+	}
+	const four = "Tesla V100-SXM2-16GB,Tesla V100-SXM2-16GB,Tesla V100-SXM2-16GB,Tesla V100-SXM2-16GB"
+	if diff := cmp.Diff([]string{four, four, "NVIDIA A100-SXM4-40GB,NVIDIA A100-SXM4-40GB,NVIDIA GeForce RTX 3090 Ti"}, specs); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(mustHost(t, "4xV100", "a"), hosts[0]); diff != "" {
+		t.Errorf("the first host is not that of NewHost:\n%s", diff)
+	}
+	for spec, want := range map[string]string{
+		"":                   `"" is not HOSTSxGPUSxTYPE`,
+		"4xV100":             `"4xV100" is not HOSTSxGPUSxTYPE`,
+		"0x4xV100":           `there are 0 hosts, want 1 to 100`,
+		"60x1xK80,41x1xV100": `with "41x1xV100" there are 101 hosts`,
+		"2x4xV1000":          `no GPU type is named "V1000"`,
+		"1x0xV100":           `0 GPUs is not between 1 and 254`,
+		"1x4xV100;":          `no GPU type is named "V100;"`,
+	} {
+		if h, err := NewHosts(spec, "a"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %d hosts, %v; want %q", spec, len(h), err, want)
+		}
+	}
+}
+
 func TestIdentitiesAreUniqueAndStable(t *testing.T) {
 	form := regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	a, again := mustHost(t, "254xV100", "a"), mustHost(t, "254xV100", "a")

@@ -19,18 +19,19 @@ import (
 	"mesos-gpu/internal/cli/jobs"
 	"mesos-gpu/internal/local"
 	"mesos-gpu/isolator/nvml"
+	"mesos-gpu/isolator/share"
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 )
 
 // localFlags are the flags of "mesos-gpu local".
 type localFlags struct {
-	gpus, listen, master, agent, workDir, imageDir, jobFile, level string
-	share                                                          agent.ShareFlags
-	freePorts                                                      bool
-	scheduler                                                      framework.SchedulerConfig
-	settings                                                       marathon.ParseSettings
-	isSet                                                          func(string) bool
+	gpus, agents, listen, master, agent, workDir, imageDir, jobFile, level string
+	share                                                                  agent.ShareFlags
+	freePorts                                                              bool
+	scheduler                                                              framework.SchedulerConfig
+	settings                                                               marathon.ParseSettings
+	isSet                                                                  func(string) bool
 }
 
 func (a *daemonCommands) localCommand() *cobra.Command {
@@ -43,9 +44,10 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.gpus, "gpus", "4xV100", "GPUs to simulate, such as 2xV100,1xK80; if not set, this machine's GPUs are used, if any")
+	c.Flags().StringVar(&f.agents, "agents", "", "agents to simulate, as AGENTSxGPUSxTYPE such as 2x4xV100,1x8xA100; they share this machine's CPUs and memory")
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
 	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
-	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent")
+	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent; each other agent has the next loopback address")
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state; default: a temporary one, removed at the end")
 	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
@@ -87,7 +89,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	if err != nil {
 		return fmt.Errorf("find own program: %w", err)
 	}
-	host, err := a.localHost(f)
+	hosts, err := a.localHosts(f)
 	if err != nil {
 		return err
 	}
@@ -97,21 +99,21 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	}
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
-		WorkDir: work, Host: host, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
+		WorkDir: work, Hosts: hosts, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
 		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
 		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),
 	}
-	if cfg.Limiters, err = f.share.NewLimiters(work, "", host.Simulated, log); err != nil {
-		return errors.Join(err, release())
+	cfg.NewLimiters = func(dir string) ([]share.Limiter, error) {
+		return f.share.NewLimiters(dir, "", hosts[0].Simulated, log)
 	}
 	if !cfg.Isolate {
 		fmt.Fprintln(a.Stderr, "not root: tasks run as plain processes, devices are not isolated")
 	}
 	if spec == nil {
 		err = local.Run(ctx, cfg, func(at local.ClusterURLs) {
-			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, agent %s\n", at.API, at.Master, at.Agent)
+			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, %s %s\n", at.API, at.Master, gpu.Plural(len(at.Agents), "agent"), strings.Join(at.Agents, ", "))
 			fmt.Fprintf(a.Stdout, "open %s in a browser to see it\n", at.API)
 		})
 	}
@@ -154,22 +156,32 @@ func (a *daemonCommands) passedEnv(names ...string) map[string]string {
 	return env
 }
 
-// localHost uses the machine's GPUs unless the user asks for simulated ones.
-func (a *daemonCommands) localHost(f localFlags) (gpu.Host, error) {
-	if !f.isSet("gpus") {
+// localHosts uses the machine's GPUs unless the user asks for simulated ones.
+func (a *daemonCommands) localHosts(f localFlags) (hosts []gpu.Host, err error) {
+	switch one, several := f.isSet("gpus"), f.agents != ""; {
+	case one && several:
+		return nil, &cli.UsageError{Err: errors.New("--gpus is the GPUs of one agent, --agents several agents: give one of them")}
+	case !one && !several:
 		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
-		if err == nil {
-			return host, nil
-		}
-		if !errors.Is(err, nvml.ErrNoDriver) {
-			return gpu.Host{}, err
+		if err == nil || !errors.Is(err, nvml.ErrNoDriver) {
+			return []gpu.Host{host}, err
 		}
 	}
-	host, err := cli.DiscoverHost(f.gpus)
+	spec := cmp.Or(f.agents, f.gpus)
+	if f.agents == "" {
+		hosts = make([]gpu.Host, 1)
+		hosts[0], err = cli.DiscoverHost(spec)
+	} else {
+		hosts, err = cli.SimulateHosts(spec)
+	}
+	n := 0
+	for _, h := range hosts {
+		n += len(h.Devices)
+	}
 	if err == nil {
-		fmt.Fprintf(a.Stderr, "simulating %d %s (%s): no driver serves them\n", len(host.Devices), gpu.Plural(len(host.Devices), "GPU"), f.gpus)
+		fmt.Fprintf(a.Stderr, "simulating %d %s (%s): no driver serves them\n", n, gpu.Plural(n, "GPU"), spec)
 	}
-	return host, err
+	return hosts, err
 }
 
 // runOnce starts the cluster, runs one job and stops the cluster.
