@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/gpu"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local"
@@ -81,7 +82,7 @@ func startLocalCluster(t *testing.T) string {
 	up, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- local.Run(ctx, local.ClusterConfig{
-			WorkDir: work, Host: host, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0", Binary: self,
+			WorkDir: work, Hosts: []gpu.Host{host}, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0", Binary: self,
 			Scheduler: framework.SchedulerConfig{Extension: extension{c}}, Log: log,
 			ExecutorEnv: map[string]string{"GORACE": "atexit_sleep_ms=0"},
 		}, func(at local.ClusterURLs) { up <- at.API })
