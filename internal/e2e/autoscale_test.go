@@ -119,3 +119,41 @@ command: [python3, %s, %s]
 		t.Errorf("events lacks the change:\n%s", events)
 	}
 }
+
+// TestServiceIsScaledByGPUDuty: simulated GPUs do what their tasks do on the CPU. The service
+// gets more tasks while its tasks are busy; top shows the duty, the memory and the power.
+func TestServiceIsScaledByGPUDuty(t *testing.T) {
+	t.Parallel()
+	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", t.TempDir(), "--gpus", "2xV100", "--autoscale-interval", "200ms")
+	c.mustRun("submit", writeJobFile(t, "infer.yaml", `name: infer
+gpus: 1
+cpus: 0.1
+mem: 64MiB
+service:
+  max: 2
+  target: {gpu_duty: 5}
+  cooldown: 1s
+command: "test $MESOS_GPU_TASK_INDEX = 0 || exec sleep 1000; while :; do :; done"
+`))
+	grown := c.awaitJob("infer", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 2 })
+	if n := len(grown.Scalings); n != 1 || grown.Scalings[0].To != 2 || !strings.Contains(grown.Scalings[0].Reason, "a task, target 5") {
+		t.Errorf("changes: %+v", grown.Scalings)
+	}
+	busy, idle := grown.Tasks[0].ID, grown.Tasks[1].ID
+	c.awaitRun(func(r result) bool {
+		var tasks []api.TaskUsage
+		decodeJSON(t, r.out, &tasks)
+		found := 0
+		for _, u := range tasks {
+			if len(u.Devices) != 1 || u.Devices[0].Duty == nil || u.Devices[0].Watts == nil || u.Devices[0].Celsius == nil || u.Devices[0].MemUsedMiB == nil {
+				continue
+			}
+			d := u.Devices[0]
+			works := *d.Duty > 0.05 && *d.Watts > 30 && *d.Celsius > 31
+			if *d.MemUsedMiB > 0 && (u.Task == busy && works || u.Task == idle && !works) {
+				found++
+			}
+		}
+		return found == 2
+	}, "top", "-o", "json")
+}

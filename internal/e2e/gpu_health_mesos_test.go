@@ -126,7 +126,7 @@ func TestMesosFailedGPUIsRemovedFromOffers(t *testing.T) {
 	}
 	_, attributes := advertise.MachineGPUs{Host: h}.AgentFlags(true)
 	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", "--attributes="+attributes)
-	driver := &faultySource{simulated.NewIdleSource(h), make(chan health.DeviceEvent)}
+	driver := &faultySource{simulated.NewLoadSource(h, func() []simulated.Process { return nil }), make(chan health.DeviceEvent)}
 	m.startHealthDaemon(t, h, driver, true)
 	c := m.startScheduler(t)
 

@@ -112,7 +112,7 @@ func startAgentWithDriver(t *testing.T, master, ip, version, cuda string) *mesos
 	}
 	h.Driver, h.CUDA = version, cuda
 	m := startMesosAgent(t, master, ip, version, nil, append([]string{"--attributes=gpu_type:V100;gpu_driver:" + version}, stockAgentFlags[0])...)
-	m.startHealthDaemon(t, h, simulated.NewIdleSource(h), false)
+	m.startHealthDaemon(t, h, simulated.NewLoadSource(h, func() []simulated.Process { return nil }), false)
 	return m
 }
 

@@ -45,7 +45,7 @@ func TestTopShowsSimulatedUsage(t *testing.T) {
 			continue
 		}
 		d := u.Devices[0]
-		if !strings.HasPrefix(d.UUID, "GPU-") || d.Shared != shared || d.Duty == nil || *d.Duty != 0 || d.Watts == nil || *d.Watts != 25 {
+		if !strings.HasPrefix(d.UUID, "GPU-") || d.Shared != shared || d.Duty == nil || *d.Duty > 0.1 || d.Watts == nil || *d.Watts < 25 || *d.Watts > 45 {
 			t.Errorf("%s: device %+v, shared: want %t", name, d, shared)
 		}
 	}

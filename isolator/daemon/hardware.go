@@ -24,9 +24,9 @@ type Hardware struct {
 	Rediscover func() (gpu.Host, error)
 }
 
-// SimulatedHardware returns simulated GPUs.
+// SimulatedHardware returns simulated GPUs, whose samples follow what the processes of their tasks do on the CPU.
 func SimulatedHardware(h gpu.Host) Hardware {
-	return Hardware{Host: h, Source: simulated.NewIdleSource(h), Close: func() {}}
+	return Hardware{Host: h, Source: simulated.NewLoadSource(h, listGPUProcesses), Close: func() {}}
 }
 
 // OpenNVML opens this host's GPUs. The error wraps nvml.ErrNoDriver if there is no driver.

@@ -17,8 +17,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/gpu"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local"
 	"mesos-gpu/internal/reexec"
