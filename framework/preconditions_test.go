@@ -67,6 +67,9 @@ func TestPreconditionsOfChanges(t *testing.T) {
 		ends                       bool
 	}{
 		{look: "/v1/jobs/web", method: "POST", change: "/v1/jobs/web/scale", body: `{"tasks":2}`},
+		{look: "/v1/jobs/web", method: "PUT", change: "/v1/jobs/web/hold", body: `{}`},
+		{look: "/v1/jobs/web", method: "DELETE", change: "/v1/jobs/web/hold"},
+		{look: "/v1/jobs/web", method: "POST", change: "/v1/jobs/web/requeue", body: `{"hold":true}`},
 		{look: role, method: "PUT", change: role + "/quota", body: `{"quota":"*=3"}`},
 		{look: "/v1/agents/" + agent, method: "POST", change: "/v1/agents/" + agent + "/cordon", body: `{"reason":"fan"}`},
 		{look: "/v1/agents/" + agent, method: "POST", change: "/v1/agents/" + agent + "/drain", body: `{"reason":"fan"}`},

@@ -136,6 +136,10 @@ type Job struct {
 	// Scalings are the last changes of the number of a service's tasks, oldest first. The slice is replaced, never
 	// modified.
 	Scalings []Scaling `json:"scalings,omitempty"`
+	// Hold, if set, keeps waiting tasks from being placed. It is replaced, never modified.
+	Hold *Hold `json:"hold,omitempty"`
+	// Revision counts the holds, releases and edits of the run. It is part of the job's ETag.
+	Revision int `json:"revision,omitempty"`
 }
 
 // Task is the current attempt to run one of a job's tasks.
@@ -239,11 +243,13 @@ const (
 	KillByReplacement KillReason = "replaced"
 	// KillByDrain means that an operator drains its agent.
 	KillByDrain KillReason = "drained"
+	// KillByRequeue means that a user queues its job again.
+	KillByRequeue KillReason = "requeued"
 )
 
 // RequeuesTask reports whether a task killed for that reason is queued again.
 func (r KillReason) RequeuesTask() bool {
-	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain
+	return r == KillByPreemption || r == KillByGangRestart || r == KillByReplacement || r == KillByDrain || r == KillByRequeue
 }
 
 // State returns the state of the job. While tasks are live it is the most active of their

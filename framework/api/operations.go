@@ -58,6 +58,8 @@ type RoleStatus struct {
 	Entitled map[string]float64 `json:"entitled,omitempty"`
 	// Waiting is the number of its tasks that wait for resources.
 	Waiting int `json:"waiting"`
+	// Hold is set if the role or a role above it is held: its tasks wait.
+	Hold *job.Hold `json:"hold,omitempty"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`

@@ -62,6 +62,14 @@ func TestAccessRules(t *testing.T) {
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"PUT", "/v1/jobs/train", `{"name":"train","command":["true"],"service":{}}`, "401 404 403 403 200 200 200"},
 		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"}, // the backend also checks the owner
+		{"PUT", "/v1/jobs/train/hold", `{}`, "401 404 403 403 202 202 202"},   // the backend also checks who holds it
+		{"DELETE", "/v1/jobs/train/hold", "", "401 404 403 403 202 202 202"},
+		{"POST", "/v1/jobs/train/requeue", `{}`, "401 404 403 403 202 202 202"},
+		{"PUT", "/v1/roles/research/hold", `{}`, "401 403 403 403 403 202 202"},
+		{"DELETE", "/v1/roles/research/hold", "", "401 403 403 403 403 202 202"},
+		{"PUT", "/v1/users/owner/hold", `{}`, "401 403 403 403 202 403 202"}, // a user's jobs may be in all roles
+		{"DELETE", "/v1/users/owner/hold", "", "401 403 403 403 202 403 202"},
+		{"GET", "/v1/holds", "", "401 200 200 200 200 200 200"},
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
 		{"GET", "/v1/jobs/train/tasks/0/attach", "", "401 404 403 403 409 409 409"},

@@ -76,6 +76,8 @@ type ReadBackend interface {
 	// ListQueue lists the jobs with waiting tasks in queue order, without those
 	// that the requester may not see. Later pages keep the order of the first.
 	ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error)
+	// ListHolds lists the holds of users and roles, users first, by name.
+	ListHolds(ctx context.Context) ([]api.HoldView, error)
 	// ListRoles lists the scheduler's roles, the default role first.
 	ListRoles(ctx context.Context) ([]api.RoleStatus, error)
 	GetHealth(ctx context.Context) (api.HealthStatus, error)
@@ -120,6 +122,14 @@ type LeaderBackend interface {
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error
+	// HoldJob keeps the waiting tasks of a job from being placed until ReleaseJob.
+	HoldJob(ctx context.Context, name, reason string) error
+	ReleaseJob(ctx context.Context, name string) error
+	// RequeueJob stops the placed tasks of a job, which are queued again.
+	RequeueJob(ctx context.Context, name string, q api.RequeueRequest) error
+	// HoldJobsOf does to all jobs of a user or a role what HoldJob does to one.
+	HoldJobsOf(ctx context.Context, target job.HoldTarget, q api.HoldRequest) error
+	ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error
 	ScaleJob(ctx context.Context, name string, tasks int) error
 	StopTask(ctx context.Context, task string, retire bool) error
 	// Exec runs a command in a running task's container until it ends or ctx

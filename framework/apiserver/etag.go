@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 // ComputeETag returns an ETag of the fields that clients can change. It ignores fields
@@ -24,10 +25,10 @@ func ComputeETag(of any) string {
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }
 
-// JobETag returns the ETag of a submission, its requested number of tasks and the version
-// of a service. The rest of the specification does not change.
-func JobETag(submitted time.Time, wantedTasks, version int) string {
-	return ComputeETag([]int64{submitted.UnixNano(), int64(wantedTasks), int64(version)})
+// JobETag returns the ETag of a job: of its submission, its requested number of tasks, the version
+// of a service, and the number of edits and holds.
+func JobETag(j *job.Job, wantedTasks int) string {
+	return ComputeETag([]int64{j.Submitted.UnixNano(), int64(wantedTasks), int64(j.Version), int64(j.Revision)})
 }
 
 // QuotaETag returns the ETag of a role's quota.

@@ -158,7 +158,7 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(view.Submitted, view.WantedCount, view.Version))
+	setETag(w, JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
@@ -252,7 +252,7 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(view.Submitted, view.WantedCount, view.Version))
+	setETag(w, JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 

@@ -164,7 +164,7 @@ func (f *fakeBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 func (f *fakeBackend) CheckReady(context.Context) error { return f.err }
 func (f *fakeBackend) MetricsSnapshot(context.Context) (s metrics.Snapshot, err error) {
 	v := f.view()
-	s.CountJob(&v.Job)
+	s.CountJob(&v.Job, false)
 	return s, f.err
 }
 func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {

@@ -131,6 +131,7 @@ func describeKill(t *job.Task) string {
 		job.KillByScaling:     "its service was scaled down",
 		job.KillByReplacement: "stopped, to be replaced",
 		job.KillByDrain:       "its agent is drained",
+		job.KillByRequeue:     "stopped, to be queued again",
 	}[t.KillReason]
 	if t.KilledBy != "" {
 		text += " by " + t.KilledBy

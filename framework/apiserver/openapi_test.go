@@ -82,6 +82,7 @@ var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[job.IPCMode]():           string(job.HostIPC),
 	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
 	reflect.TypeFor[job.DependencyOutcome](): string(job.OutcomeFinished),
+	reflect.TypeFor[job.HoldKind]():          string(job.HeldRole),
 	reflect.TypeFor[gpu.Topology]():          string(gpu.NVLink),
 	reflect.TypeFor[gpu.EnforcementMethod](): string(gpu.EnforcedByMPS),
 	reflect.TypeFor[api.GPUState]():          string(api.HeldGPU),
@@ -146,6 +147,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Rerun": filledValue[api.RerunRequest](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
 		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "Device": filledValue[gpu.Device](),
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
+		"Holding": filledValue[api.HoldRequest](), "Requeueing": filledValue[api.RequeueRequest](), "Hold": filledValue[job.Hold](), "HeldTarget": filledValue[api.HoldView](), "HoldList": filledValue[api.HoldList](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
 		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "ArtifactReport": filledValue[api.ArtifactReport](), "ArtifactFile": filledValue[api.Artifact](), "ArtifactList": filledValue[api.ArtifactList](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
@@ -204,6 +206,9 @@ func (f fullBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 }
 func (f fullBackend) ListQueue(context.Context, api.PageRequest) (api.QueueList, error) {
 	return filledValue[api.QueueList](), f.err
+}
+func (f fullBackend) ListHolds(context.Context) ([]api.HoldView, error) {
+	return filledValue[[]api.HoldView](), f.err
 }
 func (f fullBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	return filledValue[[]api.RoleStatus](), f.err
@@ -267,6 +272,13 @@ var validRequests = map[string]struct {
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"PUT /v1/jobs/{name}":                   {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
+	"PUT /v1/jobs/{name}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
+	"DELETE /v1/jobs/{name}/hold":           {header: []string{"If-Match", `"a"`}, status: 202},
+	"POST /v1/jobs/{name}/requeue":          {body: `{"reason":"x","hold":true}`, header: []string{"If-Match", `"a"`}, status: 202},
+	"PUT /v1/roles/{role}/hold":             {body: `{"reason":"x","drain":true}`, status: 202},
+	"DELETE /v1/roles/{role}/hold":          {status: 202},
+	"PUT /v1/users/{user}/hold":             {body: `{}`, status: 202},
+	"DELETE /v1/users/{user}/hold":          {status: 202},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
 	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
@@ -292,7 +304,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		one := validRequests[route]
 		want := cmp.Or(one.status, http.StatusOK)
-		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{task}", "7", "{digest}", "sha256:0", "{run}", "1", "{token}", "t").Replace(path)
+		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{user}", "u", "{task}", "7", "{digest}", "sha256:0", "{run}", "1", "{token}", "t").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
 			if got := checkAgainstSchema(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {

@@ -80,7 +80,7 @@ func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error
 	return nil
 }
 
-// maxReason limits the reason of a cordon, in bytes.
+// maxReason limits the reason of a cordon or a hold, in bytes.
 const maxReason = 1024
 
 // cordonHandler returns the handler that cordons an agent, and with drain also drains it.
@@ -90,8 +90,8 @@ func cordonHandler(drain bool) handlerFunc {
 		if err := readJSON(w, r, &why); err != nil {
 			return err
 		}
-		if len(why.Reason) > maxReason {
-			return api.NewProblemf(http.StatusUnprocessableEntity, "reason: it has %d bytes, at most %d are kept", len(why.Reason), maxReason)
+		if err := checkReason(why.Reason); err != nil {
+			return err
 		}
 		return s.acceptChange(w, r, func(leader LeaderBackend) error {
 			return leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain)

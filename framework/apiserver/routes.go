@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mesos-gpu/framework/access"
+	"mesos-gpu/job"
 )
 
 // route is a request of the API: what it requires, what it accepts, and its handler.
@@ -45,6 +46,7 @@ func routes() []route {
 		{"GET /v1/agents", access.View, requireInAnyRole, onReads((*apiServer).handleListAgents), page, false},
 		{"GET /v1/queue", access.View, requireInAnyRole, onReads((*apiServer).handleListQueue), page, false},
 		{"GET /v1/roles", access.View, requireInAnyRole, onReads((*apiServer).handleListRoles), page, false},
+		{"GET /v1/holds", access.View, requireInAnyRole, onReads((*apiServer).handleListHolds), "", false},
 		{"GET /v1/schedules", access.View, requireInAnyRole, onLeader((*apiServer).handleListSchedules), page, false},
 
 		{"GET /v1/workdirs/{digest}", access.Submit, requireInAnyRole, onLeader((*apiServer).handleFindWorkdir), "", false},
@@ -61,6 +63,9 @@ func routes() []route {
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
 		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},
 		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
+		{"PUT /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleHoldJob, "", true}, // the leader also checks who holds it
+		{"DELETE /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleReleaseJob, "", true},
+		{"POST /v1/jobs/{name}/requeue", access.Operate, requireOnJob, (*apiServer).handleRequeueJob, "", true},
 		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
 		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, requireOnJob, (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
 		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, requireOnJob, (*apiServer).handleAttach, "rows cols", false},
@@ -73,6 +78,10 @@ func routes() []route {
 
 		{"GET /v1/roles/{role}", access.View, requireOnRole, onReads((*apiServer).handleGetRole), "", false},
 		{"PUT /v1/roles/{role}/quota", access.Admin, requireOnRole, (*apiServer).handleSetQuota, "", true},
+		{"PUT /v1/roles/{role}/hold", access.Operate, requireOnRole, holdHandler(job.HeldRole), "", false}, // as for killing its jobs
+		{"DELETE /v1/roles/{role}/hold", access.Operate, requireOnRole, releaseHandler(job.HeldRole), "", false},
+		{"PUT /v1/users/{user}/hold", access.Operate, requireOnUser, holdHandler(job.HeldUser), "", false},
+		{"DELETE /v1/users/{user}/hold", access.Operate, requireOnUser, releaseHandler(job.HeldUser), "", false},
 		{"GET /v1/demand", access.View, requireInAllRoles, onLeader((*apiServer).handleGetDemand), "", false},
 		{"GET /v1/agents/{id}", access.View, requireInAnyRole, onReads((*apiServer).handleGetAgent), "", false},
 		{"POST /v1/agents/{id}/cordon", access.Operate, requireInAllRoles, cordon, "", true}, // all roles share the agents

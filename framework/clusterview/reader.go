@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
@@ -30,6 +31,8 @@ type Reader struct {
 func (r *Reader) GetTask(_ context.Context, id string) (job.Task, error) {
 	return r.Model.FindTask(id)
 }
+
+func (r *Reader) ListHolds(context.Context) ([]api.HoldView, error) { return r.Model.ListHolds(), nil }
 
 func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner string, err error) {
 	return r.Model.OwnerOf(job, task)

@@ -383,7 +383,7 @@ func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 	if !ok {
 		return api.UnknownJob(name)
 	}
-	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j.Submitted, j.WantedTasks(), j.Version))
+	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j, j.WantedTasks()))
 }
 
 // readinessTimeout is how long the loop may take for one iteration, including the

@@ -63,7 +63,7 @@ func someSnapshot() fakeSource {
 			{State: job.Failed, GPUTypes: map[string]int{"V100": 8}}, {State: job.Killing, GPUTypes: map[string]int{"V\xff100": 1}},
 		}},
 	} {
-		v.CountJob(&j)
+		v.CountJob(&j, false)
 	}
 	for state, n := range map[string]float64{"RUNNING": 3, "WAITING": 1} {
 		v.Gauges = append(v.Gauges, ExtensionGauge{"marathon_instances", "Instances by state.", map[string]string{"state": state}, n})
@@ -135,7 +135,7 @@ func TestMetricsHandler(t *testing.T) {
 func TestLabelsAreBounded(t *testing.T) {
 	v := fakeSource{}
 	long := strings.Repeat("ü", 1000)
-	v.CountJob(&job.Job{Tasks: []job.Task{{State: job.Running, GPUTypes: map[string]int{long + "a": 1, long + "b": 2}}}})
+	v.CountJob(&job.Job{Tasks: []job.Task{{State: job.Running, GPUTypes: map[string]int{long + "a": 1, long + "b": 2}}}}, false)
 	c, err := newCollector(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)

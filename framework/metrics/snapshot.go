@@ -80,7 +80,7 @@ type ExtensionGauge struct {
 }
 
 // CountJob adds a job and its tasks to the snapshot.
-func (s *Snapshot) CountJob(j *job.Job) {
+func (s *Snapshot) CountJob(j *job.Job, held bool) {
 	if s.jobs == nil {
 		s.jobs, s.roles = map[job.State]int{}, map[string]*roleCounts{}
 	}
@@ -109,7 +109,7 @@ func (s *Snapshot) CountJob(j *job.Job) {
 		}
 	}
 	if waits {
-		s.countWaiting(r, j)
+		s.countWaiting(r, j, held)
 	}
 }
 
@@ -125,8 +125,8 @@ func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 
 // countWaiting counts the waiting tasks of a job: those that wait for resources, and
 // those that are deferred, by reason.
-func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job) {
-	ready, since := pending.CountReady(s.Now, j, func(why pending.DeferralReason, tasks int) { r.deferred[why] += tasks })
+func (s *Snapshot) countWaiting(r *roleCounts, j *job.Job, held bool) {
+	ready, since := pending.CountReady(s.Now, j, held, func(why pending.DeferralReason, tasks int) { r.deferred[why] += tasks })
 	if ready == 0 {
 		return
 	}

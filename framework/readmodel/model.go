@@ -117,7 +117,7 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		v.removeFromGroup(old)
@@ -316,6 +316,20 @@ func (v *Model) CordonedHosts() map[string]sched.CordonState {
 	return sched.ParseCordons(v.ownDocuments)
 }
 
+// ListHolds returns the holds of users and roles, users first, by name.
+func (v *Model) ListHolds() []api.HoldView {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var list []api.HoldView
+	for target, h := range sched.ParseHolds(v.ownDocuments) {
+		list = append(list, api.HoldView{Kind: target.Kind, Name: target.Name, Hold: h})
+	}
+	slices.SortFunc(list, func(a, b api.HoldView) int {
+		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
 // LiveContents returns the state from which a scheduler would recover, without ended jobs.
 func (v *Model) LiveContents() sched.RecoveredState {
 	v.mu.RLock()
@@ -332,7 +346,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
-	e.Spec, e.Version, e.OldSpecs, e.Scalings = j.Spec, j.Version, j.OldSpecs, j.Scalings
+	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
 		for i := range e.Tasks[:len(e.Tasks)-more] {

@@ -17,21 +17,22 @@ func (v *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Ti
 	s := counters.NewSnapshot(now)
 	v.mu.RLock()
 	s.Cordoned = len(sched.ParseCordons(v.ownDocuments))
+	holds := sched.ParseHolds(v.ownDocuments)
 	s.GPUSeconds, _ = metrics.ReadGPUSeconds(v.ownDocuments[sched.CountersKey]) // the leader logs a damaged document
 	all := slices.Clone(v.bySubmission)
 	v.mu.RUnlock()
 	for some := range slices.Chunk(all, jobsPerCount) {
-		v.countJobs(&s, some)
+		v.countJobs(&s, some, holds)
 	}
 	return s
 }
 
-func (v *Model) countJobs(s *metrics.Snapshot, some []*jobEntry) {
+func (v *Model) countJobs(s *metrics.Snapshot, some []*jobEntry, holds sched.Holds) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for _, e := range some {
 		if !e.removed && !e.superseded {
-			s.CountJob(&e.Job)
+			s.CountJob(&e.Job, holds.IsHeld(&e.Job))
 		}
 	}
 }

@@ -19,6 +19,9 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 			Quota: map[string]int{}, QuotaSet: s.QuotaOverridden, Waiting: s.Waiting,
 			Deserved: map[string]int{}, Demanded: wholeGPUs(s.Demanded), Entitled: wholeGPUs(s.Entitled),
 		}
+		if h, held := st.Holds().OfRole(s.Name); held {
+			r.Hold = &h
+		}
 		maps.Copy(r.Quota, s.Quota)
 		maps.Copy(r.Deserved, s.Deserved)
 		r.Allocated = wholeGPUs(s.Held)

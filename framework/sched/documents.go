@@ -14,6 +14,7 @@ const (
 	reservedPrefix = "scheduler/"
 	cordonPrefix   = reservedPrefix + "cordon/"
 	quotaPrefix    = reservedPrefix + "quota/"
+	holdPrefix     = reservedPrefix + "hold/"
 	// attemptPrefix, followed by its id, is the key of an ended attempt.
 	attemptPrefix = "attempt/"
 )

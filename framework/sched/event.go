@@ -61,6 +61,24 @@ type (
 		Job, By string
 		Force   bool
 	}
+	// HoldJob: a user keeps the waiting tasks of a job from being placed. It replaces an earlier hold of the job.
+	HoldJob struct{ Job, By, Reason string }
+	// ReleaseJob ends the hold of a job.
+	ReleaseJob struct{ Job string }
+	// RequeueJob: a user stops the placed tasks of a job, which are queued again, and with Hold holds the job.
+	RequeueJob struct {
+		Job, By, Reason string
+		Hold            bool
+	}
+	// HoldJobsOf: an operator keeps the waiting tasks of all jobs of a user, or of a role and the roles below it, from
+	// being placed. With Drain their placed tasks are stopped and queued again.
+	HoldJobsOf struct {
+		Target     job.HoldTarget
+		By, Reason string
+		Drain      bool
+	}
+	// ReleaseJobsOf ends such a hold.
+	ReleaseJobsOf struct{ Target job.HoldTarget }
 	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or of all runs for NAME alone.
 	ForgetJob struct{ Job string }
 	// ScaleService: a user, or the scheduler for the Reason, changes the number of a service's tasks, which AdmitScale
@@ -179,6 +197,11 @@ func (OfferRescinded) isEvent()        {}
 func (TaskUpdate) isEvent()            {}
 func (SubmitJob) isEvent()             {}
 func (KillJob) isEvent()               {}
+func (HoldJob) isEvent()               {}
+func (ReleaseJob) isEvent()            {}
+func (RequeueJob) isEvent()            {}
+func (HoldJobsOf) isEvent()            {}
+func (ReleaseJobsOf) isEvent()         {}
 func (ForgetJob) isEvent()             {}
 func (ScaleService) isEvent()          {}
 func (UpdateService) isEvent()         {}

@@ -30,6 +30,7 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
 	f.Add([]byte{0, 0, 1, 3, 2, 69, 11, 0, 3, 5, 20, 46, 10, 0, 0, 0, 5, 9, 2, 69, 11, 0, 20, 10})           // updates of a service
 	f.Add([]byte{0, 0, 1, 4, 2, 69, 11, 0, 3, 6, 3, 7, 3, 27, 20, 14, 2, 69, 11, 0, 20, 14})                 // tasks that failed run again
+	f.Add([]byte{0, 0, 1, 9, 17, 8, 2, 3, 11, 0, 17, 10, 11, 0, 17, 12, 3, 5, 10, 0, 17, 13, 17, 15, 11, 0}) // holds
 	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
@@ -115,6 +116,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 	case 19:
 		w.fuzzQuota(arg)
 	case 17:
+		w.fuzzHold(arg)
 		w.step(PutDocument{Key: "k", Value: make([]byte, arg%3)})
 	case 20:
 		switch spec := fuzzSpec(arg / 3); arg % 3 {
@@ -153,6 +155,23 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
 			w.t.Fatalf("%s still runs on %s, which is drained", r.TaskID, agent)
 		}
+	}
+}
+
+func (w *fuzzWorld) fuzzHold(arg byte) {
+	name := fuzzSpec(arg / 8).Name
+	target := []job.HoldTarget{{Kind: job.HeldUser, Name: "u"}, {Kind: job.HeldRole, Name: "*"}, {Kind: job.HeldRole, Name: "b"}}[arg/8%3]
+	switch arg % 8 {
+	case 0, 1:
+		w.step(HoldJob{Job: name, By: "u"})
+	case 2, 3:
+		w.step(ReleaseJob{Job: name})
+	case 4:
+		w.step(RequeueJob{Job: name, By: "u", Hold: arg/24%2 == 0})
+	case 5, 6:
+		w.step(HoldJobsOf{Target: target, By: "v", Drain: arg%8 == 6})
+	case 7:
+		w.step(ReleaseJobsOf{Target: target})
 	}
 }
 
@@ -571,6 +590,9 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 		}
 	}
 	for _, l := range a.Launches {
+		if j := w.st.tasks[l.TaskID].job; w.st.holds.IsHeld(j) {
+			w.t.Fatalf("%s is launched although it is held", l.TaskID)
+		}
 		cpus -= l.Spec.CPUs + l.Overhead.CPUs
 		if !l.Spec.Request.Share.IsWhole() {
 			w.checkParts(&l, shared)

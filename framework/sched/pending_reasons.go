@@ -42,6 +42,8 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		w, _ := s.appendReadyTasks(j, groups, nil)
 		reserved, behindHead := s.reservationReasons[name]
 		switch {
+		case s.holds.IsHeld(j):
+			r.PendingCause = s.holds.explain(j)
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
 		case behindHead:

@@ -119,7 +119,7 @@ func (s *State) setWaitTimes(accepted []placement.AgentLaunches) {
 			case !ref.job.Spec.Gang:
 				since = ref.get().WaitingSince()
 			case !known:
-				_, since = pending.CountReady(s.now, ref.job, nil)
+				_, since = pending.CountReady(s.now, ref.job, false, nil)
 				gangs[ref.job] = since
 			}
 			launch.Waited = max(s.now.Sub(since), 0)

@@ -51,7 +51,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 }
 
 // appendReadyTasks appends the tasks of a job that may be placed now to a list, and returns the job with them. A gang is
-// ready when none of its tasks is placed or pauses. A job with unmet dependencies has no ready tasks, one with
+// ready when none of its tasks is placed or pauses. A job with unmet dependencies or on hold has no ready tasks, one with
 // max_parallel as many as may be placed besides those that are.
 func (s *State) appendReadyTasks(j *job.Job, groups map[queue.GroupKey][]string, list []queue.WaitingTask) (queue.WaitingJob, []queue.WaitingTask) {
 	w, from := queue.WaitingJob{Spec: &j.Spec, Submitted: j.Submitted}, len(list)
@@ -73,7 +73,7 @@ func (s *State) appendReadyTasks(j *job.Job, groups map[queue.GroupKey][]string,
 		}
 	}
 	w.ImageExclusions, w.Tasks = imageExclusions(j), list[from:len(list):len(list)]
-	if j.Spec.Gang && (paused || len(w.PeerAgents) > 0) || len(j.Spec.UnmetDependencies()) > 0 {
+	if j.Spec.Gang && (paused || len(w.PeerAgents) > 0) || len(j.Spec.UnmetDependencies()) > 0 || s.holds.IsHeld(j) {
 		w.Tasks = nil
 	}
 	if limit := j.Spec.MaxParallel; limit > 0 {

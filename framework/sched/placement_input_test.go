@@ -31,8 +31,11 @@ func TestCountReadyMatchesPlacementQueue(t *testing.T) {
 			}
 			j.Tasks = append(j.Tasks, task)
 		}
+		if rapid.Bool().Draw(r, "held") {
+			j.Hold = &job.Hold{}
+		}
 		st.now = now
-		got, _ := pending.CountReady(now, j, func(_ pending.DeferralReason, tasks int) { deferred += tasks })
+		got, _ := pending.CountReady(now, j, j.Hold != nil, func(_ pending.DeferralReason, tasks int) { deferred += tasks })
 		w, _ := st.appendReadyTasks(j, nil, nil)
 		if want := len(w.Tasks); got != want || got+deferred != waiting {
 			r.Errorf("%d may be placed and %d are deferred, want %d of %d", got, deferred, want, waiting)

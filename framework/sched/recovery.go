@@ -80,9 +80,10 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	return s
 }
 
-// restoreOperatorSettings reads cordons and quotas from the documents.
+// restoreOperatorSettings reads cordons, holds and quotas from the documents.
 func (s *State) restoreOperatorSettings() {
 	s.cordons = ParseCordons(s.documents[reservedPrefix])
+	s.holds = ParseHolds(s.documents[reservedPrefix])
 	for key, value := range s.documents[reservedPrefix] {
 		role, ok := strings.CutPrefix(key, quotaPrefix)
 		var stored storedQuota

@@ -138,6 +138,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(ForgetJob{Job: args[0]})
 	case "kill":
 		p.step(KillJob{Job: args[0], Force: slices.Contains(args, "force")})
+	case "hold", "release", "requeue":
+		p.holdOrRequeue(verb, args, opt)
 	case "update":
 		p.step(p.parseUpdate(args, opt))
 	case "accept-failed":
@@ -230,6 +232,36 @@ func (p *scenarioRunner) runCommand(words []string) {
 		}
 	default:
 		p.t.Fatalf("unknown command %q", verb)
+	}
+}
+
+// holdOrRequeue reads JOB, user=NAME or role=NAME with by=, reason=, and the words hold and drain.
+func (p *scenarioRunner) holdOrRequeue(verb string, args []string, opt map[string]string) {
+	reason := strings.ReplaceAll(opt["reason"], "_", " ")
+	target := job.HoldTarget{Kind: job.HeldUser, Name: opt["user"]}
+	role, isRole := opt["role"]
+	if isRole {
+		target = job.HoldTarget{Kind: job.HeldRole, Name: role}
+	}
+	isJob := !isRole && target.Name == ""
+	err := p.st.AdmitHoldTarget(target)
+	if isJob {
+		err = p.st.AdmitHold(args[0])
+	}
+	if err != nil {
+		fmt.Fprintf(&p.out, "refused: %v\n", err)
+	}
+	switch {
+	case verb == "requeue":
+		p.step(RequeueJob{Job: args[0], By: opt["by"], Reason: reason, Hold: slices.Contains(args, "hold")})
+	case verb == "hold" && isJob:
+		p.step(HoldJob{Job: args[0], By: opt["by"], Reason: reason})
+	case verb == "hold":
+		p.step(HoldJobsOf{Target: target, By: opt["by"], Reason: reason, Drain: slices.Contains(args, "drain")})
+	case isJob:
+		p.step(ReleaseJob{Job: args[0]})
+	default:
+		p.step(ReleaseJobsOf{Target: target})
 	}
 }
 
@@ -414,7 +446,7 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
-// priority= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
+// priority= owner= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
 // names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible and service.
 func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
@@ -435,6 +467,7 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 		s.Service = &job.Service{ReplaceAfter: p.duration(opt["replace"])}
 		s.Service.Backoff.Initial = p.duration(opt["backoff"])
 	}
+	s.Owner = opt["owner"]
 	s.Group, s.MaxParallel = opt["group"], int(float(opt["parallel"], 0))
 	for _, d := range list(opt["after"]) {
 		name, outcome, _ := strings.Cut(d, ":")

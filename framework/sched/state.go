@@ -86,6 +86,9 @@ type State struct {
 	// cfg.Policy.Roles, and are kept for roles that are not configured.
 	operatorQuotas map[string]quota.Quota
 
+	// holds are the holds of users and roles. Those of single jobs are in the jobs.
+	holds Holds
+
 	// changes are what the journal has not recorded yet. TakeChanges empties it.
 	changes changeLog
 }

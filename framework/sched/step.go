@@ -24,6 +24,16 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		s.submitJob(e)
 	case KillJob:
 		ops = s.killJob(e)
+	case HoldJob:
+		s.holdJob(e)
+	case ReleaseJob:
+		s.releaseJob(e)
+	case RequeueJob:
+		ops = s.requeueJob(e)
+	case HoldJobsOf:
+		ops = s.holdJobsOf(e)
+	case ReleaseJobsOf:
+		s.releaseJobsOf(e)
 	case ForgetJob:
 		s.forgetRuns(e.Job)
 	case ScaleService:

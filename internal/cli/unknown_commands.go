@@ -22,6 +22,9 @@ func CommandAliases() map[string][]string {
 		"attach":   {"sattach"},
 		"logs":     {"tail", "output", "cat"},
 		"cp":       {"copy", "scp", "upload", "download", "sync"},
+		"hold":     {"pause", "suspend"},
+		"release":  {"unhold", "unpause", "unsuspend"},
+		"requeue":  {"preempt"},
 		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
 		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
 		"gpus":     {"devices", "nvidia-smi", "inventory"},
@@ -40,7 +43,7 @@ func commandAlternatives() map[string]string {
 	return map[string]string{
 		"edit":         "mesos-gpu get JOB > FILE writes the job file, and apply FILE submits it again",
 		"update":       "mesos-gpu apply FILE submits what has changed, and updates services",
-		"restart":      "mesos-gpu rerun JOB runs an ended job again, and stop TASK starts another task of a service",
+		"restart":      "mesos-gpu requeue JOB stops running tasks and queues them again, rerun JOB runs an ended job again, and stop TASK starts another task of a service",
 		"login":        "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
 		"port-forward": "mesos-gpu describe JOB has the agent and the ports of each task",
 		"open":         "open the address of --api in a browser",

@@ -23,17 +23,19 @@ const (
 	DeferredByGang DeferralReason = "gang"
 	// DeferredByMaxParallel: as many tasks of its job hold places as its max_parallel allows.
 	DeferredByMaxParallel DeferralReason = "max_parallel"
+	// DeferredByHold: the job, its owner or its role is held.
+	DeferredByHold DeferralReason = "hold"
 )
 
 // AllDeferralReasons returns all deferral reasons.
 func AllDeferralReasons() []DeferralReason {
-	return []DeferralReason{DeferredByBackoff, DeferredByDependency, DeferredByGang, DeferredByMaxParallel}
+	return []DeferralReason{DeferredByBackoff, DeferredByDependency, DeferredByGang, DeferredByMaxParallel, DeferredByHold}
 }
 
-// CountReady returns how many tasks of a job may be placed now. It calls deferred, which may be nil, with each reason
+// CountReady returns how many tasks of a job may be placed now; held reports that the job is on hold. It calls deferred, which may be nil, with each reason
 // for which other tasks wait. since is when the first ready task began to wait for a place, for a gang the last one. It
 // is zero under max_parallel, where a task may have become ready just now.
-func CountReady(now time.Time, j *job.Job, deferred func(why DeferralReason, tasks int)) (ready int, since time.Time) {
+func CountReady(now time.Time, j *job.Job, held bool, deferred func(why DeferralReason, tasks int)) (ready int, since time.Time) {
 	w := countWaiting(now, j)
 	report := func(why DeferralReason, tasks int) {
 		if tasks > 0 && deferred != nil {
@@ -42,6 +44,8 @@ func CountReady(now time.Time, j *job.Job, deferred func(why DeferralReason, tas
 	}
 	limit := j.Spec.MaxParallel
 	switch {
+	case held:
+		report(DeferredByHold, w.ready+w.paused)
 	case len(j.Spec.UnmetDependencies()) > 0:
 		report(DeferredByDependency, w.ready+w.paused)
 	case j.Spec.Gang && w.placed > 0:

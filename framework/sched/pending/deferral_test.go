@@ -33,24 +33,26 @@ func TestCountReady(t *testing.T) {
 		ready    int
 		since    time.Duration // before testTime; below 0: zero
 		deferred map[DeferralReason]int
+		held     bool
 	}{
-		{"nothing waits", job.Spec{}, []job.Task{running, taskIn(job.Finished, 0)}, 0, -1, nil},
-		{"the first that waits counts", job.Spec{}, []job.Task{taskIn(job.Waiting, time.Second), waiting, taskIn(job.Waiting, 2*time.Second)}, 3, time.Minute, nil},
-		{"the end of a pause counts", job.Spec{}, []job.Task{pausedTask(-3 * time.Second)}, 1, 3 * time.Second, nil},
-		{"a pause that ends now", job.Spec{}, []job.Task{pausedTask(0)}, 1, 0, nil},
-		{"paused", job.Spec{}, []job.Task{pausedTask(time.Second), waiting, pausedTask(time.Hour)}, 1, time.Minute, map[DeferralReason]int{DeferredByBackoff: 2}},
-		{"a gang waits from when its last task does", job.Spec{Gang: true}, []job.Task{waiting, taskIn(job.Waiting, time.Second), waiting}, 3, time.Second, nil},
-		{"a gang pauses as a whole", job.Spec{Gang: true}, []job.Task{waiting, pausedTask(time.Second)}, 0, -1, map[DeferralReason]int{DeferredByBackoff: 2}},
-		{"a gang of which a task runs", job.Spec{Gang: true}, []job.Task{waiting, pausedTask(time.Second), running}, 0, -1, map[DeferralReason]int{DeferredByGang: 2}},
-		{"a gang of which a task has ended", job.Spec{Gang: true}, []job.Task{waiting, taskIn(job.Failed, 0)}, 1, time.Minute, nil},
-		{"dependencies", job.Spec{After: open}, []job.Task{waiting, pausedTask(time.Second)}, 0, -1, map[DeferralReason]int{DeferredByDependency: 2}},
-		{"dependencies that are met", job.Spec{After: met}, []job.Task{waiting}, 1, time.Minute, nil},
-		{"a limit of parallel tasks", job.Spec{MaxParallel: 2}, []job.Task{running, waiting, waiting, waiting, pausedTask(time.Second)}, 1, -1, map[DeferralReason]int{DeferredByMaxParallel: 2, DeferredByBackoff: 1}},
-		{"a limit that is exceeded", job.Spec{MaxParallel: 1}, []job.Task{running, running, waiting}, 0, -1, map[DeferralReason]int{DeferredByMaxParallel: 1}},
-		{"a limit that is not reached", job.Spec{MaxParallel: 3}, []job.Task{running, waiting}, 1, -1, nil},
+		{"nothing waits", job.Spec{}, []job.Task{running, taskIn(job.Finished, 0)}, 0, -1, nil, false},
+		{"the first that waits counts", job.Spec{}, []job.Task{taskIn(job.Waiting, time.Second), waiting, taskIn(job.Waiting, 2*time.Second)}, 3, time.Minute, nil, false},
+		{"the end of a pause counts", job.Spec{}, []job.Task{pausedTask(-3 * time.Second)}, 1, 3 * time.Second, nil, false},
+		{"a pause that ends now", job.Spec{}, []job.Task{pausedTask(0)}, 1, 0, nil, false},
+		{"paused", job.Spec{}, []job.Task{pausedTask(time.Second), waiting, pausedTask(time.Hour)}, 1, time.Minute, map[DeferralReason]int{DeferredByBackoff: 2}, false},
+		{"a gang waits from when its last task does", job.Spec{Gang: true}, []job.Task{waiting, taskIn(job.Waiting, time.Second), waiting}, 3, time.Second, nil, false},
+		{"a gang pauses as a whole", job.Spec{Gang: true}, []job.Task{waiting, pausedTask(time.Second)}, 0, -1, map[DeferralReason]int{DeferredByBackoff: 2}, false},
+		{"a gang of which a task runs", job.Spec{Gang: true}, []job.Task{waiting, pausedTask(time.Second), running}, 0, -1, map[DeferralReason]int{DeferredByGang: 2}, false},
+		{"a gang of which a task has ended", job.Spec{Gang: true}, []job.Task{waiting, taskIn(job.Failed, 0)}, 1, time.Minute, nil, false},
+		{"dependencies", job.Spec{After: open}, []job.Task{waiting, pausedTask(time.Second)}, 0, -1, map[DeferralReason]int{DeferredByDependency: 2}, false},
+		{"dependencies that are met", job.Spec{After: met}, []job.Task{waiting}, 1, time.Minute, nil, false},
+		{"a limit of parallel tasks", job.Spec{MaxParallel: 2}, []job.Task{running, waiting, waiting, waiting, pausedTask(time.Second)}, 1, -1, map[DeferralReason]int{DeferredByMaxParallel: 2, DeferredByBackoff: 1}, false},
+		{"a limit that is exceeded", job.Spec{MaxParallel: 1}, []job.Task{running, running, waiting}, 0, -1, map[DeferralReason]int{DeferredByMaxParallel: 1}, false},
+		{"a limit that is not reached", job.Spec{MaxParallel: 3}, []job.Task{running, waiting}, 1, -1, nil, false},
+		{"on hold", job.Spec{After: open}, []job.Task{waiting, pausedTask(time.Second), running}, 0, -1, map[DeferralReason]int{DeferredByHold: 2}, true},
 	} {
 		var deferred map[DeferralReason]int
-		ready, since := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, func(why DeferralReason, tasks int) {
+		ready, since := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, c.held, func(why DeferralReason, tasks int) {
 			if deferred == nil {
 				deferred = map[DeferralReason]int{}
 			}
@@ -66,7 +68,7 @@ func TestCountReady(t *testing.T) {
 		if diff := cmp.Diff(c.deferred, deferred); diff != "" {
 			t.Errorf("%s: deferred tasks (-want +got):\n%s", c.name, diff)
 		}
-		if again, _ := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, nil); again != c.ready {
+		if again, _ := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, c.held, nil); again != c.ready {
 			t.Errorf("%s: %d are ready without a function for the others, want %d", c.name, again, c.ready)
 		}
 	}
@@ -104,7 +106,7 @@ func TestExplainDeferral(t *testing.T) {
 }
 
 func TestAllDeferralReasons(t *testing.T) {
-	want := []DeferralReason{DeferredByBackoff, DeferredByDependency, DeferredByGang, DeferredByMaxParallel}
+	want := []DeferralReason{DeferredByBackoff, DeferredByDependency, DeferredByGang, DeferredByMaxParallel, DeferredByHold}
 	if diff := cmp.Diff(want, AllDeferralReasons()); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}

@@ -55,6 +55,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)
 	}
+	if j.Hold != nil {
+		line("held", "%s", describeHold(j.Hold))
+	}
 	if len(j.Tasks) > 1 {
 		line("tasks", "%s", formatTaskStates(j))
 	}
