@@ -3,6 +3,7 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/journal"
@@ -24,7 +25,12 @@ var changeKinds = []struct {
 	is   func(journal.Change) bool
 }{
 	{"framework", func(c journal.Change) bool { return c.FrameworkID != "" }},
-	{"submit", func(c journal.Change) bool { return len(c.Jobs) > 0 }},
+	{"submit", func(c journal.Change) bool {
+		return slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Revision == 0 })
+	}},
+	{"hold", func(c journal.Change) bool {
+		return slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Revision > 0 })
+	}},
 	{"launch", someTask(func(t job.Task) bool { return t.State == job.Launching })},
 	// The task may be recorded as launched again in the same change.
 	{"requeue", someTask(func(t job.Task) bool {

@@ -91,6 +91,9 @@ func (p *testUsers) runJob(spec job.Spec, kill bool) (view api.JobView, err erro
 	if err := p.submit(spec); err != nil {
 		return view, fmt.Errorf("submit: %w", err)
 	}
+	if err := p.holdAndRelease(spec.Name); err != nil {
+		return view, fmt.Errorf("hold: %w", err)
+	}
 	if kill {
 		if err := p.killStarted(spec.Name); err != nil {
 			return view, fmt.Errorf("kill: %w", err)
@@ -125,6 +128,56 @@ func (p *testUsers) submit(spec job.Spec) error {
 	}
 }
 
+// holdAndRelease holds a job and releases it. An answered hold survives every crash until the release.
+func (p *testUsers) holdAndRelease(name string) error {
+	for _, held := range []bool{true, false} {
+		change := func() error { return p.c.HoldJob(p.ctx, name, "crash") }
+		if !held {
+			change = func() error { return p.c.ReleaseJob(p.ctx, name) }
+		}
+		err := p.retryTemporary(change)
+		if statusOf(err) == http.StatusConflict {
+			return nil // it has ended
+		}
+		if err != nil {
+			return err
+		}
+		view, err := p.awaitView(name, func(v *api.JobView) bool { return v.Terminal || (v.Hold != nil) == held })
+		if err != nil || view.Terminal {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitView reads a job until it is as expected. A standby may answer that does not have the last change yet.
+func (p *testUsers) awaitView(name string, expected func(*api.JobView) bool) (view api.JobView, err error) {
+	for late := time.Now().Add(waitTimeout); ; {
+		if err := p.retryTemporary(func() (err error) { view, err = p.c.GetJob(p.ctx, name); return err }); err != nil || expected(&view) {
+			return view, err
+		}
+		if time.Now().After(late) {
+			return view, fmt.Errorf("the change was lost: %+v", view)
+		}
+		if err := p.waitBetweenTries(); err != nil {
+			return view, err
+		}
+	}
+}
+
+// retryTemporary calls f until it succeeds or fails for good.
+func (p *testUsers) retryTemporary(f func() error) error {
+	for {
+		err := f()
+		if err == nil || !client.IsTemporary(err) {
+			return err
+		}
+		if err := p.waitBetweenTries(); err != nil {
+			return err
+		}
+	}
+}
+
 func statusOf(err error) int {
 	var problem *api.Problem
 	if errors.As(err, &problem) {
@@ -152,15 +205,7 @@ func (p *testUsers) killStarted(name string) error {
 			break
 		}
 	}
-	for {
-		err := p.c.KillJob(p.ctx, name)
-		if err == nil || !client.IsTemporary(err) {
-			return err
-		}
-		if err := p.waitBetweenTries(); err != nil {
-			return err
-		}
-	}
+	return p.retryTemporary(func() error { return p.c.KillJob(p.ctx, name) })
 }
 
 func (p *testUsers) recordResult(view api.JobView) {

@@ -71,6 +71,9 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		if !t.KillRequested.IsZero() {
 			c.killRequested[t.ID] = true
 		}
+		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
+			w.failf("%s is launched although its job is held", t.ID)
+		}
 		launched = launched || t.State == job.Launching && before.State != job.Launching
 		w.note("recorded", t.ID, string(t.State), t.Failures)
 	}

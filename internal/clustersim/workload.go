@@ -25,6 +25,8 @@ type userJob struct {
 	spec job.Spec
 	// accepted is whether the submission succeeded, killed whether its kill did; both may be true before the user knows.
 	accepted, killed, killSent bool
+	// held is whether a hold of the job was answered and its release was not requested yet.
+	held, releaseSent bool
 	// tasks is the number of tasks that the user wants: scaling changes it.
 	tasks int
 	// flaky is the percentage of attempts that fail.
@@ -119,12 +121,44 @@ func (u *workload) schedule() {
 			w.after(at+w.between(0, w.plan.faultTime-at), "stop task", func() { u.stopTask(j) })
 		}
 	}
+	if w.seed%4 == 1 { // the histories of the other seeds, such as the regressions, stay the same
+		u.scheduleHolds()
+	}
 	if w.random.IntN(3) == 0 {
 		host, drain := w.anyAgent().host, w.random.IntN(2) == 0
 		w.after(w.between(0, w.plan.faultTime), "cordon", func() {
 			u.request("cordon", func(_ *sched.State, apply func(sched.Event)) error {
 				if w.faulty { // otherwise the end of the cordon may have come first
 					apply(sched.CordonHost{Host: host, Reason: "test", Drain: drain})
+				}
+				return nil
+			}, func() {})
+		})
+	}
+}
+
+// scheduleHolds plans holds, releases and requeues.
+func (u *workload) scheduleHolds() {
+	w := u.world
+	for _, name := range u.names {
+		j := u.jobs[name]
+		at := w.between(0, w.plan.faultTime)
+		switch w.random.IntN(4) {
+		case 0:
+			until := at + w.between(0, w.plan.faultTime-at)
+			w.after(at, "hold", func() { u.hold(j) })
+			w.after(until, "release", func() { u.release(j) })
+		case 1:
+			hold := w.random.IntN(2) == 0
+			w.after(at, "requeue", func() { u.requeue(j, hold) })
+		}
+	}
+	if w.random.IntN(4) == 0 {
+		target, drain := job.HoldTarget{Kind: job.HeldRole, Name: role}, w.random.IntN(2) == 0
+		w.after(w.between(0, w.plan.faultTime), "hold role", func() {
+			u.request("hold role", func(_ *sched.State, apply func(sched.Event)) error {
+				if w.faulty { // otherwise the release may have come first
+					apply(sched.HoldJobsOf{Target: target, Drain: drain})
 				}
 				return nil
 			}, func() {})
@@ -139,6 +173,16 @@ func (u *workload) endAll() {
 			apply(sched.UncordonHost{Host: a.host})
 			return nil
 		}, func() {})
+	}
+	if u.world.seed%4 != 1 {
+		return
+	}
+	u.request("release role", func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.ReleaseJobsOf{Target: job.HoldTarget{Kind: job.HeldRole, Name: role}})
+		return nil
+	}, func() {})
+	for _, name := range u.names {
+		u.release(u.jobs[name])
 	}
 }
 
@@ -190,6 +234,38 @@ func (u *workload) kill(j *userJob, force bool) {
 		apply(sched.KillJob{Job: j.spec.Name, Force: force})
 		return nil
 	}, func() { j.killed = true })
+}
+
+func (u *workload) hold(j *userJob) {
+	if !j.accepted || j.killSent {
+		return
+	}
+	u.request("hold "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		if u.world.faulty && !j.releaseSent {
+			apply(sched.HoldJob{Job: j.spec.Name, By: "user"})
+		}
+		return nil
+	}, func() { j.held = u.world.faulty && !j.releaseSent })
+}
+
+func (u *workload) release(j *userJob) {
+	j.held, j.releaseSent = false, true
+	u.request("release "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(sched.ReleaseJob{Job: j.spec.Name})
+		return nil
+	}, func() {})
+}
+
+func (u *workload) requeue(j *userJob, hold bool) {
+	if !j.accepted || j.killSent {
+		return
+	}
+	u.request("requeue "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		if u.world.faulty {
+			apply(sched.RequeueJob{Job: j.spec.Name, By: "user", Hold: hold})
+		}
+		return nil
+	}, func() {})
 }
 
 func (u *workload) scale(j *userJob, tasks int) {

@@ -1,0 +1,11 @@
+//go:build mesos
+
+package e2e
+
+import "testing"
+
+// TestMesosHoldsAndRequeues checks holds and requeues on Apache Mesos.
+func TestMesosHoldsAndRequeues(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	checkHolds(t, m.startScheduler(t))
+}
