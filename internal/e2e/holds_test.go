@@ -11,7 +11,7 @@ import (
 // checkHolds holds, releases and queues a job again by the commands, and a role with its running tasks.
 func checkHolds(t *testing.T, c *cluster) {
 	t.Helper()
-	file := writeJobFile(t, "held", "name: held\ncpus: 0.1\nmem: 64MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n")
+	file := writeJobFile(t, "held", "name: held\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n")
 	c.mustRun("submit", file)
 	c.mustRun("wait", "--for", "running", "held")
 	if out := c.mustRun("requeue", "--hold", "--reason", "wrong data", "held"); out != "job held: queued again\n" {
