@@ -62,7 +62,9 @@ func TestHoldsAndRequeues(t *testing.T) {
 	in.stopAndWait(t)
 	in = startInstance(t, cluster, cfg, client.WithTrustedCA(g.CAFile))
 	alice, bob, ops = g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in)
-	wantReason("user alice is held by alice")
+	if list, err := alice.ListHolds(ctx); err != nil || len(list) != 1 || list[0].Name != "alice" {
+		t.Errorf("after a restart alice sees the holds %+v, %v", list, err)
+	}
 	check(alice.ReleaseJobsOf(ctx, user))
 	in.Client = alice
 	awaitState(t, in, "train", job.Running)

@@ -117,6 +117,8 @@ type LeaderBackend interface {
 	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
 	// UpdateJob gives a service another specification. Its tasks are replaced step by step.
 	UpdateJob(ctx context.Context, spec job.Spec) (api.JobView, error)
+	// EditJob changes the specification of a job that has not ended by a function, which may be called several times.
+	EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (api.JobView, error)
 	// ListArtifacts lists the artifacts of a job that were copied to the store.
 	ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the

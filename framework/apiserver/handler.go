@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // maxBody is the limit of a request body. A job with a long environment fits.
@@ -155,6 +156,28 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	view, err := leader.UpdateJob(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	setETag(w, JobETag(&view.Job, view.WantedCount))
+	return s.writeJob(w, r, http.StatusOK, &view)
+}
+
+// handleEditJob changes keys of a job.
+func (s *apiServer) handleEditJob(w http.ResponseWriter, r *http.Request) error {
+	edit, err := jobfile.ReadEdit(http.MaxBytesReader(w, r.Body, maxBody), "edit")
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return bodyTooLarge(large)
+	case err != nil:
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	view, err := leader.EditJob(r.Context(), r.PathValue("name"), edit.Apply)
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,14 @@ func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (ap
 	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, q.Owner, q.ClientKey)
 	return f.view(), f.err
 }
+func (f *fakeBackend) EditJob(_ context.Context, name string, edit func(*job.Spec) error) (api.JobView, error) {
+	v := f.view()
+	if err := edit(&v.Spec); err != nil {
+		return v, err
+	}
+	f.did = fmt.Sprintf("edit %s: priority %d, timeout %s", name, v.Spec.Priority, v.Spec.Timeout)
+	return v, f.err
+}
 func (f *fakeBackend) UpdateJob(_ context.Context, s job.Spec) (api.JobView, error) {
 	f.submitted = s
 	return f.view(), f.err

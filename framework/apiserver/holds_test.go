@@ -39,7 +39,7 @@ func (f *fakeBackend) ListHolds(context.Context) ([]api.HoldView, error) {
 	}, f.err
 }
 
-func TestHoldRequests(t *testing.T) {
+func TestHoldsAndEdits(t *testing.T) {
 	long := strings.Repeat("x", maxReason+1)
 	for _, c := range []struct {
 		method, path, body string
@@ -58,6 +58,10 @@ func TestHoldRequests(t *testing.T) {
 		{"PUT", "/v1/users/oidc:carol/hold", `{}`, 202, "hold user oidc:carol {Reason: Drain:false}"},
 		{"PUT", "/v1/users/" + long + "/hold", `{}`, 422, "at most 256 are possible"},
 		{"DELETE", "/v1/users/carol/hold", "", 202, "release user carol"},
+		{"PATCH", "/v1/jobs/train", `{"priority": 7, "timeout": "90m"}`, 200, "edit train: priority 7, timeout 1h30m0s"},
+		{"PATCH", "/v1/jobs/train", `{"gpus": 7}`, 422, "cannot be changed after the submission"},
+		{"PATCH", "/v1/jobs/train", `{"priority": [}`, 422, "edit"},
+		{"PATCH", "/v1/jobs/train", `{"labels": {"a": "` + strings.Repeat("x", maxBody) + `"}}`, 413, "the body is larger"},
 		{"GET", "/v1/jobs/train/hold", "", 405, "takes DELETE or PUT"},
 	} {
 		f := &fakeBackend{}

@@ -181,6 +181,9 @@ func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, erro
 func (f fullBackend) ListJobs(context.Context, JobQuery) (api.JobList, error) {
 	return filledValue[api.JobList](), f.err
 }
+func (f fullBackend) EditJob(context.Context, string, func(*job.Spec) error) (api.JobView, error) {
+	return filledValue[api.JobView](), f.err
+}
 func (f fullBackend) UpdateJob(context.Context, job.Spec) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
@@ -271,6 +274,7 @@ var validRequests = map[string]struct {
 	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"PUT /v1/jobs/{name}":                   {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
+	"PATCH /v1/jobs/{name}":                 {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{"If-Match", `"a"`}},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
 	"PUT /v1/jobs/{name}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
 	"DELETE /v1/jobs/{name}/hold":           {header: []string{"If-Match", `"a"`}, status: 202},

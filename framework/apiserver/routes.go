@@ -59,6 +59,7 @@ func routes() []route {
 		{"GET /v1/jobs/{name}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
 		{"GET /v1/jobs/{name}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
 		{"PUT /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
+		{"PATCH /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleEditJob, "", true},       // the leader also checks a new role
 		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false}, // the leader also checks the owner of the name
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
 		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},

@@ -175,6 +175,14 @@ func (c *Client) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 	return view, err
 }
 
+// EditJob changes keys of a job that has not ended, by their names in job files: the priority, role, gpu_type, timeout,
+// run_time, max_wait, retries, max_parallel, preemptible and labels. nil restores the default of a key, and removes a
+// label. The job keeps its place in the queue among jobs of equal priority.
+func (c *Client) EditJob(ctx context.Context, name string, edit map[string]any) (view api.JobView, err error) {
+	err = c.sendJSON(ctx, http.MethodPatch, "/v1/jobs/"+url.PathEscape(name), edit, &view)
+	return view, err
+}
+
 // KillJob ends a job, with its grace period.
 func (c *Client) KillJob(ctx context.Context, name string) error {
 	return c.sendJSON(ctx, http.MethodDelete, "/v1/jobs/"+url.PathEscape(name), nil, nil)

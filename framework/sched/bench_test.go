@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
@@ -83,6 +84,57 @@ func BenchmarkPlace(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkChangesInLongQueue measures a submission, and edits of a job in the middle of the queue, each with the cycle
+// that follows, while 100,000 jobs wait.
+func BenchmarkChangesInLongQueue(b *testing.B) {
+	const jobs = 100_000
+	roles := []queue.Role{{Name: "a"}, {Name: "b"}}
+	for _, c := range []struct {
+		name   string
+		change func(st *State, i int) Event
+	}{
+		{"submit", func(_ *State, i int) Event { return SubmitJob{Spec: benchmarkJob(fmt.Sprint("new", i))} }},
+		{"priority", func(st *State, i int) Event {
+			spec := st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
+			spec.Priority = 1 + i%2
+			return EditJob{Spec: spec}
+		}},
+		{"role", func(st *State, i int) Event {
+			spec := st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
+			spec.Role = roles[(i+1)%2].Name
+			return EditJob{Spec: spec}
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cfg := SchedulerSettings{MaxLiveTasks: 1_000_000, Policy: Policy{Policy: placement.Policy{Roles: roles}}}
+			st, now := New(cfg, RecoveredState{}), time.Unix(1, 0)
+			st.Step(now, Subscribed{FrameworkID: "f"})
+			for i := range jobs {
+				st.Step(now, SubmitJob{Spec: benchmarkJob(fmt.Sprint("j", i))})
+			}
+			st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Role: "a", Free: Amount{CPUs: 0.1, MemMiB: 1}}}})
+			st.Step(now, Cycle{})
+			st.TakeChanges()
+			i, began := 0, frameworktest.ProcessCPUTime(b)
+			for b.Loop() {
+				st.Step(now, c.change(st, i))
+				st.Step(now, Cycle{})
+				if changes := st.TakeChanges(); len(changes.Jobs) == 0 {
+					b.Fatal("nothing has changed")
+				}
+				i++
+			}
+			b.ReportMetric(float64(frameworktest.ProcessCPUTime(b)-began)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+func benchmarkJob(name string) job.Spec {
+	s := testSpec(name)
+	s.Role = "a"
+	return s
 }
 
 // BenchmarkOfferStorm measures how ten thousand simultaneous offers, which no waiting job can use, are answered

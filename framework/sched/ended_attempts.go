@@ -125,6 +125,26 @@ func (a *endedAttempts) dropJob(run job.RunID) {
 	delete(a.byJob, run)
 }
 
+// moveJob counts the attempts of a job for another role, as if they had been added to it.
+func (a *endedAttempts) moveJob(run job.RunID, role string) {
+	of := a.byJob[run]
+	if of == nil || of.role == role {
+		return
+	}
+	from := a.byRole[of.role]
+	from.count -= len(of.ids)
+	from.order = slices.DeleteFunc(from.order, func(one endedAttempt) bool { return one.job == run })
+	if a.byRole[role] == nil {
+		a.byRole[role] = &roleAttempts{}
+	}
+	to := a.byRole[role]
+	to.count += len(of.ids)
+	for _, id := range of.ids {
+		to.order = append(to.order, endedAttempt{run, id})
+	}
+	of.role = role
+}
+
 // recordLateEnd records how an attempt that was given up as lost has ended. It returns false if the update is about
 // another task or is no end.
 func (a *endedAttempts) recordLateEnd(u TaskUpdate) (t job.Task, late bool) {

@@ -61,6 +61,8 @@ type (
 		Job, By string
 		Force   bool
 	}
+	// EditJob: a user gives a job a specification that AdmitEdit accepts.
+	EditJob struct{ Spec job.Spec }
 	// HoldJob: a user keeps the waiting tasks of a job from being placed. It replaces an earlier hold of the job.
 	HoldJob struct{ Job, By, Reason string }
 	// ReleaseJob ends the hold of a job.
@@ -197,6 +199,7 @@ func (OfferRescinded) isEvent()        {}
 func (TaskUpdate) isEvent()            {}
 func (SubmitJob) isEvent()             {}
 func (KillJob) isEvent()               {}
+func (EditJob) isEvent()               {}
 func (HoldJob) isEvent()               {}
 func (ReleaseJob) isEvent()            {}
 func (RequeueJob) isEvent()            {}

@@ -117,6 +117,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 		w.fuzzQuota(arg)
 	case 17:
 		w.fuzzHold(arg)
+		w.fuzzEdit(arg)
 		w.step(PutDocument{Key: "k", Value: make([]byte, arg%3)})
 	case 20:
 		switch spec := fuzzSpec(arg / 3); arg % 3 {
@@ -155,6 +156,29 @@ func (w *fuzzWorld) fuzzCordon(agent string, verb byte) {
 		if verb == 2 && r.AgentID == agent && !r.Ending {
 			w.t.Fatalf("%s still runs on %s, which is drained", r.TaskID, agent)
 		}
+	}
+}
+
+func (w *fuzzWorld) fuzzEdit(arg byte) {
+	j, ok := w.st.Job(fuzzSpec(arg / 5).Name)
+	if !ok {
+		return
+	}
+	spec := j.Spec
+	switch arg % 5 {
+	case 0:
+		spec.Priority = int(arg / 7 % 5)
+	case 1:
+		spec.Role = []string{"*", "b"}[arg/7%2]
+	case 2:
+		spec.Request.Types.Include = []string{"V100", "K80"}[:arg/7%3]
+	case 3:
+		spec.Retries, spec.MaxParallel = int(arg/7%3), int(arg/7%4)
+	case 4:
+		spec.Timeout, spec.Labels = time.Duration(arg/7%4)*time.Minute, map[string]string{"arg": fmt.Sprint(arg / 7 % 3)}
+	}
+	if spec.Validate() == nil {
+		w.step(EditJob{Spec: spec})
 	}
 }
 

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"slices"
+
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
@@ -65,6 +67,14 @@ func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
 	}
 	c.cached = list
 	return list
+}
+
+// forgetDemand forgets the number of a job's demand key, after its specification has changed.
+func (c *queueCache) forgetDemand(j *job.Job) {
+	at, ok := slices.BinarySearchFunc(c.cached, j, func(one cachedJob, j *job.Job) int { return compareSubmission(one.Job, j) })
+	if ok && c.cached[at].Job == j {
+		c.cached[at].demandNumber = 0
+	}
 }
 
 // isLiveJob reports whether c is the job of that name. A job that has ended may have been replaced by another one.

@@ -138,6 +138,12 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(ForgetJob{Job: args[0]})
 	case "kill":
 		p.step(KillJob{Job: args[0], Force: slices.Contains(args, "force")})
+	case "edit":
+		spec := p.editedSpec(args[0], opt)
+		if err := p.st.AdmitEdit(&spec); err != nil {
+			fmt.Fprintf(&p.out, "refused: %v\n", err)
+		}
+		p.step(EditJob{Spec: spec})
 	case "hold", "release", "requeue":
 		p.holdOrRequeue(verb, args, opt)
 	case "update":
@@ -233,6 +239,40 @@ func (p *scenarioRunner) runCommand(words []string) {
 	default:
 		p.t.Fatalf("unknown command %q", verb)
 	}
+}
+
+// editedSpec reads JOB role= priority= type= timeout= run= maxwait= retries= parallel= and, for what cannot be edited, gpus=.
+func (p *scenarioRunner) editedSpec(name string, opt map[string]string) job.Spec {
+	spec := job.Spec{Name: name}
+	if j, ok := p.st.Job(name); ok {
+		spec = j.Spec
+	}
+	for key, value := range opt {
+		n, _ := strconv.Atoi(value)
+		switch key {
+		case "role":
+			spec.Role = value
+		case "priority":
+			spec.Priority = n
+		case "type":
+			spec.Request.Types.Include = list(value)
+		case "timeout":
+			spec.Timeout = p.duration(value)
+		case "run":
+			spec.RunTime = p.duration(value)
+		case "maxwait":
+			spec.MaxWait = p.duration(value)
+		case "retries":
+			spec.Retries = n
+		case "parallel":
+			spec.MaxParallel = n
+		case "gpus":
+			spec.Request.GPUs = n
+		default:
+			p.t.Fatalf("edit %s: %s", name, key)
+		}
+	}
+	return spec
 }
 
 // holdOrRequeue reads JOB, user=NAME or role=NAME with by=, reason=, and the words hold and drain.

@@ -24,6 +24,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		s.submitJob(e)
 	case KillJob:
 		ops = s.killJob(e)
+	case EditJob:
+		s.editJob(e)
 	case HoldJob:
 		s.holdJob(e)
 	case ReleaseJob:

@@ -22,6 +22,7 @@ func CommandAliases() map[string][]string {
 		"attach":   {"sattach"},
 		"logs":     {"tail", "output", "cat"},
 		"cp":       {"copy", "scp", "upload", "download", "sync"},
+		"edit":     {"alter", "modify", "patch"},
 		"hold":     {"pause", "suspend"},
 		"release":  {"unhold", "unpause", "unsuspend"},
 		"requeue":  {"preempt"},
@@ -41,8 +42,7 @@ func CommandAliases() map[string][]string {
 // commandAlternatives returns hints for commands of other tools that have no counterpart here.
 func commandAlternatives() map[string]string {
 	return map[string]string{
-		"edit":         "mesos-gpu get JOB > FILE writes the job file, and apply FILE submits it again",
-		"update":       "mesos-gpu apply FILE submits what has changed, and updates services",
+		"update":       "mesos-gpu edit JOB changes a job, and apply FILE submits what has changed, and updates services",
 		"restart":      "mesos-gpu requeue JOB stops running tasks and queues them again, rerun JOB runs an ended job again, and stop TASK starts another task of a service",
 		"login":        "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
 		"port-forward": "mesos-gpu describe JOB has the agent and the ports of each task",

@@ -331,6 +331,9 @@ func (c *invariants) checkEnd() {
 	for _, name := range c.world.users.names {
 		j := c.world.users.jobs[name]
 		now, _ := c.state.Job(name)
+		if j.priority != nil && now.Spec.Priority != *j.priority {
+			c.world.failf("%s has the priority %d, its user was answered %d", name, now.Spec.Priority, *j.priority)
+		}
 		for i := range now.Tasks {
 			if j.spec.Service == nil {
 				c.checkEndOfTask(j, &now.Tasks[i])

@@ -27,6 +27,8 @@ type userJob struct {
 	accepted, killed, killSent bool
 	// held is whether a hold of the job was answered and its release was not requested yet.
 	held, releaseSent bool
+	// priority is that of an answered edit, nil if there was none.
+	priority *int
 	// tasks is the number of tasks that the user wants: scaling changes it.
 	tasks int
 	// flaky is the percentage of attempts that fail.
@@ -137,7 +139,7 @@ func (u *workload) schedule() {
 	}
 }
 
-// scheduleHolds plans holds, releases and requeues.
+// scheduleHolds plans holds, releases, edits and requeues.
 func (u *workload) scheduleHolds() {
 	w := u.world
 	for _, name := range u.names {
@@ -148,6 +150,9 @@ func (u *workload) scheduleHolds() {
 			until := at + w.between(0, w.plan.faultTime-at)
 			w.after(at, "hold", func() { u.hold(j) })
 			w.after(until, "release", func() { u.release(j) })
+		case 2:
+			priority := w.random.IntN(5)
+			w.after(at, "edit", func() { u.edit(j, priority) })
 		case 1:
 			hold := w.random.IntN(2) == 0
 			w.after(at, "requeue", func() { u.requeue(j, hold) })
@@ -254,6 +259,25 @@ func (u *workload) release(j *userJob) {
 		apply(sched.ReleaseJob{Job: j.spec.Name})
 		return nil
 	}, func() {})
+}
+
+func (u *workload) edit(j *userJob, priority int) {
+	if !j.accepted || j.killSent {
+		return
+	}
+	edited := false // false for a job that has ended
+	u.request("edit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+		if now, ok := st.Job(j.spec.Name); ok {
+			now.Spec.Priority = priority
+			edited = st.AdmitEdit(&now.Spec) == nil
+			apply(sched.EditJob{Spec: now.Spec})
+		}
+		return nil
+	}, func() {
+		if edited {
+			j.priority = &priority
+		}
+	})
 }
 
 func (u *workload) requeue(j *userJob, hold bool) {

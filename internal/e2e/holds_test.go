@@ -3,12 +3,13 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
 
-// checkHolds holds, releases and queues a job again by the commands, and a role with its running tasks.
+// checkHolds holds, edits, releases and queues a job again by the commands, and a role with its running tasks.
 func checkHolds(t *testing.T, c *cluster) {
 	t.Helper()
 	file := writeJobFile(t, "held", "name: held\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n")
@@ -25,6 +26,16 @@ func checkHolds(t *testing.T, c *cluster) {
 		if out := c.mustRun(command...); !strings.Contains(out, "held; wrong data") {
 			t.Errorf("%s prints %q", command, out)
 		}
+	}
+	if out := c.mustRun("edit", "held", "--priority", "7", "--timeout", "2h", "--label", "team=vision", "--set", "retries=3"); out != "job held edited: labels, priority, retries, timeout\n" {
+		t.Errorf("edit prints %q", out)
+	}
+	edited := c.awaitJob("held", func(v *api.JobView) bool { return v.Spec.Priority == 7 })
+	if s := edited.Spec; s.Timeout != 2*time.Hour || s.Retries != 3 || s.Labels["team"] != "vision" || !edited.Submitted.Equal(view.Submitted) {
+		t.Errorf("the edited job is %+v", edited)
+	}
+	if r := c.run("edit", "held", "--set", "gpus=2"); r.code == 0 || !strings.Contains(r.err, "gpus: cannot be changed after the submission") {
+		t.Errorf("edit of the GPUs: %+v", r)
 	}
 	if out := c.mustRun("release", "held"); out != "job held: released\n" {
 		t.Errorf("release prints %q", out)

@@ -158,6 +158,8 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusCreated, "POST", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`)
 	d.request(http.StatusOK, "GET", "/v1/schedules/nightly", "")
 	d.request(http.StatusAccepted, "DELETE", "/v1/schedules/nightly", "")
+	d.request(http.StatusOK, "PATCH", "/v1/jobs/big", `{"priority":3,"timeout":"2h","labels":{"team":"vision"}}`)
+	d.request(http.StatusUnprocessableEntity, "PATCH", "/v1/jobs/big", `{"gpus":1}`)
 	d.request(http.StatusAccepted, "PUT", "/v1/jobs/big/hold", `{"reason":"wrong data"}`)
 	d.request(http.StatusAccepted, "DELETE", "/v1/jobs/big/hold", "")
 	d.request(http.StatusAccepted, "POST", "/v1/jobs/big/requeue", `{}`)

@@ -39,8 +39,10 @@ type keyField[S any] struct {
 	written func(s *S) bool
 	read    func(s *S, n *yaml.Node) error
 	write   func(s *S) any
-	schema  valueSchema
-	flags   []flagOf[S]
+	// reset sets the value to that of an absent key, before defaults are filled in.
+	reset  func(s *S)
+	schema valueSchema
+	flags  []flagOf[S]
 }
 
 // key returns the field of that name, whose value is at(s). The explanation is
@@ -50,7 +52,11 @@ func key[S, T any](name string, f valueFormat[T], at func(s *S) *T, doc string) 
 		keyNode: keyNode{name: name, doc: doc, keys: f.keys},
 		read:    func(s *S, n *yaml.Node) error { return f.read(n, at(s)) },
 		write:   func(s *S) any { return f.write(*at(s)) },
-		schema:  f.schema,
+		reset: func(s *S) {
+			var absent T
+			*at(s) = absent
+		},
+		schema: f.schema,
 	}
 	for _, fl := range f.flags {
 		k.flags = append(k.flags, flagOf[S]{fl.Flag, func(s *S, texts []string) error { return fl.apply(at(s), texts) }})

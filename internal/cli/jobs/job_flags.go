@@ -19,9 +19,14 @@ import (
 type jobFlags struct{ values []*jobFlagValue }
 
 // addJobFlags adds the flags of the job file's keys.
-func addJobFlags(set *pflag.FlagSet) *jobFlags {
+func addJobFlags(set *pflag.FlagSet) *jobFlags { return addFlags(set, jobfile.Flags()) }
+
+// addEditFlags adds the flags of the keys that can be changed after the submission.
+func addEditFlags(set *pflag.FlagSet) *jobFlags { return addFlags(set, jobfile.EditFlags()) }
+
+func addFlags(set *pflag.FlagSet, list []jobfile.Flag) *jobFlags {
 	flags := &jobFlags{}
-	for _, f := range jobfile.Flags() {
+	for _, f := range list {
 		v := &jobFlagValue{flag: f}
 		flags.values = append(flags.values, v)
 		added := set.VarPF(v, f.Name, f.Shorthand, f.Usage)
@@ -54,15 +59,20 @@ func copyVariables(assignments []string, getenv func(string) string) []string {
 	return all
 }
 
-// JobSpec returns the job that the flags describe, with defaults applied. It returns a
-// UsageError if the flags do not describe a valid job.
-func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {
+// given returns the texts that each flag was given, by its name.
+func (f *jobFlags) given() map[string][]string {
 	given := map[string][]string{}
 	for _, v := range f.values {
 		given[v.flag.Name] = v.texts
 	}
+	return given
+}
+
+// JobSpec returns the job that the flags describe, with defaults applied. It returns a
+// UsageError if the flags do not describe a valid job.
+func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {
 	spec := &job.Spec{Command: command}
-	if err := jobfile.ApplyFlags(spec, given); err != nil {
+	if err := jobfile.ApplyFlags(spec, f.given()); err != nil {
 		return nil, &cli.UsageError{Err: err}
 	}
 	if h := spec.HealthCheck; h != nil {

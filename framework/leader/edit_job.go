@@ -1,0 +1,82 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// EditJob changes the specification of a job, and returns the job once that is recorded. A job that already is as
+// requested matches every If-Match, so that a client can repeat a request whose answer was lost.
+func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
+	strange := b.checkEditedTypes(ctx, name, edit)
+	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		old, ok := st.Job(name)
+		if !ok {
+			return api.UnknownJob(name)
+		}
+		spec := old.Spec
+		if err := edit(&spec); err != nil {
+			return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+		}
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		if st.HasSpec(&spec) {
+			return nil
+		}
+		if err := checkJobMatches(ctx, st, name); err != nil {
+			return err
+		}
+		if err := cmp.Or(strange, checkEdited(ctx, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
+			return err
+		}
+		apply(sched.EditJob{Spec: spec})
+		return nil
+	}, func(*sched.State) error {
+		view, err = b.Model.JobView(name)
+		return err
+	})
+	return view, err
+}
+
+// checkEditedTypes returns an error for GPU types of the edited job that no agent has.
+func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*job.Spec) error) error {
+	old, ok := b.Model.CopyJob(name)
+	if !ok || edit(&old.Spec) != nil {
+		return nil // reported later
+	}
+	return b.checkTypes(ctx, old.Spec.Request.Types)
+}
+
+// checkEdited returns an error if the edited specification is not valid, or if the requester may not move the job.
+func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
+	if old.Spec.CheckReserved() != nil {
+		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
+	}
+	edited := job.Job{Spec: spec, Tasks: old.Tasks}
+	submittable := edited.SubmittableSpec()
+	if err := cmp.Or(submittable.Validate(), submittable.CheckReserved()); err != nil {
+		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
+	}
+	if spec.Role == old.Spec.Role {
+		return nil
+	}
+	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role)
+}
+
+func admitEdit(st *sched.State, spec *job.Spec) error {
+	err := st.AdmitEdit(spec)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*sched.JobEndedError)), errors.As(err, new(*sched.PlacedTasksError)):
+		return api.NewProblemf(http.StatusConflict, "%v", err)
+	}
+	return api.NewProblemf(admissionStatus(err), "%v", err)
+}

@@ -1,0 +1,111 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+
+	"mesos-gpu/job"
+)
+
+// AdmitEdit returns why a job may not get an edited specification, nil if it may. The specification must be valid.
+func (s *State) AdmitEdit(spec *job.Spec) error {
+	j, ok := s.jobs.Newest[spec.Name]
+	switch {
+	case !ok:
+		return fmt.Errorf("there is no job %q", spec.Name)
+	case j.IsTerminal():
+		return &JobEndedError{Name: spec.Name, State: j.State()}
+	case isBeingKilled(j):
+		return fmt.Errorf("job %q is being killed: submit it again once it has ended", spec.Name)
+	}
+	edited := j.Spec
+	edited.CopyEditable(spec)
+	if !isSameJSON(edited, *spec) {
+		return fmt.Errorf("job %q: an edit cannot change its resources and its program: submit it again", spec.Name)
+	}
+	tasks, textBytes := 0, max(0, spec.TextBytes()-j.Spec.TextBytes())
+	if spec.Role != j.Spec.Role {
+		if err := s.admitMove(j, spec); err != nil {
+			return err
+		}
+		tasks, textBytes = countLiveTasks(j), spec.TextBytes()
+	}
+	return s.admitUsage(ownerOf(spec), tasks, textBytes)
+}
+
+// admitMove returns why a job may not move to the role of spec. Resources of placed tasks belong to the role that
+// they were offered to.
+func (s *State) admitMove(j *job.Job, spec *job.Spec) error {
+	if !slices.Contains(s.roleNames(), spec.Role) {
+		return s.unknownRoleError(spec.Role)
+	}
+	if n := s.placed.tasks[j]; n > 0 {
+		return &PlacedTasksError{Name: spec.Name, Role: j.Spec.Role, Placed: n, Tasks: len(j.Tasks)}
+	}
+	return s.permissionsFor(spec.Role).CheckSpec(spec)
+}
+
+// PlacedTasksError reports that a job cannot move to another role because its tasks hold resources.
+type PlacedTasksError struct {
+	Name, Role string
+	// Placed of the job's Tasks hold resources of the role.
+	Placed, Tasks int
+}
+
+func (e *PlacedTasksError) Error() string {
+	return fmt.Sprintf("role: %d of %d tasks of job %q hold resources of role %q: queue it again with hold, and edit it then", e.Placed, e.Tasks, e.Name, e.Role)
+}
+
+func countLiveTasks(j *job.Job) (n int) {
+	for i := range j.Tasks {
+		if j.Tasks[i].State.IsLive() {
+			n++
+		}
+	}
+	return n
+}
+
+// HasSpec reports whether a job that has not ended has exactly this specification.
+func (s *State) HasSpec(spec *job.Spec) bool {
+	j, ok := s.jobs.Newest[spec.Name]
+	return ok && !j.IsTerminal() && isSameJSON(*spec, j.Spec)
+}
+
+// editJob replaces the specification of a job by an edited one. The job keeps its age and its place among jobs of equal
+// priority.
+func (s *State) editJob(e EditJob) {
+	spec := e.Spec
+	if s.AdmitEdit(&spec) != nil {
+		return
+	}
+	j := s.jobs.Newest[spec.Name]
+	if isSameJSON(spec, j.Spec) {
+		return
+	}
+	old, live := j.Spec, countLiveTasks(j)
+	spec.Request.Types.Rules = spec.GPUTypeRules()
+	s.liveBytes.Add(&old, -old.TextBytes())
+	s.liveBytes.Add(&spec, spec.TextBytes())
+	s.taskMix.addJob(&old, s.cfg.Policy.Overhead, -1)
+	s.taskMix.addJob(&spec, s.cfg.Policy.Overhead, 1)
+	if spec.Role != old.Role {
+		s.liveTasks.Add(&old, -live)
+		s.liveTasks.Add(&spec, live)
+		s.offerDemands.entry(old.Role).waiting -= live // no task is placed
+		s.offerDemands.entry(spec.Role).waiting += live
+		s.endedAttempts.moveJob(j.RunID(), spec.Role)
+	}
+	j.Spec = spec
+	j.Revision++
+	s.changes.markJob(j)
+	s.queueCache.forgetDemand(j)
+	delete(s.reservationReasons, spec.Name)
+	s.offers.stale = true
+	for i := range j.Tasks {
+		ref := taskRef{j, i}
+		s.updateDeadlines(ref)
+		if ref.get().State == job.Waiting {
+			s.requestOffers(ref)
+		}
+	}
+}
