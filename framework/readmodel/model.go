@@ -316,20 +316,6 @@ func (v *Model) CordonedHosts() map[string]sched.CordonState {
 	return sched.ParseCordons(v.ownDocuments)
 }
 
-// ListHolds returns the holds of users and roles, users first, by name.
-func (v *Model) ListHolds() []api.HoldView {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	var list []api.HoldView
-	for target, h := range sched.ParseHolds(v.ownDocuments) {
-		list = append(list, api.HoldView{Kind: target.Kind, Name: target.Name, Hold: h})
-	}
-	slices.SortFunc(list, func(a, b api.HoldView) int {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	})
-	return list
-}
-
 // LiveContents returns the state from which a scheduler would recover, without ended jobs.
 func (v *Model) LiveContents() sched.RecoveredState {
 	v.mu.RLock()
