@@ -62,8 +62,8 @@ func TestAccessRules(t *testing.T) {
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"PUT", "/v1/jobs/train", `{"name":"train","command":["true"],"service":{}}`, "401 404 403 403 200 200 200"},
 		{"PATCH", "/v1/jobs/train", `{"priority":1}`, "401 404 403 403 200 200 200"}, // the backend also checks a new role
-		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"}, // the backend also checks the owner
-		{"PUT", "/v1/jobs/train/hold", `{}`, "401 404 403 403 202 202 202"},   // the backend also checks who holds it
+		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"},        // the backend also checks the owner
+		{"PUT", "/v1/jobs/train/hold", `{}`, "401 404 403 403 202 202 202"},          // the backend also checks who holds it
 		{"DELETE", "/v1/jobs/train/hold", "", "401 404 403 403 202 202 202"},
 		{"POST", "/v1/jobs/train/requeue", `{}`, "401 404 403 403 202 202 202"},
 		{"PUT", "/v1/roles/research/hold", `{}`, "401 403 403 403 403 202 202"},

@@ -61,7 +61,7 @@ func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
 	}
 	edited := job.Job{Spec: spec, Tasks: old.Tasks}
 	submittable := edited.SubmittableSpec()
-	if err := cmp.Or(submittable.Validate(), submittable.CheckReserved()); err != nil {
+	if err := cmp.Or(submittable.Validate(), spec.CheckReserved()); err != nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
 	if spec.Role == old.Spec.Role {
