@@ -14,6 +14,8 @@ mapfile -t plain < <(scripts/test-packages.sh plain)
 events=$(mktemp)
 flags=(-json -vet=off -ldflags='-s -w' -timeout 20m -artifacts -outputdir "$PWD/bin/test-output" "$@")
 
+# The race detector otherwise waits a second at the exit of each process.
+export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 go test "${flags[@]}" -p 1 "${plain[@]}" >"$events" &
 background=$!
 trap 'kill "$background" 2>/dev/null || true; rm -f "$events"' EXIT
