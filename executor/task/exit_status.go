@@ -28,8 +28,7 @@ type ExitStatus struct {
 }
 
 // ParseWaitStatus converts a wait(2) status.
-func ParseWaitStatus(status int) ExitStatus {
-	w := syscall.WaitStatus(status)
+func ParseWaitStatus(w syscall.WaitStatus) ExitStatus {
 	if w.Signaled() {
 		return ExitStatus{Signal: w.Signal()}
 	}

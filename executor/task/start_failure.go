@@ -16,12 +16,6 @@ const (
 // not start: the program, then the reason.
 var startFailurePattern = regexp.MustCompile(`(?:exec:?|start|Failed to execute) ['"]?([^\s"':]+)['"]?(?: in [^:]+)?: ((?i:no such|executable file not found|exec format|permission denied|is a directory|fork/exec|stat ).*)`)
 
-// IsLauncherFailure reports whether a container may have ended with this exit code because
-// Mesos's launcher (mesos-containerizer launch) could not start its program. That is 1. In a
-// PID namespace both processes of the launcher write the status 256, and the agent reads the
-// number 256256, which is exit code 233.
-func IsLauncherFailure(code int) bool { return code == 1 || code == 233 }
-
 // ParseStartFailure returns the exit code of a shell and a message if the text, an error or
 // the output of a launcher, reports that the program cannot be started. For other texts it
 // returns 0: a reason may also be about another file.

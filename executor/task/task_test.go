@@ -43,8 +43,8 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{"wait status 0", ParseWaitStatus(0), 0, true, "exited with status 0"},
 		{"wait status of exit 3", ParseWaitStatus(3 << 8), 3, false, "exited with status 3"},
-		{"wait status of SIGKILL", ParseWaitStatus(int(syscall.SIGKILL)), 137, false, "killed by signal 9 (SIGKILL)"},
-		{"wait status of a core dump", ParseWaitStatus(int(syscall.SIGSEGV) | 0x80), 139, false, "killed by signal 11 (SIGSEGV)"},
+		{"wait status of SIGKILL", ParseWaitStatus(syscall.WaitStatus(syscall.SIGKILL)), 137, false, "killed by signal 9 (SIGKILL)"},
+		{"wait status of a core dump", ParseWaitStatus(syscall.WaitStatus(syscall.SIGSEGV) | 0x80), 139, false, "killed by signal 11 (SIGSEGV)"},
 		{"shell's 0", ParseShellStatus(0), 0, true, "exited with status 0"},
 		{"shell's 128", ParseShellStatus(128), 128, false, "exited with status 128"},
 		{"shell's 143", ParseShellStatus(143), 143, false, "killed by signal 15 (SIGTERM)"},

@@ -26,6 +26,7 @@ import (
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/waitstatus"
 )
 
 // NestedRuntime implements task.Runtime.
@@ -150,9 +151,9 @@ const maxLauncherLine = 4 << 10
 
 // parseLauncherOutput sets the exit code of a shell for a program that Mesos's launcher
 // could not start. The launcher writes the reason to standard error, maybe after a line
-// about mounts, and exits as task.IsLauncherFailure knows.
+// about mounts, and exits with code 1.
 func (r *nestedContainer) parseLauncherOutput(exit *task.ExitStatus) {
-	if !task.IsLauncherFailure(exit.Code) || r.program == "" {
+	if exit.Code != 1 || r.program == "" {
 		return
 	}
 	sandbox, err := os.OpenRoot(r.sandbox)
@@ -205,7 +206,7 @@ func (r *nestedContainer) waitOnce(ctx context.Context) (task.ExitStatus, error)
 func parseExit(w *agent.Response_WaitNestedContainer) task.ExitStatus {
 	exit := task.ExitStatus{NoStatus: true}
 	if w.ExitStatus != nil {
-		exit = task.ParseWaitStatus(int(*w.ExitStatus))
+		exit = task.ParseWaitStatus(waitstatus.ParseAgentStatus(*w.ExitStatus))
 	}
 	if w.Message != nil {
 		exit.Message = *w.Message

@@ -13,6 +13,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	agentcalls "github.com/mesos/mesos-go/api/v1/lib/agent/calls"
+
+	"mesos-gpu/internal/waitstatus"
 )
 
 // ErrNoContainer means that a task has no container on its agent, or not yet.
@@ -216,7 +218,7 @@ func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	if w == nil || w.ExitStatus == nil {
 		return 0, fmt.Errorf("agent %s has no exit status of the command", r.command.AgentURL)
 	}
-	status := syscall.WaitStatus(*w.ExitStatus)
+	status := waitstatus.ParseAgentStatus(*w.ExitStatus)
 	if status.Signaled() {
 		r.endedByResize = status.Signal() == syscall.SIGWINCH
 		return 128 + int(status.Signal()), nil

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -328,10 +329,12 @@ func TestExecLaunchesAgainAfterResize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		output string
 		tty    bool
+		status int32 // SIGWINCH if 0
 		code   int
 		want   string
 	}{
 		"before the command": {tty: true, want: "[3x4]done"},
+		"in a PID namespace": {tty: true, status: 2828, want: "[3x4]done"},
 		"after output":       {tty: true, output: "x", code: 156, want: "x"},
 		"without a terminal": {code: 156},
 	} {
@@ -340,7 +343,7 @@ func TestExecLaunchesAgainAfterResize(t *testing.T) {
 			var a *execAgent
 			a = newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
 				if first {
-					first, *a.status = false, int32(syscall.SIGWINCH)
+					first, *a.status = false, cmp.Or(tt.status, int32(syscall.SIGWINCH))
 					if tt.output != "" {
 						writeOutput(w, stdout, tt.output)
 					}

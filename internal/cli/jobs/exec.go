@@ -160,7 +160,7 @@ func (l *launcherOutput) exitStatus(code int) int {
 	switch {
 	case code == exitCannotRun && strings.HasPrefix(line, "OCI runtime exec failed") && (strings.Contains(line, "executable file not found") || strings.Contains(line, "no such file or directory")):
 		return exitNotFound // some engines return 126 for it
-	case code != 1 && code != 233 || !strings.HasPrefix(line, "Failed to execute '"): // 233 in a PID namespace
+	case code != 1 || !strings.HasPrefix(line, "Failed to execute '"):
 		return code
 	case strings.Contains(line, "No such file or directory"):
 		return exitNotFound
