@@ -45,11 +45,15 @@ type APIConfig struct {
 }
 
 // newHandler returns the handler of the API, which reads the backend for each request.
-func (a *APIConfig) newHandler(backend func() apiserver.Backend, log logrus.FieldLogger) http.Handler {
+func (a *APIConfig) newHandler(backend func() apiserver.Backend, users *gate.Gate, log logrus.FieldLogger) http.Handler {
+	var options []apiserver.HandlerOption
 	if a.NoExec {
-		return apiserver.NewHandler(backend, log, apiserver.WithoutExec())
+		options = append(options, apiserver.WithoutExec())
 	}
-	return apiserver.NewHandler(backend, log)
+	if users != nil {
+		options = append(options, apiserver.WithSignIn(users))
+	}
+	return apiserver.NewHandler(backend, log, options...)
 }
 
 // URLFor returns the URL of an API at address, which is HOST:PORT.

@@ -499,7 +499,7 @@ func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
 		w := httptest.NewRecorder()
-		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, nil, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
 		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
 			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
 		}

@@ -35,7 +35,7 @@ type Extension interface {
 
 // newHandler returns the handler of the API, the web page and the extension.
 func (s *Scheduler) newHandler() http.Handler {
-	v1 := web.NewHandler(s.cfg.API.newHandler(s.currentBackend, s.cfg.Log))
+	v1 := web.NewHandler(s.cfg.API.newHandler(s.currentBackend, s.security.gate, s.cfg.Log))
 	limits := s.limits.RequestLimits
 	limits.Usage = s.cfg.counters
 	return apiserver.LimitRequests(s.withExtension(v1), limits, s.cfg.Log)

@@ -193,12 +193,22 @@ func (r *policyReader) readOIDC(n *yaml.Node) *OIDCConfig {
 	o := &OIDCConfig{NameClaim: DefaultNameClaim, GroupsClaim: DefaultGroupsClaim}
 	r.readMapping(n, map[string]func(*yaml.Node){
 		"issuer": r.readText(&o.Issuer), "audience": r.readText(&o.Audience), "name": r.readText(&o.NameClaim), "groups": r.readText(&o.GroupsClaim), "ca": r.readText(&o.CAFile),
+		"sign_in": r.readBool(&o.SignIn), "secret": r.readText(&o.ClientSecretFile), "scopes": r.readTexts(&o.Scopes, acceptAny),
 	})
 	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
 		r.addError(n, "issuer %q is not an https URL", o.Issuer)
 	}
 	if o.Audience == "" {
 		r.addError(n, "oidc needs an audience: without one the tokens of all the issuer's clients would be accepted")
+	}
+	if !o.SignIn && (o.ClientSecretFile != "" || len(o.Scopes) > 0) {
+		r.addError(n, "secret and scopes are for users who sign in on the web page: set sign_in: true")
+	}
+	if o.SignIn && len(o.Scopes) == 0 {
+		o.Scopes = strings.Fields(DefaultScopes)
+	}
+	if o.SignIn && !slices.Contains(o.Scopes, "openid") {
+		r.addError(n, "scopes need openid: without it the issuer gives no identity token")
 	}
 	return o
 }

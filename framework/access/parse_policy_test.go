@@ -126,6 +126,8 @@ func TestInvalidFiles(t *testing.T) {
 		"an unknown group":     {token + "permissions:\n- {may: view, roles: [a], groups: [ci]}", `line 3: group "ci": no token is of it`},
 		"no issuer":            {token + "permissions:\n- {may: view, roles: [a], groups: ['oidc:x']}", "the file has no oidc section"},
 		"a plain issuer":       {"oidc: {issuer: 'http://x.example', audience: a}", "is not an https URL"},
+		"a secret for nothing": {"oidc: {issuer: 'https://x', audience: a, secret: /s}", "set sign_in: true"},
+		"no scope openid":      {"oidc: {issuer: 'https://x', audience: a, sign_in: true, scopes: [email]}", "scopes need openid"},
 		"no audience":          {"oidc: {issuer: 'https://x'}", "oidc needs an audience"},
 		"jobs of no role":      {"jobs: [{images: [a]}]", "needs roles"},
 		"jobs of one twice":    {"jobs: [{roles: [a]}, {roles: [a]}]", "jobs: role a appears twice"},

@@ -38,6 +38,11 @@ type OIDCConfig struct {
 	Audience string
 	// NameClaim and GroupsClaim are the claims with the user's name and groups.
 	NameClaim, GroupsClaim string
+	// SignIn permits users to sign in on the web page with the client Audience. ClientSecretFile
+	// has the client's secret; "" means a public client. Scopes are those to request.
+	SignIn           bool
+	ClientSecretFile string
+	Scopes           []string
 	// CAFile is a PEM file of certificates to trust for the issuer; "" means the
 	// system's certificates.
 	CAFile string
@@ -47,6 +52,8 @@ type OIDCConfig struct {
 const (
 	DefaultNameClaim   = "sub"
 	DefaultGroupsClaim = "groups"
+	// DefaultScopes are requested when a user signs in on the web page.
+	DefaultScopes = "openid profile email"
 )
 
 // GrantFor returns the permissions of a user.
@@ -111,6 +118,18 @@ func (g *Grant) HasPermissionOnAnyRole(p Permission) bool {
 // and owner.
 func (g *Grant) CanChangeJob(role, owner string) bool {
 	return g.HasPermission(Operate, role) || owner != "" && owner == g.UserName() && g.HasPermission(Submit, role)
+}
+
+// EachPermission calls f for each permission of the requester with its roles; AllRoles covers
+// all roles.
+func (g *Grant) EachPermission(f func(p Permission, roles []string)) {
+	if g == nil {
+		f(Admin, []string{admission.AllRoles})
+		return
+	}
+	for _, r := range g.rules {
+		f(r.Permission, slices.Clone(r.Roles))
+	}
 }
 
 // CanReadMetrics reports whether the requester may read /metrics, which cover the jobs

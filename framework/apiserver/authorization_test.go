@@ -53,6 +53,9 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
 		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend determines the role
+		{"POST", "/v1/validate", `{"name":"x","command":["true"]}`, "401 200 403 200 200 200 200"}, // likewise
+		{"GET", "/v1/whoami", "", "200 200 200 200 200 200 200"},
+		{"POST", "/v1/sign-in", `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`, "404 404 404 404 404 404 404"}, // no issuer
 		{"GET", "/v1/workdirs/sha256:0", "", "401 200 403 200 200 200 200"},
 		{"PUT", "/v1/workdirs/sha256:0", "x", "401 201 403 201 201 201 201"},
 		{"GET", "/v1/jobs/train/runs/1/workdir/token/workdir.tar.gz", "", "200 200 200 200 200 200 200"}, // agents have only the token
@@ -259,7 +262,7 @@ func TestOwnerIsSetByScheduler(t *testing.T) {
 
 // TestOpenPaths checks which paths need no token.
 func TestOpenPaths(t *testing.T) {
-	want := []string{"/healthz", "/readyz", "/v1/job.schema.json", "/v1/openapi.yaml"}
+	want := []string{"/healthz", "/readyz", "/v1/job.schema.json", "/v1/openapi.yaml", "/v1/sign-in"}
 	if got := OpenPaths(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -107,6 +107,9 @@ type LeaderBackend interface {
 	// RerunJob submits the specification of a run of a job as its newest run. Like
 	// SubmitJob, it returns the existing run for a repeated key.
 	RerunJob(ctx context.Context, name string, q RerunQuery) (api.JobView, error)
+	// ValidateJob checks a job or, if it has a schedule, a schedule as its submission
+	// would. It records nothing.
+	ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
 	// FindWorkdir returns the size of the stored archive of a working folder.
 	FindWorkdir(ctx context.Context, digest string) (api.StoredWorkdir, error)
 	// StoreWorkdir stores the archive of a working folder; created is false if it was

@@ -36,6 +36,8 @@ type apiServer struct {
 	metricsHandler metrics.MetricsHandler
 	// execEnabled permits commands in containers.
 	execEnabled bool
+	// signIn is nil if users cannot sign in through a browser.
+	signIn SignInProvider
 }
 
 // HandlerOption changes a default of NewHandler.

@@ -139,7 +139,7 @@ func filledValue[T any]() (v T) {
 func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
 	for name, v := range map[string]any{
-		"Problem": filledValue[api.Problem](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
+		"Problem": filledValue[api.Problem](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
 		"ClientKey": filledValue[job.ClientKey](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
 		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
 		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
@@ -191,6 +191,16 @@ func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.Jo
 	v := filledValue[api.JobView]()
 	v.AlreadySubmitted = q.ClientKey != nil
 	return v, f.err
+}
+func (f fullBackend) ValidateJob(context.Context, job.Spec) (api.ValidatedJob, error) {
+	return filledValue[api.ValidatedJob](), f.err
+}
+func (f fullBackend) DescribeSignIn(context.Context) *api.OIDCSignIn {
+	v := filledValue[api.OIDCSignIn]()
+	return &v
+}
+func (f fullBackend) ExchangeCode(context.Context, api.CodeExchange) (string, error) {
+	return "token", f.err
 }
 func (f fullBackend) GetJob(context.Context, string) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
@@ -266,6 +276,8 @@ var validRequests = map[string]struct {
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
 	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
+	"POST /v1/validate":                     {body: `{"name":"x","command":["true"]}`},
+	"POST /v1/sign-in":                      {body: `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`},
 	"GET /v1/tasks/{id}/files":              {query: "?path=d"},
 	"GET /v1/tasks/{id}/file":               {query: "?path=model&offset=1"},
 	"PUT /v1/tasks/{id}/file":               {query: "?path=d/&mode=755&name=x", body: "content", header: []string{"Content-Type", "application/octet-stream"}, status: 204},
@@ -376,7 +388,7 @@ func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error,
 		t.Errorf("the request: %v", err)
 	}
 	w := hijackableRecorder{httptest.NewRecorder()}
-	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, request())
+	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), WithSignIn(f)).ServeHTTP(w, request())
 	if err := exchange.CheckAnswer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		t.Errorf("the answer %d: %v", w.Code, err)
 	}

@@ -29,8 +29,12 @@ func GrantOf(ctx context.Context) *access.Grant {
 }
 
 // AuditNote collects details of a request for the audit log while the request is
-// handled. Task and Argv are the task and the start of an exec command.
-type AuditNote struct{ Job, Role, Task, Argv string }
+// handled. Task and Argv are the task and the start of an exec command. ReadOnly omits a
+// request that changes nothing although its method is POST.
+type AuditNote struct {
+	Job, Role, Task, Argv string
+	ReadOnly              bool
+}
 
 // WithAuditNote attaches a note for the handlers to fill in.
 func WithAuditNote(ctx context.Context, n *AuditNote) context.Context {

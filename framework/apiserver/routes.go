@@ -26,6 +26,9 @@ type route struct {
 // handlerFunc answers a request, or returns an error before it has written anything.
 type handlerFunc func(s *apiServer, w http.ResponseWriter, r *http.Request) error
 
+// signInPath needs no token, because its answer is one.
+const signInPath = "/v1/sign-in"
+
 // routes returns all requests of the API.
 func routes() []route {
 	const page = "limit after"
@@ -37,6 +40,10 @@ func routes() []route {
 		{"GET /v1/job.schema.json", access.None, allowAnyone, (*apiServer).handleJobSchema, "", false},
 		{"GET /metrics", access.View, requireMetricsAccess, onReads((*apiServer).handleMetrics), "", false},
 		{"GET /metrics/prometheus", access.View, requireMetricsAccess, onReads((*apiServer).handleMetrics), "", false},
+
+		{"GET /v1/whoami", access.View, allowAnyone, (*apiServer).handleWhoAmI, "", false},
+		{"POST " + signInPath, access.None, allowAnyone, (*apiServer).handleSignIn, "", false},
+		{"POST /v1/validate", access.Submit, requireInAnyRole, (*apiServer).handleValidateJob, "", false}, // the leader also checks the job's role
 
 		// These omit entries that the requester may not see.
 		{"GET /v1/jobs", access.View, requireInAnyRole, onReads((*apiServer).handleListJobs), page + " state role owner name label order", false},
@@ -138,7 +145,7 @@ func (one *route) path() string {
 // servesMonitoring reports whether third-party programs such as load balancers and
 // monitoring systems make the request.
 func (one *route) servesMonitoring() bool {
-	return one.permission == access.None && one.path() != WorkdirPattern || !strings.HasPrefix(one.path(), "/v1/")
+	return one.permission == access.None && one.path() != WorkdirPattern && one.path() != signInPath || !strings.HasPrefix(one.path(), "/v1/")
 }
 
 // OpenPaths returns the paths that need no token.

@@ -209,11 +209,8 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 		}
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		apiserver.AuditNoteOf(ctx).Role = spec.Role
-		if err := b.checkSubmitPermission(ctx, &spec); err != nil {
+		if err := b.checkSubmission(ctx, st, &spec); err != nil {
 			return err
-		}
-		if err := st.AdmitBy(&spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
-			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
 		if retry.Name != "" {
 			if err := st.AdmitRetry(retry); err != nil {

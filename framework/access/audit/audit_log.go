@@ -94,7 +94,7 @@ func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 		told := &statusRecorder{ResponseWriter: w}
 		told.onUpgrade = func() { l.addEntry(r, note, told) }
 		defer func() {
-			if told.code != http.StatusTemporaryRedirect && told.code != http.StatusSwitchingProtocols {
+			if !note.ReadOnly && told.code != http.StatusTemporaryRedirect && told.code != http.StatusSwitchingProtocols {
 				l.addEntry(r, note, told)
 			}
 		}()

@@ -20,6 +20,20 @@ import (
 	"mesos-gpu/framework/apiserver"
 )
 
+// TestReadOnlyRequestsAreOmitted checks that the validation of a job, a POST that changes nothing,
+// is not in the log.
+func TestReadOnlyRequestsAreOmitted(t *testing.T) {
+	l, _, entries := openLog(t)
+	for _, readOnly := range []bool{true, false} {
+		l.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			apiserver.AuditNoteOf(r.Context()).ReadOnly = readOnly
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/validate", nil))
+	}
+	if got := entries(l.path); len(got) != 1 {
+		t.Errorf("the log has %d entries, want that of the request which is not read-only: %+v", len(got), got)
+	}
+}
+
 // openLog opens a log and returns a function that parses a file of it.
 func openLog(t *testing.T) (l *AuditLog, said *bytes.Buffer, entries func(path string) []AuditEntry) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -42,6 +43,8 @@ func signatureAlgorithms() []string {
 // the first token arrives, so that an unreachable issuer affects only its own users.
 type oidcIssuer struct {
 	access.OIDCConfig
+	// codeClient exchanges authorization codes. It is not limited to one request per interval.
+	codeClient *http.Client
 	// client reads the issuer's configuration and keys.
 	client    *http.Client
 	transport *limitedTransport // the transport of client
@@ -50,6 +53,8 @@ type oidcIssuer struct {
 
 	// mu protects the fields below. It is held while the keys are discovered.
 	mu sync.Mutex
+	// endpoint has the issuer's URLs for sign-ins; empty until the discovery has succeeded.
+	endpoint oauth2.Endpoint
 	// verifier verifies tokens with the issuer's keys; nil until the discovery has succeeded.
 	verifier *oidc.IDTokenVerifier
 	failedAt time.Time // time of the last discovery
@@ -69,8 +74,9 @@ func newOIDCIssuer(o *access.OIDCConfig) (*oidcIssuer, error) {
 			return nil, fmt.Errorf("read the issuer's authorities: %s has no PEM certificate in %d bytes", o.CAFile, len(pem))
 		}
 	}
+	plain := &http.Client{Transport: transport, Timeout: issuerTimeout, CheckRedirect: rejectRedirect}
 	asks := &limitedTransport{next: transport, clock: time.Now, requireTLS: strings.HasPrefix(o.Issuer, "https:")}
-	return &oidcIssuer{OIDCConfig: *o, client: &http.Client{Transport: asks, Timeout: issuerTimeout}, transport: asks, clock: time.Now}, nil
+	return &oidcIssuer{OIDCConfig: *o, client: &http.Client{Transport: asks, Timeout: issuerTimeout}, codeClient: plain, transport: asks, clock: time.Now}, nil
 }
 
 // identifyToken verifies a token and returns the user and groups in its claims.
@@ -131,6 +137,7 @@ func (i *oidcIssuer) loadVerifier(ctx context.Context) (*oidc.IDTokenVerifier, e
 	if i.failedAt, i.discoveryError = i.clock(), err; err != nil {
 		return nil, err
 	}
+	i.endpoint = provider.Endpoint()
 	i.verifier = provider.VerifierContext(ctx, &oidc.Config{ClientID: i.Audience, SupportedSigningAlgs: signatureAlgorithms()})
 	return i.verifier, nil
 }

@@ -26,7 +26,8 @@ import (
 type testIssuer struct {
 	*httptest.Server
 	down        atomic.Bool
-	keyRequests atomic.Int32 // number of requests for keys
+	keyRequests atomic.Int32     // number of requests for keys
+	answerCode  http.HandlerFunc // answers the exchange of codes
 
 	mu   sync.Mutex
 	keys []jose.JSONWebKey
@@ -37,8 +38,9 @@ func newTestIssuer(t testing.TB) *testIssuer {
 	i := &testIssuer{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256"]}`, i.URL, i.URL+"/keys")
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256"],"authorization_endpoint":%q,"token_endpoint":%q}`, i.URL, i.URL+"/keys", i.URL+"/authorize", i.URL+"/token")
 	})
+	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) { i.answerCode(w, r) })
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.keyRequests.Add(1)
 		i.mu.Lock()

@@ -1,0 +1,79 @@
+package leader
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/job"
+)
+
+// ValidateJob checks a job or a schedule as its submission would, and records nothing.
+func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (checked api.ValidatedJob, err error) {
+	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+		return checked, err
+	}
+	if err := b.checkFiles(&spec); err != nil {
+		return checked, err
+	}
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		if spec.Schedule == nil {
+			return b.checkSubmission(ctx, st, &spec)
+		}
+		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+			return err
+		}
+		e := cron.NewEntry(spec, b.loop.clock())
+		put, err := scheduleDocument(e)
+		if err != nil {
+			return err
+		}
+		return b.checkSchedule(st, e, put)
+	})
+	if err != nil {
+		return checked, err
+	}
+	return api.ValidatedJob{Spec: spec, Warnings: b.warnOfLargeTasks(ctx, &spec)}, nil
+}
+
+// warnOfLargeTasks returns a warning if no agent has as many GPUs of the requested types as a
+// task needs. Without agents it returns none: the master may not have listed them yet.
+func (b *Leader) warnOfLargeTasks(ctx context.Context, spec *job.Spec) []string {
+	agents, err := b.ListAgents(ctx)
+	if err != nil || len(agents) == 0 || spec.Request.GPUs == 0 {
+		return nil
+	}
+	largest := 0
+	for i := range agents {
+		if !slices.ContainsFunc(agents[i].Types, spec.Request.Types.Match) {
+			continue
+		}
+		n := agents[i].GPUs
+		if agents[i].Shared != nil {
+			n += agents[i].Shared.GPUs
+		}
+		largest = max(largest, n)
+	}
+	if largest >= spec.Request.GPUs {
+		return nil
+	}
+	return []string{fmt.Sprintf("the job will wait until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d", spec.Request, largest)}
+}
+
+// checkSubmission returns why the user may not submit the job now. It runs in the loop.
+func (b *Leader) checkSubmission(ctx context.Context, st *sched.State, spec *job.Spec) error {
+	if err := b.checkSubmitPermission(ctx, spec); err != nil {
+		return err
+	}
+	if err := st.AdmitBy(spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
+		return api.NewProblemf(admissionStatus(err), "%v", err)
+	}
+	return nil
+}
