@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -20,6 +21,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	f := newFakeCluster(24, 30)
 	first := f.agents[0]
 	f.agents[1].Cordoned, f.agents[2].Draining = "new racks", true
+	endJobs(f.jobs[25:])
 	checkStates(&f.jobs[0])
 	f.more["/v1/agents/"+first.ID] = api.AgentDetail{AgentSummary: first, Devices: gpuDevices(f.gpus[:8])}
 	for _, t := range f.jobs[0].Tasks {
@@ -33,7 +35,35 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
 		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8}, "entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
 	}}
+	f.more["/v1/jobs/train-000/usage"] = newJobUsage()
+	f.more["/v1/jobs/train-000/history"] = api.JobHistory{Events: []api.TaskEvent{
+		{Time: f.jobs[0].Submitted, Job: "train-000", State: job.Waiting, By: "ada"},
+		{Time: f.jobs[0].Submitted.Add(time.Minute), Job: "train-000", Task: "train-000.2.1.c8dbz5x2q6a5", State: job.Failed, Message: "exited with status 137"},
+	}}
+	next := time.Now().Add(5 * time.Hour).Round(time.Hour)
+	nightly := job.Spec{Name: "nightly", Role: "research", Owner: "ada", Request: gpu.Request{GPUs: 4}, Schedule: &job.Schedule{Cron: "0 3 * * *", TimeZone: "Europe/Berlin"}}
+	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{
+		{Spec: nightly, NextRun: next, Runs: []api.ScheduledRun{{Job: "nightly-20261122-0300", Due: next.Add(-48 * time.Hour)}, {Job: "nightly-20261123-0300", Due: next.Add(-24 * time.Hour)}}, Note: "the run before it has not ended"},
+	}}
+	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
 	return f.serve(t)
+}
+
+// endJobs ends jobs: some have failed, some have finished.
+func endJobs(jobs []api.JobView) {
+	for i := range jobs {
+		j := &jobs[i].Job
+		for k := range j.Tasks {
+			t := &j.Tasks[k]
+			t.State, t.Message = job.Finished, ""
+			if i%2 == 0 {
+				t.State, t.Message = job.Failed, "exited with status 1"
+			}
+			t.Launched, t.Ended = j.Submitted, j.Submitted.Add(10*time.Minute)
+			t.Changed = t.Ended
+		}
+		jobs[i] = api.NewJobView(j, "")
+	}
 }
 
 // checkStates gives a job four tasks of a matrix, each in a different state.
@@ -47,7 +77,7 @@ func checkStates(j *api.JobView) {
 		case job.Failed:
 			t.Message, t.Failures = "exited with status 137: out of memory on the host gpu-000.example.org", 3
 		case job.Waiting:
-			t.AgentID, t.Hostname, t.DeviceIDs, t.GPUTypes = "", "", nil, nil
+			t.AgentID, t.Hostname, t.DeviceIDs, t.GPUTypes, t.Started = "", "", nil, nil, time.Time{}
 		}
 		if i == 0 {
 			j.Tasks = nil
@@ -75,13 +105,15 @@ func gpuDevices(list []api.GPUView) []gpu.Device {
 
 // views are the views of the page, each with a text that it shows once it is complete.
 var views = []struct{ name, address, there string }{
-	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.waits li')"},
+	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li')"},
 	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
 	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30"},
-	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2"},
+	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
 	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
+	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1"},
+	{"submit", "#/submit", "document.querySelector('form.submit')"},
 }
 
 // lowContrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content
@@ -132,10 +164,11 @@ const splitWords = `(() => {
 const layoutFaults = `(() => {
 	const wrong = [];
 	const box = (node) => node.getBoundingClientRect();
-	const colour = (state) => { const cell = document.querySelector('td[data-state="' + state + '"]'); return cell && getComputedStyle(cell).color; };
-	const of = (name) => { const probe = document.createElement('i'); probe.style.color = 'var(--' + name + ')'; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
-	for (const [state, name] of [['RUNNING', 'good'], ['FINISHED', 'text'], ['WAITING', 'wait'], ['FAILED', 'bad']]) {
-		if (colour(state) && colour(state) !== of(name)) wrong.push(state + ' is ' + colour(state));
+	const colour = (state) => { const badge = document.querySelector('.badge[data-state="' + state + '"]'); return badge && getComputedStyle(badge).getPropertyValue('--state'); };
+	const of = (name) => resolve('var(--' + name + ')');
+	const resolve = (value) => { const probe = document.createElement('i'); probe.style.color = value; document.body.append(probe); const c = getComputedStyle(probe).color; probe.remove(); return c; };
+	for (const [state, name] of [['RUNNING', 'good'], ['FINISHED', 'accent'], ['WAITING', 'wait'], ['FAILED', 'bad']]) {
+		if (colour(state) && resolve(colour(state)) !== of(name)) wrong.push(state + ' is ' + colour(state));
 	}
 	for (const link of document.querySelectorAll('td a')) if (box(link).height < 24) wrong.push('a link ' + box(link).height + ' px high: ' + link.textContent);
 	for (const bars of document.querySelectorAll('.bars')) {
@@ -147,8 +180,6 @@ const layoutFaults = `(() => {
 	if (command && box(command).width < 0.9 * box(document.querySelector('main dl')).width) wrong.push('a narrow command');
 	const matrix = document.querySelector('.matrix');
 	if (matrix && !(box(matrix).top < box(document.querySelector('.usage')).top)) wrong.push('the topology is below all charts');
-	const [device, type] = document.querySelectorAll('td.short');
-	if (type && box(device).top !== box(type).top) wrong.push('each short fact of a device in a line of its own');
 	if (matrix?.querySelector('caption')) wrong.push('the words on topology scroll with it');
 	return wrong;
 })()`

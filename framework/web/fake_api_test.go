@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +28,10 @@ type fakeAPI struct {
 	age    string         // Age header of responses, "" for none
 	more   map[string]any // other responses by path
 	token  string         // the required token, "" for none
+	// identity answers whoami; the zero value may do everything.
+	identity api.RequesterIdentity
+	// reject answers changes with this error, if it is not empty.
+	reject string
 	hold   chan struct{}  // if not nil, blocks all responses except the stream until it is closed
 	// usageOverrides modifies the GPU usage of tasks, by task.
 	usageOverrides map[string]func(*api.TaskUsage)
@@ -35,7 +41,8 @@ type fakeAPI struct {
 	inventoryChanges chan struct{}
 	lists            atomic.Int32
 
-	mu   sync.Mutex
+	mu      sync.Mutex
+	changes []string // the changes that were requested: method, path and body
 	down bool          // whether to reject all requests
 	drop chan struct{} // closed to end the streams
 }
@@ -68,6 +75,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case down:
 		writeProblem(w, http.StatusServiceUnavailable, "the scheduler is starting: ask again")
 		return
+	case r.URL.Path == "/v1/whoami" && r.Header.Get("Authorization") == "":
+		f.writeIdentity(w, false)
+		return
 	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
 		writeProblem(w, http.StatusUnauthorized, "no token")
 		return
@@ -82,12 +92,20 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.age != "" {
 		w.Header().Set("Age", f.age)
 	}
+	if r.Method != http.MethodGet {
+		f.recordChange(w, r)
+		return
+	}
 	switch r.URL.Path {
 	case "/v1/events":
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush() // fails if the page is closed
 		f.streamInventory(w, r, drop)
+	case "/v1/whoami":
+		f.writeIdentity(w, true)
+	case "/v1/usage/history":
+		writeJSON(w, f.clusterHistory(r.URL.Query().Get("hours")))
 	case "/v1/jobs":
 		writeJSON(w, api.JobList{Jobs: f.jobs})
 	case "/v1/agents":
@@ -105,6 +123,44 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.serveOther(w, r)
 	}
+}
+
+// writeIdentity answers whoami. Without a required token everyone may do everything.
+func (f *fakeAPI) writeIdentity(w http.ResponseWriter, hasToken bool) {
+	who := f.identity
+	if who.Permissions == nil {
+		who.Permissions = []api.RolePermission{{Permission: "admin", Roles: []string{"/"}}}
+	}
+	if who.AccessControl = f.token != ""; !hasToken && who.AccessControl {
+		who.User, who.Permissions = "", []api.RolePermission{}
+	}
+	writeJSON(w, who)
+}
+
+// recordChange records a change and accepts it, unless it is to be rejected.
+func (f *fakeAPI) recordChange(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	f.changes = append(f.changes, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+string(body)))
+	f.mu.Unlock()
+	if f.reject != "" {
+		writeProblem(w, http.StatusForbidden, f.reject)
+		return
+	}
+	if answer, ok := f.more[r.Method+" "+r.URL.Path]; ok {
+		writeJSON(w, answer)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// takeChanges returns the changes since the last call, without validations.
+func (f *fakeAPI) takeChanges() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := slices.DeleteFunc(f.changes, func(c string) bool { return strings.HasPrefix(c, "POST /v1/validate") })
+	f.changes = nil
+	return list
 }
 
 // streamInventory sends only inventory events, until drop is closed.

@@ -2,9 +2,12 @@ package web_test
 
 import (
 	"hash/fnv"
+	"maps"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
@@ -31,6 +34,46 @@ func (f *fakeAPI) usage(v url.Values) api.UsageList {
 		}
 	}
 	return list
+}
+
+// clusterHistory returns 200 points over the last hours, with a daily rhythm.
+func (f *fakeAPI) clusterHistory(text string) api.ClusterHistory {
+	hours, _ := strconv.Atoi(text)
+	const points = 200
+	count := map[string]float64{}
+	for _, g := range f.gpus {
+		count[g.Type]++
+	}
+	v := api.ClusterHistory{Times: []int64{}, IntervalSeconds: hours * 3600 / points, WaitingGPUs: []float64{}, Types: []api.TypeHistory{}}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		v.Types = append(v.Types, api.TypeHistory{Type: kind})
+	}
+	now := time.Now().Unix()
+	for i := range points {
+		at := now - int64((points-1-i)*v.IntervalSeconds)
+		v.Times = append(v.Times, at)
+		v.WaitingGPUs = append(v.WaitingGPUs, math.Round(14+12*math.Sin(float64(at)/9000)))
+		for k := range v.Types {
+			one := &v.Types[k]
+			all := count[one.Type]
+			wave, _ := usageWave(one.Type, float64(at%86400)/300)
+			duty := 0.35 + 0.5*wave
+			one.GPUs, one.Held, one.Duty = append(one.GPUs, all), append(one.Held, math.Round(all*(0.3+0.6*wave))), append(one.Duty, &duty)
+		}
+	}
+	return v
+}
+
+// newJobUsage returns the history of a job that has run for six hours.
+func newJobUsage() api.JobUsageHistory {
+	v := api.JobUsageHistory{MemMiB: memMiB, GPUHours: 12.4, IntervalSeconds: 120}
+	for i := range 180 {
+		duty, mem := usageWave("history", 930-5*float64(i))
+		highest := math.Min(1, duty+0.1)
+		v.Times = append(v.Times, time.Now().Unix()-int64(120*(180-i)))
+		v.Duty, v.DutyMax, v.MemUsedMiB = append(v.Duty, &duty), append(v.DutyMax, &highest), append(v.MemUsedMiB, &mem)
+	}
+	return v
 }
 
 // matchesQuery reports whether the parameter has this value or is not set.

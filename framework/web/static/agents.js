@@ -1,35 +1,39 @@
 // The list of agents, and the page of one agent with its devices and their links.
-import { setAttribute, createElement, createFacts, createFilter, formatCount, formatNumber, formatSize, syncChildren, createTable, setText } from './dom.js';
+import { setAttribute, createElement, createFacts, createFilter, formatCount, formatNumber, formatSize, syncChildren, setText } from './dom.js';
+import { createTable } from './table.js';
 import { fetchJSON, encodePath } from './api.js';
 import { drawCell, formatCellState } from './map.js';
-import { agentNote, summarizeCluster } from './cluster.js';
+import { drawActions, listAgentActions } from './actions.js';
+import { agentNote, isPlaced, summarizeCluster } from './cluster.js';
+import { attemptBar, createTimeline } from './timeline.js';
+import { readParameter, writeParameter } from './url_state.js';
 import { renderAgentUsage, createUsage } from './usage.js';
 
 const maxRows = 300;
 
 export function renderAgents(store) {
   const list = createTable({
-    caption: 'Agents', empty: 'No agent.', key: (agent) => agent.id,
+    caption: 'Agents', empty: 'No agent.', key: (agent) => agent.id, sort: readParameter('sort'), onSort: (order) => writeParameter('sort', order),
     columns: [
-      { name: 'Host', text: (agent) => agent.hostname, href: (agent) => `#/agents/${encodePath(agent.id)}` },
-      { name: 'Types', text: (agent) => agent.types.join(', ') },
-      { name: 'Free', number: true, text: (agent) => `${agent.count.free} of ${agent.count.all}` },
+      { name: 'Host', phone: 'title', sortBy: (agent) => agent.hostname, text: (agent) => agent.hostname, href: (agent) => `#/agents/${encodePath(agent.id)}` },
+      { name: 'Types', text: (agent) => agent.types.join(', '), sortBy: (agent) => agent.types.join() },
+      { name: 'Free', number: true, phone: 'state', text: (agent) => `${agent.count.free} of ${agent.count.all}`, sortBy: (agent) => agent.count.free },
       { name: 'GPUs', draw: (cell, agent) => drawCells(cell, agent.cells) },
-      { name: 'CPUs', number: true, text: (agent) => formatNumber(agent.cpus) },
-      { name: 'Memory', number: true, text: (agent) => formatSize(agent.mem_mib) },
-      { name: 'Driver', text: formatDriver },
-      { name: 'Note', class: 'wide', text: (agent) => agentNote(agent) },
+      { name: 'CPUs', number: true, phone: 'hide', text: (agent) => formatNumber(agent.cpus), sortBy: (agent) => agent.cpus },
+      { name: 'Memory', number: true, phone: 'hide', text: (agent) => formatSize(agent.mem_mib), sortBy: (agent) => agent.mem_mib },
+      { name: 'Driver', phone: 'hide', text: formatDriver, sortBy: formatDriver },
+      { name: 'Note', class: 'wide', phone: 'wide', text: (agent) => agentNote(agent), sortBy: agentNote },
     ],
   });
   const note = createElement('p', { class: 'note' });
-  let filter = '';
+  let filter = readParameter('q');
   const update = () => {
-    const matching = summarizeCluster(store).agents.filter((agent) => !filter || `${agent.hostname} ${agent.types.join(' ')} ${agent.driver ?? ''} ${agentNote(agent)}`.toLowerCase().includes(filter));
+    const matching = summarizeCluster(store).agents.filter((agent) => !filter || `${agent.hostname} ${agent.types.join(' ')} ${agent.driver ?? ''} ${agentNote(agent)}`.toLowerCase().includes(filter.toLowerCase()));
     list.update(matching.slice(0, maxRows), !store.agentsError);
     setText(note, store.agentsError || (matching.length > maxRows ? `${maxRows} of ${formatNumber(matching.length)}: type to see fewer` : formatCount(matching.length, 'agent')));
   };
   const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Agents'),
-    createElement('div', { class: 'tools' }, createFilter('Host, type or driver', (text) => { filter = text; update(); }), note), list.node);
+    createElement('div', { class: 'tools' }, createFilter('Host, type or driver', (text) => { filter = text; writeParameter('q', text); update(); }, filter), note), list.node);
   return { title: 'Agents', node, update };
 }
 
@@ -46,20 +50,22 @@ export function renderAgent(store, id) {
   const heading = createElement('h2', { tabindex: -1 }, id);
   const facts = createFacts();
   const note = createElement('p', { class: 'note' });
-  const topology = createElement('section', { hidden: true });
+  const topology = createElement('section', { class: 'card', hidden: true });
   const devices = createTable({
     caption: 'Devices', empty: 'No GPU that is named.', key: (cell) => cell.uuid || cell.index,
     columns: [
-      { name: 'Device', class: 'short', draw: drawDevice },
-      { name: 'Type', class: 'short', text: (cell) => cell.type || 'GPU' },
-      { name: 'Memory', number: true, class: 'short', text: (cell) => (cell.mem ? formatSize(cell.mem) : '') },
-      { name: 'NUMA', number: true, class: 'short', text: (cell) => (cell.inventory && cell.inventory.numa >= 0 ? String(cell.inventory.numa) : '') },
-      { name: 'State', text: formatCellState },
-      { name: 'Tasks', class: 'wide tasks', draw: drawTasks },
-      { name: 'UUID', class: 'wide ids', text: (cell) => cell.uuid },
+      { name: 'Device', phone: 'title', draw: drawDevice },
+      { name: 'Type', text: (cell) => cell.type || 'GPU' },
+      { name: 'Memory', number: true, text: (cell) => (cell.mem ? formatSize(cell.mem) : '') },
+      { name: 'NUMA', number: true, text: (cell) => (cell.inventory && cell.inventory.numa >= 0 ? String(cell.inventory.numa) : '') },
+      { name: 'State', phone: 'state', text: formatCellState },
+      { name: 'Tasks', class: 'wide tasks', phone: 'wide', draw: drawTasks },
+      { name: 'UUID', class: 'wide ids', phone: 'hide', text: (cell) => cell.uuid },
     ],
   });
   const gpus = createUsage((task) => ({ name: task.task, href: `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.task)}` }));
+  const buttons = createElement('div', { class: 'actions', hidden: true });
+  const timeline = createTimeline('Tasks on each GPU over time');
   let inventory = new Map(); // devices of the agent's inventory, by UUID
   const update = () => {
     const agent = summarizeCluster(store).agents.find((agent) => agent.id === id);
@@ -67,6 +73,8 @@ export function renderAgent(store, id) {
     setText(note, store.agentsError ? `The master does not list its agents: ${store.agentsError}` : 'The master lists no such agent.');
     if (!agent) return;
     setText(heading, agent.hostname);
+    drawActions(buttons, listAgentActions(store, agent));
+    timeline.update(timelineRows(store, agent));
     facts.update([
       ['GPUs', `${agent.count.free} of ${agent.count.all} free`], ['Types', agent.types.join(', ')], ['CPUs', formatNumber(agent.cpus)], ['Memory', formatSize(agent.mem_mib)],
       ['Driver', formatDriver(agent)], ['Takes no tasks', agentNote(agent)], ['Id', agent.id], ['Address', agent.url],
@@ -79,7 +87,18 @@ export function renderAgent(store, id) {
     drawTopology(topology, detail.devices);
     update();
   }).catch((err) => { setText(note, err.message); });
-  return { title: 'Agent', node: createElement('div', {}, heading, note, facts.node, devices.node, topology, gpus.node), update, close: gpus.close };
+  store.fetchEndedJobs().catch(() => {}); // the timeline then has only live jobs
+  return { title: 'Agent', node: createElement('div', {}, createElement('div', { class: 'title' }, heading, buttons), note, createElement('section', { class: 'card', 'aria-label': 'Properties' }, facts.node), createElement('section', { class: 'card' }, devices.node), timeline.node, topology, gpus.node), update, close: gpus.close };
+}
+
+// timelineRows returns a row for each GPU of the agent, with the tasks that have held it: the
+// live ones, and those of the ended jobs that the page has.
+function timelineRows(store, agent) {
+  const tasks = [...store.jobs.values()].flatMap((job) => [...job.tasks, ...(job.attempts ?? [])]).filter((task) => task.agent_id === agent.id && (isPlaced(task) || task.ended));
+  return agent.cells.map((cell, i) => ({
+    key: cell.uuid || i, label: `${i} ${cell.type || 'GPU'}`,
+    bars: tasks.filter((task) => task.device_ids?.includes(cell.uuid)).map((task) => attemptBar(task, `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.id)}`, task.job)).filter(Boolean).sort((a, b) => a.from - b.from),
+  }));
 }
 
 function drawDevice(tableCell, cell) {

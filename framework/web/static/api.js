@@ -1,4 +1,5 @@
 // Client of the scheduler's REST API, which has the same origin as this page.
+import { readToken } from './session.js';
 
 // Problem is an unsuccessful response.
 export class Problem extends Error {
@@ -11,23 +12,12 @@ export class Problem extends Error {
 // lastResponse has the Age header of the last response: the age of a standby's copy.
 export const lastResponse = { age: null };
 
-const tokenKey = 'mesos-gpu.token';
-
-// signIn stores a token until the tab is closed.
-export function signIn(token) {
-  sessionStorage.setItem(tokenKey, token);
-}
-
-// isSignedIn reports whether there is a token.
-export function isSignedIn() {
-  return sessionStorage.getItem(tokenKey) !== null;
-}
-
-// fetchResponse returns the response, or throws a Problem.
-export async function fetchResponse(path, signal) {
-  const token = sessionStorage.getItem(tokenKey);
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const response = await fetch(path, { headers, signal, cache: 'no-store' }).catch((err) => {
+// fetchResponse returns the response, or throws a Problem. The request has the session's
+// token, unless it is anonymous, and no cookies.
+export async function fetchResponse(path, signal, { anonymous = false, headers = {}, ...request } = {}) {
+  const token = anonymous ? null : readToken();
+  if (token) headers.Authorization = `Bearer ${token}`;
+  const response = await fetch(path, { ...request, headers, signal, cache: 'no-store', credentials: 'omit' }).catch((err) => {
     throw err instanceof TypeError ? new Error('the scheduler does not answer') : err;
   });
   const age = response.headers.get('Age');
@@ -47,8 +37,24 @@ async function readErrorDetail(response) {
 }
 
 // fetchJSON returns the JSON at the path.
-export async function fetchJSON(path, signal) {
-  return (await fetchResponse(path, signal)).json();
+export async function fetchJSON(path, signal, request) {
+  return (await fetchResponse(path, signal, request)).json();
+}
+
+// sendJSON sends a change and returns the JSON of the answer, null if it has none.
+export async function sendJSON(method, path, body, signal) {
+  const request = body === undefined ? { method } : { method, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } };
+  return parseAnswer(await fetchResponse(path, signal, request));
+}
+
+// sendJobFile sends a job file in YAML and returns the JSON of the answer.
+export async function sendJobFile(path, text, signal) {
+  return parseAnswer(await fetchResponse(path, signal, { method: 'POST', body: text, headers: { 'Content-Type': 'application/yaml' } }));
+}
+
+async function parseAnswer(response) {
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
 }
 
 // readChunks calls onChunk with the text of a response, chunk by chunk, until its end.

@@ -1,6 +1,6 @@
 // Starts the page: routes the address to a view, and shows the state of the
 // connection to the scheduler.
-import { signIn, isSignedIn } from './api.js';
+import { setUpAccount } from './account.js';
 import { setAttribute, createElement, formatDuration, setText } from './dom.js';
 import { Store } from './store.js';
 import { renderOverview } from './overview.js';
@@ -9,7 +9,8 @@ import { renderJobs } from './jobs.js';
 import { renderJob } from './job.js';
 import { renderAgent, renderAgents } from './agents.js';
 import { renderQuotas } from './quotas.js';
-import { recordSample } from './chart.js';
+import { renderSchedules } from './schedules.js';
+import { renderSubmit } from './submit.js';
 
 const maxCurrentAge = 10; // seconds; the banner reports the age of an older copy of a standby
 
@@ -22,19 +23,20 @@ const routes = [
   [/^\/agents$/, renderAgents],
   [/^\/agents\/([^/]+)$/, renderAgent],
   [/^\/quotas$/, renderQuotas],
+  [/^\/schedules$/, renderSchedules],
+  [/^\/submit$/, renderSubmit],
 ];
 
 const store = new Store();
 const main = document.getElementById('main');
 const banner = document.getElementById('banner');
 const connection = document.getElementById('stream');
-const form = document.getElementById('sign-in');
 let closeView = () => {};
 
 // showRoute shows the view of the address. After a navigation it moves the focus to the
 // heading, for screen readers.
 function showRoute(isNavigation) {
-  const address = location.hash.replace(/^#/, '');
+  const address = location.hash.replace(/^#/, '').split('?')[0];
   closeView();
   const view = createView(address);
   main.replaceChildren(view.node);
@@ -74,16 +76,11 @@ function showConnection() {
   setText(connection, state === 'connecting' ? 'connecting…' : state);
   setText(banner, describeConnection({ streaming, streamError, health, age }));
   banner.hidden = !banner.textContent;
-  form.hidden = !store.unauthorized;
-}
-
-function describeSignIn() {
-  if (store.checkingToken) return 'Checking the token…';
-  return isSignedIn() ? 'The scheduler rejected this token: enter another one.' : 'The scheduler requires a token: enter one.';
+  account.update();
 }
 
 function describeConnection({ streaming, streamError, health, age }) {
-  if (store.unauthorized) return describeSignIn();
+  if (store.unauthorized) return '';
   if (streamError && !streaming) return `${store.loads ? 'Out of date' : 'Not connected'}: ${streamError}. Trying again.`;
   if (!health || !streaming) return '';
   if (health.role === 'standby') {
@@ -93,15 +90,7 @@ function describeConnection({ streaming, streamError, health, age }) {
   return health.connected ? '' : 'The scheduler has no connection to a Mesos master: nothing new starts.';
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault();
-  signIn(new FormData(form).get('token'));
-  form.reset();
-  form.elements.token.focus();
-  store.checkingToken = true;
-  showConnection();
-  store.retry();
-});
+const account = setUpAccount(store);
 document.getElementById('skip').addEventListener('click', (event) => {
   event.preventDefault();
   main.focus();
@@ -111,5 +100,4 @@ document.addEventListener('visibilitychange', () => { if (!document.hidden) stor
 window.addEventListener('online', () => store.retry());
 store.watch(showConnection);
 showRoute(false);
-recordSample(store);
-store.run();
+account.ready.then(() => store.run());

@@ -1,70 +1,107 @@
-// Records the counts of the last minutes while the page is open, and draws
-// them.
-import { setAttribute, createElement, formatNumber, createSVG, setText } from './dom.js';
-import { countWithheld, summarizeCluster } from './cluster.js';
+// Draws values over time: stacked areas and lines, with a readout at the pointer.
+import { setAttribute, createElement, createSVG, formatTime, syncChildren, setText } from './dom.js';
 
-const sampleInterval = 5; // seconds
-const maxSamples = 180; // samples: 15 minutes
-const minSamples = 12; // samples that fill the chart
 const width = 600;
-const height = 120;
+const height = 150;
 
-const samples = [];
-
-// recordSample records the counts periodically, once they are known.
-export function recordSample(store) {
-  const takeSample = () => {
-    if (!store.streaming || store.loads === 0) return;
-    const { total, gpus } = summarizeCluster(store);
-    samples.push({ time: Date.now(), used: total.used + total.other, shared: total.shared, all: total.all - countWithheld(total), requested: gpus });
-    if (samples.length > maxSamples) samples.shift();
-    store.notifyListeners();
-  };
-  store.watch(() => { if (samples.length === 0) takeSample(); });
-  setInterval(takeSample, sampleInterval * 1000);
-}
-
-// createChart draws the GPUs in use as an area below the number of GPUs, and the
-// requested GPUs as a line.
-export function createChart() {
-  const area = createSVG('path', { class: 'area' });
-  const all = createSVG('path', { class: 'all' });
-  const wanted = createSVG('path', { class: 'wanted' });
-  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, area, all, wanted);
+// createTimeChart creates a chart. update receives times, in milliseconds, and series: each
+// has a name, a class, values (null if unknown) and, for a stacked area, stacked: true.
+export function createTimeChart({ label, format }) {
+  const paths = createSVG('g');
+  const cursor = createSVG('path', { class: 'cursor' });
+  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, createSVG('path', { class: 'grid', d: `M0 ${height / 2}H${width}` }), paths, cursor);
   const maximumLabel = createElement('span');
   const startLabel = createElement('span');
-  const node = createElement('figure', { class: 'chart' },
-    createElement('figcaption', {}, 'GPUs in the last minutes, since this page was opened: ',
-      createElement('span', { class: 'key area' }, 'in use'), ', ', createElement('span', { class: 'key all' }, 'offered'), ', ', createElement('span', { class: 'key wanted' }, 'wanted by waiting tasks')),
-    createElement('div', { class: 'scale' }, maximumLabel), drawing, createElement('div', { class: 'scale' }, startLabel, createElement('span', {}, 'now')));
-  return { node, update: () => drawChart({ area, all, wanted, drawing, maximumLabel, startLabel }) };
+  const endLabel = createElement('span', {}, 'now');
+  const readout = createElement('p', { class: 'readout' });
+  const key = createElement('ul', { class: 'key' });
+  const node = createElement('figure', { class: 'chart' }, key,
+    createElement('div', { class: 'plot' }, createElement('div', { class: 'ends', 'aria-hidden': 'true' }, maximumLabel, createElement('span', {}, '0')), drawing),
+    createElement('div', { class: 'axis', 'aria-hidden': 'true' }, startLabel, endLabel), readout);
+  let shown = { times: [], series: [] };
+  drawing.addEventListener('pointermove', (event) => {
+    const { left, width: drawn } = drawing.getBoundingClientRect();
+    const i = nearestTime(shown.times, shown.start + (shown.end - shown.start) * (event.clientX - left) / drawn);
+    if (i < 0) return;
+    setAttribute(cursor, 'd', `M${xOf(shown.times[i], shown)} 0V${height}`);
+    setText(readout, describePoint(shown, i, format));
+  });
+  drawing.addEventListener('pointerleave', () => {
+    setAttribute(cursor, 'd', '');
+    setText(readout, describeLast(shown, format));
+  });
+  const update = ({ times, series, start, end, maximum }) => {
+    const stacked = stackSeries(series);
+    const highest = maximum ?? Math.max(1, ...stacked.flatMap(({ tops }) => tops.map((value) => value ?? 0)));
+    shown = { times, series, start, end };
+    setText(maximumLabel, times.length ? format(highest) : '');
+    setText(startLabel, formatTime(start));
+    syncChildren(key, series, ({ name }) => name, ({ name, class: style, hue }) => setHue(createElement('li', { class: style }, name), hue), () => {});
+    syncChildren(paths, stacked, ({ name }) => name, ({ class: style, hue }) => setHue(createSVG('path', { class: style }), hue), (path, one) => setAttribute(path, 'd', pathOf(one, shown, highest)));
+    setText(readout, describeLast(shown, format));
+    setAttribute(drawing, 'aria-label', `${label}. ${describeLast(shown, format)}`);
+  };
+  return { node, update };
 }
 
-function drawChart(elements) {
-  const last = samples.at(-1);
-  if (!last) {
-    setText(elements.startLabel, 'nothing sampled yet');
-    return;
-  }
-  const maximum = Math.max(1, ...samples.map((sample) => Math.max(sample.all, sample.requested)));
-  setText(elements.maximumLabel, formatNumber(maximum));
-  const minutes = Math.round((last.time - samples[0].time) / 60000);
-  setText(elements.startLabel, minutes < 1 ? 'less than a minute ago' : `${minutes} min ago`);
-  const line = (value) => linePath(samples.map(value), maximum);
-  setAttribute(elements.all, 'd', line((sample) => sample.all));
-  setAttribute(elements.wanted, 'd', line((sample) => sample.requested));
-  setAttribute(elements.area, 'd', `${line((sample) => sample.used + sample.shared)}V${height}H${xPosition(0)}Z`);
-  setAttribute(elements.drawing, 'aria-label', `${formatNumber(last.used + last.shared)} of ${formatNumber(last.all)} GPUs in use, ${formatNumber(last.requested)} wanted by waiting tasks`);
+// setHue gives a series the color of its name.
+function setHue(node, hue) {
+  if (hue !== undefined) node.style.setProperty('--hue', hue);
+  return node;
 }
 
-// xPosition puts the newest sample at the right edge. In the first minutes the
-// samples fill the whole width.
-function xPosition(i) {
-  const shown = Math.max(samples.length, minSamples);
-  return width * (1 - (samples.length - 1 - i) / (shown - 1));
+// stackSeries adds to each stacked series the ones before it.
+function stackSeries(series) {
+  let below = null;
+  return series.map((one) => {
+    if (!one.stacked) return { ...one, tops: one.values };
+    const bottoms = below;
+    const tops = one.values.map((value, i) => (value === null ? null : value + (bottoms?.[i] ?? 0)));
+    below = tops;
+    return { ...one, tops, bottoms };
+  });
 }
 
-function linePath(values, maximum) {
-  const points = values.map((value, i) => `${xPosition(i).toFixed(1)},${(height - 2 - (height - 4) * value / maximum).toFixed(1)}`);
-  return `M${points.join('L')}`;
+function xOf(time, { start, end }) {
+  return (width * (time - start) / (end - start)).toFixed(1);
+}
+
+// pathOf returns the path of a series, with gaps where values are unknown.
+function pathOf({ tops, bottoms, stacked }, shown, highest) {
+  const yOf = (value) => (height - 1 - (height - 3) * Math.min(1, value / highest)).toFixed(1);
+  return splitRuns(shown.times, tops).map((run) => {
+    const line = run.map((i) => `${xOf(shown.times[i], shown)},${yOf(tops[i])}`).join('L');
+    if (!stacked) return `M${line}${run.length === 1 ? 'h1' : ''}`;
+    const back = run.toReversed().map((i) => `${xOf(shown.times[i], shown)},${yOf(bottoms?.[i] ?? 0)}`).join('L');
+    return `M${line}L${back}Z`;
+  }).join('');
+}
+
+// splitRuns returns the indexes of known values, split where one is unknown or time is missing.
+function splitRuns(times, values) {
+  const intervals = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
+  const gap = 3 * (intervals[intervals.length >> 1] ?? 0);
+  const runs = [];
+  let previous = -1;
+  values.forEach((value, i) => {
+    if (value === null) return;
+    if (previous !== i - 1 || previous < 0 || times[i] - times[previous] > gap) runs.push([]);
+    runs.at(-1).push(i);
+    previous = i;
+  });
+  return runs;
+}
+
+function nearestTime(times, time) {
+  let best = -1;
+  times.forEach((one, i) => { if (best < 0 || Math.abs(one - time) < Math.abs(times[best] - time)) best = i; });
+  return best;
+}
+
+function describePoint({ times, series }, i, format) {
+  return `${formatTime(times[i])}: ${series.filter(({ values }) => values[i] !== null).map(({ name, values }) => `${name} ${format(values[i])}`).join(', ')}`;
+}
+
+function describeLast(shown, format) {
+  return shown.times.length ? describePoint(shown, shown.times.length - 1, format) : 'Nothing is recorded yet.';
 }

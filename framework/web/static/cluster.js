@@ -44,11 +44,22 @@ export function countWithheld(count) {
   return count.sick + count.cordoned + count.withheld;
 }
 
-// formatTaskStates counts a job's tasks by state: "2 RUNNING, 1 WAITING".
-export function formatTaskStates(job) {
+// countTasks counts a job's current tasks by state, the most active state first.
+export function countTasks(job) {
   const count = new Map();
-  for (const { state } of job.tasks) count.set(state, (count.get(state) ?? 0) + 1);
-  return [...count].map(([state, number]) => `${number} ${state}`).join(', ');
+  for (const state of stateRanks.toReversed()) {
+    const number = currentTasks(job).filter((task) => task.state === state).length;
+    if (number) count.set(state, number);
+  }
+  return count;
+}
+
+// jobTimes returns when the first task of a job started and when the last one ended, in
+// milliseconds; null if none did.
+export function jobTimes(job) {
+  const times = job.tasks.map((task) => Date.parse(task.started)).filter((time) => time > 0);
+  const ended = job.terminal ? Math.max(...job.tasks.map((task) => Date.parse(task.ended ?? task.changed))) : null;
+  return { started: times.length ? Math.min(...times) : null, ended };
 }
 
 // formatTypes formats the accepted types: "A100 or H100", or "any type".
@@ -94,7 +105,7 @@ function indexTasksByGPU(jobs) {
 // describeCell returns the cell of a GPU. The list of GPUs is older than the jobs:
 // for tasks of known jobs the jobs are used, for other tasks the list.
 function describeCell(gpu, tasks, jobs) {
-  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, state: 'free', fraction: 0, note: '' };
+  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, roles: tasks.map((task) => jobs.get(task.job)?.spec.role || '*'), state: 'free', fraction: 0, note: '' };
   if (gpu.state === 'withheld') {
     const hasReason = gpu.reason === 'sick' || gpu.reason === 'cordoned';
     cell.state = hasReason ? gpu.reason : 'withheld';
@@ -222,6 +233,24 @@ export function countHeldByRole(jobs) {
     }
   }
   return [...roles.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+// countHolders returns the GPUs that the jobs of each role and owner hold and wait for, the
+// largest holder first.
+export function countHolders(jobs) {
+  const holders = new Map();
+  for (const { spec, tasks, terminal } of jobs.values()) {
+    if (terminal) continue;
+    const role = spec.role || '*';
+    const key = `${role} ${spec.owner ?? ''}`;
+    if (!holders.has(key)) holders.set(key, { role, owner: spec.owner ?? '', gpus: 0, waiting: 0 });
+    const holder = holders.get(key);
+    for (const task of tasks) {
+      if (isPlaced(task)) holder.gpus += milliGPUs(task) / 1000;
+      if (task.state === 'WAITING') holder.waiting += spec.request.gpus;
+    }
+  }
+  return [...holders.values()].filter(({ gpus }) => gpus > 0).sort((a, b) => b.gpus - a.gpus);
 }
 
 function addHeld(held, task) {

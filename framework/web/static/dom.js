@@ -2,7 +2,7 @@
 // markup.
 
 // createElement creates an element. Properties are attributes, except "on", which has
-// listeners by event; null and false omit an attribute.
+// listeners by event; null and false omit an attribute, undefined and false a child.
 export function createElement(tag, attributes = {}, ...children) {
   return fillNode(document.createElement(tag), attributes, children);
 }
@@ -22,7 +22,7 @@ function fillNode(node, attributes, children) {
       setAttribute(node, name, value);
     }
   }
-  node.append(...children);
+  node.append(...children.filter((child) => child !== undefined && child !== false));
   return node;
 }
 
@@ -65,47 +65,6 @@ export function syncChildren(parent, items, keyOf, createChild, updateChild) {
   childrenByKey.set(parent, current);
 }
 
-// createTable creates a table that keeps its rows by key, a function of the item. A
-// column has a name and text(item), and optionally href(item), state(item), which sets
-// the color, and draw(cell, item), which draws the whole cell. An optional column is
-// hidden while all of its texts are empty. The text for an empty table is shown only
-// once the items are known. On narrow screens each row is a list of its columns; ARIA
-// roles keep the table structure for screen readers.
-export function createTable({ caption, columns, key, empty }) {
-  const head = createElement('tr', { role: 'row' }, ...columns.map((column) => createElement('th', { scope: 'col', role: 'columnheader', class: column.number && 'number' }, column.name)));
-  const body = createElement('tbody', { role: 'rowgroup' });
-  const emptyNote = createElement('p', { class: 'note', hidden: true }, empty);
-  const node = createElement('div', { class: 'table' },
-    createElement('table', { role: 'table' }, createElement('caption', {}, caption), createElement('thead', { role: 'rowgroup' }, head), body), emptyNote);
-  const createRow = () => createElement('tr', { role: 'row' }, ...columns.map((column) => createElement('td', { role: 'cell', 'data-label': column.name, class: [column.number && 'number', column.class].filter(Boolean).join(' ') || null })));
-  const update = (items, known = true) => {
-    emptyNote.hidden = items.length > 0 || !known;
-    body.parentNode.hidden = items.length === 0;
-    const listCells = (i) => [head, ...body.children].map((row) => row.children[i]);
-    syncChildren(body, items, key, createRow, (row, item) => columns.forEach((column, i) => drawCell(row.children[i], column, item)));
-    columns.forEach((column, i) => { if (column.optional) for (const cell of listCells(i)) cell.hidden = !items.some((item) => column.text(item)); });
-  };
-  return { node, update };
-}
-
-const longText = 48; // characters; longer texts may break anywhere
-
-function drawCell(cell, column, item) {
-  if (column.draw) {
-    column.draw(cell, item);
-    return;
-  }
-  let target = cell;
-  if (column.href) {
-    target = cell.firstChild ?? cell.appendChild(createElement('a'));
-    setAttribute(target, 'href', column.href(item));
-  }
-  const value = column.text(item);
-  setText(target, value);
-  setAttribute(cell, 'data-long', value.length > longText);
-  if (column.state) setAttribute(cell, 'data-state', column.state(item));
-}
-
 // createFacts creates a list of names and values that keeps its entries.
 export function createFacts() {
   const node = createElement('dl', { class: 'facts' });
@@ -113,15 +72,51 @@ export function createFacts() {
     ([name]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd')),
     (entry, [name, value, state]) => {
       setAttribute(entry, 'class', name === 'Command' && 'command');
-      setText(entry.lastChild, String(value));
-      setAttribute(entry.lastChild, 'data-state', state);
+      if (value instanceof Node) {
+        if (entry.lastChild.firstChild !== value) entry.lastChild.replaceChildren(value);
+      } else if (state) {
+        drawBadge(entry.lastChild, state, String(value));
+      } else {
+        setText(entry.lastChild, String(value));
+      }
     });
   return { node, update };
 }
 
-// createFilter creates a labelled input that calls onInput with its text, in lower case.
-export function createFilter(label, onInput) {
-  return createElement('label', { class: 'filter' }, label, ' ', createElement('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', on: { input: (e) => onInput(e.target.value.trim().toLowerCase()) } }));
+// createFilter creates a labelled input that calls onInput with its text.
+export function createFilter(label, onInput, value = '') {
+  return createElement('label', { class: 'filter' }, createElement('span', {}, label), ' ', createElement('input', { type: 'search', autocomplete: 'off', spellcheck: 'false', value, on: { input: (e) => onInput(e.target.value.trim()) } }));
+}
+
+// createButton creates a button that does not submit a form.
+export function createButton(label, onClick, attributes = {}) {
+  return createElement('button', { type: 'button', ...attributes, on: { click: onClick } }, label);
+}
+
+// createCard creates a titled section. Its children may follow later.
+export function createCard(title, ...children) {
+  return createElement('section', { class: 'card' }, createElement('h3', {}, title), ...children);
+}
+
+// createLink creates a link.
+export function createLink(href, text, attributes = {}) {
+  return createElement('a', { href, ...attributes }, text);
+}
+
+// drawBadge shows a state as a colored label.
+export function drawBadge(parent, state, text = state) {
+  const badge = parent.firstElementChild ?? parent.appendChild(createElement('span', { class: 'badge' }));
+  setAttribute(badge, 'data-state', state);
+  setText(badge, text);
+}
+
+// createCopyButton creates a button that copies the text of readText to the clipboard.
+export function createCopyButton(readText) {
+  const button = createButton('Copy', async () => {
+    await navigator.clipboard.writeText(readText()).then(() => setText(button, 'Copied'), () => setText(button, 'Not permitted'));
+    setTimeout(() => setText(button, 'Copy'), 1500);
+  }, { class: 'small' });
+  return button;
 }
 
 // formatCount formats a count: "1 GPU", "2 GPUs".
@@ -154,4 +149,14 @@ export function formatDuration(seconds) {
 export function formatElapsed(from, until) {
   if (!from) return '';
   return formatDuration(((until ? Date.parse(until) : Date.now()) - Date.parse(from)) / 1000);
+}
+
+// formatTime formats an API time in the browser's time zone.
+export function formatTime(time) {
+  return new Date(time).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' });
+}
+
+// formatPercent formats a fraction.
+export function formatPercent(fraction) {
+  return `${Math.round(100 * fraction)} %`;
 }

@@ -1,10 +1,17 @@
-// The page of one job: its properties, its tasks, and the output of one task.
-import { setAttribute, createElement, createFacts, formatNumber, formatCount, formatElapsed, formatSize, createTable, setText } from './dom.js';
-import { currentTasks, isLive, jobState, formatRequest } from './cluster.js';
+// The page of one job: its properties, what users can do with it, its tasks, their attempts
+// over time, and the output of one task.
+import { setAttribute, createElement, createFacts, createLink, formatNumber, formatElapsed, formatSize, setText, syncChildren } from './dom.js';
+import { createTable } from './table.js';
+import { currentTasks, isLive } from './cluster.js';
 import { createLog } from './log.js';
 import { renderJobUsage, createUsage } from './usage.js';
+import { createUsageHistory } from './usage_history.js';
 import { Problem, encodePath } from './api.js';
 import { listCombinations } from './matrix.js';
+import { drawActions, listJobActions, listTaskActions } from './actions.js';
+import { createSpecification, jobFacts } from './job_details.js';
+import { createJobHistory } from './job_history.js';
+import { attemptBar, createTimeline } from './timeline.js';
 
 const maxRows = 500;
 
@@ -12,13 +19,20 @@ export function renderJob(store, name, chosenTask) {
   const about = createFacts();
   const reasonNode = createElement('p', { class: 'reason' });
   const missingNote = createElement('p', { class: 'note' });
-  const output = createLog();
+  const buttons = createElement('div', { class: 'actions', hidden: true });
+  const taskButtons = createElement('div', { class: 'actions', hidden: true });
+  const output = createLog(taskButtons);
   const taskLink = (task) => `#/jobs/${encodePath(name)}/tasks/${encodePath(task.id)}`;
   let valuesOf = () => undefined;
   const tasks = createTable({ caption: 'Tasks', empty: 'No task.', key: (task) => task.index, columns: taskColumns(taskLink, (task) => valuesOf(task.index)) });
   const note = createElement('p', { class: 'note' });
   const usage = createUsage((task) => ({ name: `Task ${task.index} on ${task.hostname}` }));
-  const details = createElement('div', {}, tasks.node, note, createElement('div', { class: 'beside' }, output.node, usage.node));
+  const history = createUsageHistory(name);
+  const timeline = createTimeline('Attempts over time');
+  const specification = createSpecification();
+  const events = createJobHistory(name);
+  const details = createElement('div', {}, createElement('section', { class: 'card' }, tasks.node, note), timeline.node,
+    createElement('div', { class: 'beside' }, output.node, usage.node), history.node, specification.node, events.node);
   let wasShown = false;
   let matrix = null;
   let loadError = ''; // why the job could not be loaded
@@ -29,6 +43,7 @@ export function renderJob(store, name, chosenTask) {
       matrix = JSON.stringify(job.spec.matrix);
       valuesOf = listCombinations(job.spec.matrix);
     }
+    drawActions(buttons, listJobActions(store, job));
     about.update(jobFacts(job));
     setText(reasonNode, (isLive(job) && job.waits) || '');
     const current = currentTasks(job);
@@ -36,18 +51,26 @@ export function renderJob(store, name, chosenTask) {
     setText(note, current.length > maxRows ? `The first ${maxRows} of ${formatNumber(current.length)} tasks` : '');
     const id = chosenTask ?? pickTask(current, output.task);
     markChosen(tasks.node, current, id);
-    output.show(id, job.tasks.find((task) => task.id === id)?.state ?? '');
+    const attempts = [...job.tasks, ...(job.attempts ?? [])];
+    const shown = attempts.find((task) => task.id === id);
+    output.show(id, shown?.state ?? '', attempts.filter((task) => task.index === shown?.index).map((task) => ({ text: `attempt ${task.attempt ?? 1}`, href: taskLink(task), id: task.id })));
+    drawActions(taskButtons, listTaskActions(store, job, shown));
+    timeline.update(timelineRows(current, attempts, taskLink));
     usage.update(renderJobUsage(job, id), store.health?.role);
+    history.update(job, store.health?.role);
+    specification.update(job);
+    events.update(job);
   };
   const update = () => {
     const job = store.jobs.get(name);
     if (job) show(job);
     details.hidden = !wasShown;
+    buttons.hidden ||= !job;
     reasonNode.hidden = !reasonNode.textContent;
     setText(missingNote, job ? '' : wasShown ? 'The scheduler has removed this job.' : loadError || `Loading job ${name}.`);
     missingNote.hidden = !missingNote.textContent;
-    if (job || requestedLoad === store.loads) return;
-    requestedLoad = store.loads; // it has ended, or does not exist
+    if (requestedLoad === store.loads) return;
+    requestedLoad = store.loads; // lists omit earlier attempts and jobs that have ended
     requestJob();
   };
   const requestJob = async () => {
@@ -59,8 +82,9 @@ export function renderJob(store, name, chosenTask) {
     store.notifyListeners();
   };
   store.openJob = name; // keeps the job in the store after its end
-  const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, name), missingNote, reasonNode, about.node, details);
-  const close = () => { store.openJob = ''; output.close(); usage.close(); };
+  const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('h2', { tabindex: -1 }, name), buttons), missingNote, reasonNode,
+    createElement('section', { class: 'card', 'aria-label': 'Properties' }, about.node), details);
+  const close = () => { store.openJob = ''; output.close(); usage.close(); history.close(); };
   return { title: name, node, update, close, showsBeforeLoad: true };
 }
 
@@ -79,15 +103,15 @@ function markChosen(node, tasks, id) {
 
 function taskColumns(taskLink, valuesOf) {
   return [
-    { name: 'Task', text: (task) => String(task.index) },
+    { name: 'Task', phone: 'title', text: (task) => String(task.index), href: taskLink },
     { name: 'Matrix', optional: true, class: 'wide', text: (task) => formatPairs(valuesOf(task)) },
-    { name: 'State', text: formatTaskState, state: (task) => task.state },
-    { name: 'For', text: (task) => formatElapsed(task.changed) },
-    { name: 'Attempt', text: formatAttempts },
-    { name: 'Agent', text: (task) => task.hostname ?? '' },
-    { name: 'GPUs', class: 'wide ids', text: formatDevices },
-    { name: 'Message', class: 'wide', text: (task) => task.message ?? '' },
-    { name: 'Output', text: () => 'show', href: taskLink },
+    { name: 'State', phone: 'state', text: formatTaskState, state: (task) => task.state },
+    { name: 'For', number: true, text: (task) => formatElapsed(task.ended && task.started ? task.started : task.changed, task.ended) },
+    { name: 'Attempt', number: true, text: formatAttempts },
+    { name: 'Agent', draw: drawAgent },
+    { name: 'GPUs', draw: drawDevices },
+    { name: 'Ports', optional: true, text: (task) => (task.ports ?? []).join(), draw: drawPorts },
+    { name: 'Message', class: 'wide', phone: 'wide', text: (task) => task.message ?? '' },
   ];
 }
 
@@ -102,31 +126,30 @@ function formatAttempts(task) {
   return `${task.attempt ?? 1}${ended && `: ${ended}`}`;
 }
 
-function formatDevices(task) {
+function drawAgent(cell, { agent_id: agent, hostname = '' }) {
+  syncChildren(cell, agent ? [agent] : [], String, () => createLink(`#/agents/${encodePath(agent)}`, ''), (link) => setText(link, hostname));
+  setAttribute(cell, 'data-empty', !agent);
+}
+
+// drawDevices shows types and shares, and the ids of the devices in the title.
+function drawDevices(cell, task) {
   const types = Object.entries(task.gpu_types ?? {}).map(([type, count]) => `${count} × ${type || 'GPU'}`);
   const shares = (task.parts ?? []).map((share) => `${formatSize(share.mem_mib)}${share.cores ? ` and ${share.cores} %` : ''} of a ${share.type || 'GPU'}`);
-  return [...types, ...shares, ...(task.device_ids ?? [])].join('\n');
+  setText(cell, [...types, ...shares].join(', '));
+  setAttribute(cell, 'title', task.device_ids?.join('\n') ?? null);
+  setAttribute(cell, 'data-empty', !cell.textContent);
 }
 
-function jobFacts(job) {
-  const { spec } = job;
-  return [
-    ['State', jobState(job), jobState(job)],
-    ['Exit code', job.exit_code],
-    ['Submitted', `${new Date(job.submitted).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' })}, ${formatElapsed(job.submitted)} ago`],
-    ['Role', spec.role || '*'],
-    ['Priority', spec.priority ?? 0],
-    ['Kind', [spec.service && 'service', spec.gang && 'gang', spec.preemptible && 'preemptible'].filter(Boolean).join(', ')],
-    ['Each task wants', `${formatRequest(spec)}, ${formatCount(spec.cpus, 'CPU')}, ${formatSize(spec.mem_mib)}`],
-    ['Topology', spec.request.topology && spec.request.topology !== 'any' ? spec.request.topology : ''],
-    ['Image', spec.image],
-    ['Command', (spec.command ?? []).map(quoteWord).join(' ')],
-  ];
+// drawPorts links to the ports of a running task.
+function drawPorts(cell, { ports = [], hostname, addresses = [], state }) {
+  syncChildren(cell, ports, String, (port) => createLink(`http://${addresses[0] ?? hostname}:${port}/`, String(port), { target: '_blank', rel: 'noreferrer' }), (link) => setAttribute(link, 'data-closed', state !== 'RUNNING'));
 }
 
-// quoteWord quotes a word for a shell, if necessary.
-function quoteWord(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+function timelineRows(tasks, attempts, taskLink) {
+  return tasks.map((task) => ({
+    key: task.index, label: String(task.index),
+    bars: attempts.filter(({ index }) => index === task.index).map((one) => attemptBar(one, taskLink(one), `Task ${one.index}, attempt ${one.attempt ?? 1}${one.hostname ? ` on ${one.hostname}` : ''}`)).filter(Boolean).sort((a, b) => a.from - b.from),
+  }));
 }
 
 // formatPairs formats matrix values by name, as on the command line: "lr=0.1 seed=2".

@@ -2,6 +2,10 @@
 import { setAttribute, createElement, formatCount, syncChildren, setText } from './dom.js';
 import { agentNote, stateLabels } from './cluster.js';
 import { encodePath } from './api.js';
+import { hueOf } from './color.js';
+
+// colorings are what the colors of used GPUs can stand for.
+export const colorings = { state: 'state', job: 'job', role: 'role' };
 
 const denseThreshold = 200; // with more agents, the tiles are small
 
@@ -19,15 +23,16 @@ export function createMap() {
   list.addEventListener('focusin', describeFocused);
   list.addEventListener('focusout', () => { description.hidden = true; });
   list.addEventListener('keydown', (e) => { if (e.key === 'Escape') description.hidden = true; });
-  const update = (agents) => {
+  const update = (agents, coloring) => {
+    setAttribute(list, 'data-coloring', coloring);
     setAttribute(list, 'data-dense', agents.length > denseThreshold);
     const domain = findDomain(agents);
-    syncChildren(list, agents, (agent) => agent.id, makeTile, (tile, agent) => { agentsByTile.set(tile, agent); drawTile(tile, agent, domain); });
+    syncChildren(list, agents, (agent) => agent.id, makeTile, (tile, agent) => { agentsByTile.set(tile, agent); drawTile(tile, agent, domain, coloring); });
     for (const tile of agentsByTile.keys()) if (!tile.isConnected) agentsByTile.delete(tile);
     if (!description.hidden) describeFocused();
     if (!list.querySelector('a[tabindex="0"]')) setAttribute(list.querySelector('a'), 'tabindex', 0);
   };
-  return { node: createElement('div', {}, list, description), update: (agents) => (agents.length ? update(agents) : syncChildren(list, [], String)) };
+  return { node: createElement('div', {}, list, description), update: (agents, coloring = 'state') => (agents.length ? update(agents, coloring) : syncChildren(list, [], String)) };
 }
 
 function makeTile(agent) {
@@ -44,8 +49,8 @@ function findDomain(agents) {
 
 const signatures = new WeakMap(); // by tile: signature of its content
 
-function drawTile(tile, agent, domain) {
-  const signature = `${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()}`;
+function drawTile(tile, agent, domain, coloring) {
+  const signature = `${coloring} ${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()}`;
   if (signatures.get(tile) === signature) return;
   signatures.set(tile, signature);
   const [host, cells] = tile.firstChild.children;
@@ -53,7 +58,7 @@ function drawTile(tile, agent, domain) {
   setText(host.lastChild, agentNote(agent).replace(/:.*/s, ''));
   setAttribute(tile.firstChild, 'aria-label', agentLabel(agent));
   setAttribute(tile.firstChild, 'data-closed', agentNote(agent) !== '');
-  agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(createElement('i')), cell));
+  agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(createElement('i')), cell, coloring));
   while (cells.children.length > agent.cells.length) cells.lastChild.remove();
 }
 
@@ -62,9 +67,12 @@ function cellSignature(cell) {
 }
 
 // drawCell draws a GPU; lists of devices use it too.
-export function drawCell(node, cell) {
+export function drawCell(node, cell, coloring = 'state') {
   setAttribute(node, 'class', `cell ${cell.state}`);
   setAttribute(node, 'title', cellTitle(cell));
+  const owner = cell.tasks.length && coloring !== 'state' ? (coloring === 'job' ? cell.tasks[0].job : cell.roles[0]) : '';
+  setAttribute(node, 'data-colored', owner !== '');
+  if (owner) node.style.setProperty('--hue', hueOf(owner));
   if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.fraction)}%`);
 }
 

@@ -1,31 +1,36 @@
 // The jobs with waiting tasks, in queue order.
-import { createElement, formatElapsed, createTable, setText } from './dom.js';
+import { createElement, createFilter, formatElapsed, setText } from './dom.js';
+import { createTable } from './table.js';
+import { readParameter, writeParameter } from './url_state.js';
 import { currentTasks, formatRequest } from './cluster.js';
 import { encodePath } from './api.js';
 
 export function renderQueue(store) {
   const jobs = createTable({
     caption: 'Jobs with tasks that wait, the next one first', empty: 'Nothing waits.', key: (entry) => entry.name,
+    sort: readParameter('sort'), onSort: (order) => writeParameter('sort', order),
     columns: [
-      { name: 'Position', number: true, text: (entry) => String(entry.position) },
-      { name: 'Job', text: (entry) => entry.name, href: (entry) => `#/jobs/${encodePath(entry.name)}` },
-      { name: 'Role', text: (entry) => entry.role || '*' },
-      { name: 'Priority', number: true, text: (entry) => String(entry.priority ?? 0) },
-      { name: 'Waiting', number: true, text: (entry) => `${entry.waiting} of ${entry.tasks}` },
+      { name: 'Position', number: true, phone: 'hide', text: (entry) => String(entry.position), sortBy: (entry) => entry.position },
+      { name: 'Job', phone: 'title', sortBy: (entry) => entry.name, text: (entry) => entry.name, href: (entry) => `#/jobs/${encodePath(entry.name)}` },
+      { name: 'Role', text: (entry) => entry.role || '*', sortBy: (entry) => entry.role || '*' },
+      { name: 'Priority', number: true, text: (entry) => String(entry.priority ?? 0), sortBy: (entry) => entry.priority ?? 0 },
+      { name: 'Waiting', number: true, text: (entry) => `${entry.waiting} of ${entry.tasks}`, sortBy: (entry) => entry.waiting },
       { name: 'Each wants', text: (entry) => entry.gpus },
-      { name: 'Since', text: (entry) => formatElapsed(entry.submitted) },
-      { name: 'Why', class: 'wide', text: (entry) => entry.reason ?? '' },
+      { name: 'Since', number: true, phone: 'state', text: (entry) => formatElapsed(entry.submitted), sortBy: (entry) => Date.parse(entry.submitted) },
+      { name: 'Why', class: 'wide', phone: 'wide', text: (entry) => entry.reason ?? '' },
     ],
   });
   const note = createElement('p', { class: 'note' });
-  const stopUpdates = store.keepUpdated('queue');
+  const stopUpdates = store.lists.keepUpdated('queue');
+  let filter = readParameter('q');
   const update = () => {
-    const provided = store.queue && !store.unavailableLists.has('queue');
+    const provided = store.lists.queue && !store.lists.unavailable.has('queue');
     setText(note, provided ? '' : 'Sorted by priority and age, because this scheduler does not provide its queue.');
-    note.hidden = Boolean(provided) || (store.queue === null && !store.unavailableLists.has('queue'));
-    jobs.update(provided ? store.queue : queueFromJobs(store.jobs), store.queue !== null || store.unavailableLists.has('queue'));
+    note.hidden = Boolean(provided) || !store.lists.isKnown('queue');
+    const all = provided ? store.lists.queue : queueFromJobs(store.jobs);
+    jobs.update(all.filter((entry) => `${entry.name} ${entry.role || '*'} ${entry.gpus} ${entry.reason ?? ''}`.toLowerCase().includes(filter.toLowerCase())), store.lists.isKnown('queue'));
   };
-  return { title: 'Queue', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Queue'), note, jobs.node), update, close: stopUpdates };
+  return { title: 'Queue', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Queue'), createElement('div', { class: 'tools' }, createFilter('Filter', (text) => { filter = text; writeParameter('q', text); update(); }, filter)), note, jobs.node), update, close: stopUpdates };
 }
 
 // queueFromJobs derives an approximate queue from the jobs.

@@ -3,6 +3,8 @@
 // the lists of them are requested shortly after, and periodically for changes
 // without events, but not often, because the lists are expensive for the master.
 import { Problem, lastResponse, streamEvents, fetchJSON, encodePath } from './api.js';
+import { readToken, removeToken } from './session.js';
+import { ShownLists } from './lists.js';
 
 const second = 1000;
 const streamTimeout = 40 * second; // the scheduler sends something every 15 s
@@ -17,9 +19,8 @@ export class Store {
   jobs = new Map(); // by name: live jobs, and those that have ended while the page is open
   agents = [];
   gpus = [];
-  queue = null;
-  roles = null;
   health = null;
+  identity = null; // the answer of whoami: what the user may do; null if it is unknown
   streaming = false;
   streamError = ''; // why there is no stream
   unauthorized = false; // the scheduler requires a token, or another one
@@ -27,15 +28,13 @@ export class Store {
   loads = 0; // number of complete loads: one for each connection
   agentsError = ''; // why the list of agents is not available
   openJob = ''; // name of the job whose page is open; it stays in jobs after its end
-  shownLists = new Set(); // lists that are kept up to date: 'queue', 'roles'
-  unavailableLists = new Set(); // lists that this scheduler does not provide to the user
+  lists = new ShownLists(this); // the queue, roles and schedules, while they are shown
 
   #listeners = new Set();
   #notifyPending = false;
   #changedJobs = new Set(); // names of jobs to request
   #earlyEvents = null; // events received during a load, applied after it; null after that
   #refreshing = false; // #refreshChangedJobs is running
-  #recentlyRequested = new Set(); // lists that were requested less than 2 s ago
   #abortSignal = null; // aborts with the current stream
   #lastListed = 0; // when agents and GPUs were last requested, in milliseconds
   #listDuration = 0; // how long that request took, in milliseconds
@@ -66,12 +65,16 @@ export class Store {
       } catch (err) {
         this.#markDown(err.message);
         this.unauthorized = err instanceof Problem && err.status === 401;
+        if (this.unauthorized) await this.#fetchIdentity(undefined, { anonymous: true });
       }
       this.checkingToken = false;
       this.notifyListeners();
       await this.#waitBeforeRetry(attempts);
     }
   }
+
+  // endStream ends the stream, so that the page connects again.
+  endStream = () => {};
 
   // retry ends the delay before the next attempt.
   retry = () => {};
@@ -104,6 +107,7 @@ export class Store {
     };
     this.#earlyEvents = [];
     this.#abortSignal = controller.signal;
+    this.endStream = () => { controller.abort(new Error('signed out')); this.retry(); };
     const refreshInterval = setInterval(() => { if (!document.hidden) this.refreshHardware(); }, (50 + 20 * Math.random()) * second);
     try {
       await streamEvents('v1/events?state=live&inventory=true', controller.signal, (event, name) => this.#handleEvent(event, name), onInput);
@@ -118,19 +122,49 @@ export class Store {
 
   // #loadAll requests everything and then applies the events received meanwhile.
   async #loadAll(signal) {
-    this.unavailableLists.clear();
-    const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal)]);
+    this.lists.unavailable.clear();
+    const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal), this.#fetchIdentity(signal)]);
     for (const name of this.#storeLiveJobs(live.jobs)) this.jobs.delete(name); // a job's page requests it again
     this.loads++;
     const events = this.#earlyEvents;
     this.#earlyEvents = null;
     for (const event of events) this.#applyEvent(event);
-    for (const name of this.shownLists) this.#fetchList(name);
+    this.lists.refresh();
     this.notifyListeners();
   }
 
   async #fetchHealth(signal) {
     this.health = await fetchJSON('healthz', signal);
+  }
+
+  // #fetchIdentity requests what the user may do. An earlier version of the scheduler does not
+  // answer: the page then only reads.
+  async #fetchIdentity(signal, request) {
+    this.identity = await fetchJSON('v1/whoami', signal, request).catch(() => null);
+  }
+
+  // signOut ends the session and removes what it has loaded.
+  signOut() {
+    removeToken();
+    this.jobs.clear();
+    this.lists.clear();
+    Object.assign(this, { agents: [], gpus: [], identity: null, loads: 0 });
+    this.endStream();
+  }
+
+  // canAct reports whether changes can be requested: only from the leading scheduler, because a
+  // standby redirects them to another origin.
+  get canAct() {
+    return this.streaming && this.health?.role !== 'standby' && this.identity !== null;
+  }
+
+  // signal aborts with the current stream.
+  get signal() {
+    return this.#abortSignal;
+  }
+
+  get signedIn() {
+    return readToken() !== null;
   }
 
   async #fetchHardware(signal) {
@@ -209,7 +243,7 @@ export class Store {
       delay = Math.max(batchDelay, 4 * (Date.now() - startTime)); // reduces the load of a busy scheduler
       this.#dropOldEnded();
       if (this.#hasUnknownAgent() && Date.now() - this.#lastListed > minListInterval) this.refreshHardware();
-      for (const name of this.shownLists) this.#fetchList(name);
+      this.lists.refresh();
       this.notifyListeners();
     }
     this.#refreshing = false;
@@ -265,32 +299,11 @@ export class Store {
     }
   }
 
-  // fetchEndedJobs requests the newest ended jobs.
-  async fetchEndedJobs() {
-    const { jobs } = await fetchJSON(`v1/jobs?state=ended&order=newest&limit=${maxEndedRequested}`);
+  // fetchEndedJobs requests the newest ended jobs, or those in one of the states.
+  async fetchEndedJobs(states = 'ended', limit = maxEndedRequested) {
+    const { jobs } = await fetchJSON(`v1/jobs?state=${states}&order=newest&limit=${limit}`);
     for (const job of jobs) this.jobs.set(job.spec.name, job);
     this.notifyListeners();
-  }
-
-  // keepUpdated keeps the queue or the roles up to date until the returned function is called.
-  keepUpdated(list) {
-    this.shownLists.add(list);
-    if (this.loads > 0) this.#fetchList(list);
-    return () => this.shownLists.delete(list);
-  }
-
-  // #fetchList requests a list, at most every 2 s.
-  async #fetchList(list) {
-    if (this.unavailableLists.has(list) || this.#recentlyRequested.has(list)) return;
-    this.#recentlyRequested.add(list);
-    try {
-      const body = await fetchJSON(`v1/${list}`, this.#abortSignal);
-      this[list] = list === 'queue' ? body.jobs : body.roles;
-    } catch (err) {
-      if (err instanceof Problem && (err.status === 404 || err.status === 403)) this.unavailableLists.add(list);
-    }
-    this.notifyListeners();
-    setTimeout(() => this.#recentlyRequested.delete(list), 2 * second);
   }
 
   // age is the age of a standby's responses, in seconds; null if they are current.

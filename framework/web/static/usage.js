@@ -1,7 +1,7 @@
 // The present and recent usage of running tasks' GPUs. There are no events for
 // usage: it is polled while it is shown.
 import { fetchJSON } from './api.js';
-import { setAttribute, createElement, formatNumber, formatCount, formatSize, syncChildren, setText } from './dom.js';
+import { setAttribute, createElement, formatNumber, formatCount, formatPercent, formatSize, syncChildren, setText } from './dom.js';
 import { createSparkline } from './spark.js';
 
 const minutes = 15;
@@ -14,7 +14,7 @@ const maxCards = 64;
 export function createUsage(cardHead) {
   const list = createElement('ul', { class: 'gpus' });
   const note = createElement('p', { class: 'note' });
-  const node = createElement('section', { class: 'usage', hidden: true }, createElement('h3', {}, `GPUs in the last ${minutes} minutes`), note, list);
+  const node = createElement('section', { class: 'usage card', hidden: true }, createElement('h3', {}, `GPUs in the last ${minutes} minutes`), note, list);
   let query = '';
   let closed = false;
   let controller = new AbortController();
@@ -105,10 +105,6 @@ function drawCard(card, { task, device, past }) {
   setText(reason, [task.simulated && 'simulated', task.note].filter(Boolean).join('; '));
   setText(details, fresh ? formatDetails(device) : '');
   setAttribute(details, 'data-state', device.health === 'failed' && 'FAILED');
-}
-
-function formatPercent(fraction) {
-  return `${Math.round(100 * fraction)} %`;
 }
 
 // formatDetails formats further values: "312 W, 64 °C".

@@ -1,0 +1,79 @@
+// The use of the cluster's GPUs by type over time, as the scheduler has recorded it.
+import { createElement, formatNumber, setText } from './dom.js';
+import { fetchJSON } from './api.js';
+import { createTimeChart } from './chart.js';
+import { hueOf } from './color.js';
+import { readParameter, writeParameter } from './url_state.js';
+
+const hour = 3600 * 1000; // milliseconds
+const ranges = { '1 h': 1, '24 h': 24, '7 days': 168, '30 days': 720 };
+const pollInterval = 60 * 1000;
+
+// createClusterHistory creates the chart with the choice of its range.
+export function createClusterHistory() {
+  const chart = createTimeChart({ label: 'GPUs in use by type', format: (value) => formatNumber(Math.round(value)) });
+  const note = createElement('p', { class: 'note' });
+  let hours = Number(readParameter('hours', '24'));
+  const choices = Object.entries(ranges).map(([label, value]) => createElement('label', { class: 'chip' },
+    createElement('input', { type: 'radio', name: 'range', checked: value === hours, on: { change: () => choose(value) } }), ' ', label));
+  const node = createElement('div', {}, createElement('div', { class: 'chips', role: 'group', 'aria-label': 'Time range' }, ...choices), chart.node, note);
+  const controller = new AbortController();
+  let last = null; // the latest answer
+  let requested = 0; // when it was requested; 0 for never
+  let notify = () => {};
+  const choose = (value) => {
+    hours = value;
+    writeParameter('hours', value === 24 ? '' : String(value));
+    request();
+  };
+  const request = async () => {
+    requested = Date.now();
+    const wanted = hours;
+    try {
+      const answer = await fetchJSON(`v1/usage/history?hours=${wanted}`, controller.signal);
+      if (wanted !== hours) return;
+      last = answer;
+      setText(note, '');
+    } catch (err) {
+      if (controller.signal.aborted) return;
+      setText(note, `No history: ${err.message}`);
+    }
+    draw();
+    notify();
+  };
+  const draw = () => {
+    const end = Date.now();
+    const times = (last?.times ?? []).map((time) => 1000 * time);
+    chart.update({ times, series: last ? listSeries(last) : [], start: end - hours * hour, end });
+  };
+  const update = (store) => {
+    notify = () => store.notifyListeners();
+    if (store.health?.role === 'standby') {
+      setText(note, 'Only the leading scheduler reports the history.');
+    } else if (store.loads > 0 && !document.hidden && Date.now() - requested > pollInterval) {
+      request();
+    }
+  };
+  return { node, update, latest: () => last && findLatest(last), close: () => controller.abort() };
+}
+
+// listSeries returns an area for each type and lines for all GPUs and the wanted ones.
+function listSeries({ types, waiting_gpus: waiting }) {
+  const sum = waiting.map((_, i) => types.reduce((all, type) => all + (type.gpus[i] ?? 0), 0));
+  return [
+    ...types.map(({ type, held }) => ({ name: type, class: 'area', hue: hueOf(type), values: held, stacked: true })),
+    { name: 'all GPUs', class: 'all', values: sum },
+    { name: 'wanted by waiting tasks', class: 'wanted', values: waiting },
+  ];
+}
+
+// findLatest returns the duty of the GPUs in use, by type and of all, at the latest time.
+function findLatest({ types, times }) {
+  const i = times.length - 1;
+  const known = types.filter(({ duty, held }) => i >= 0 && typeof duty[i] === 'number' && held[i] > 0);
+  const gpus = known.reduce((all, { held }) => all + held[i], 0);
+  return {
+    types: Object.fromEntries(known.map(({ type, duty }) => [type, duty[i]])),
+    duty: gpus ? known.reduce((all, { duty, held }) => all + duty[i] * held[i], 0) / gpus : undefined,
+  };
+}

@@ -1,0 +1,38 @@
+// What happened to a job: its events, and its earlier runs.
+import { createElement, formatTime, drawBadge, setText, syncChildren } from './dom.js';
+import { fetchJSON, encodePath } from './api.js';
+
+const shownEvents = 200;
+
+// createJobHistory creates a section that requests the events when it is opened, and again
+// after each change of the job while it is open.
+export function createJobHistory(name) {
+  const list = createElement('ol', { class: 'events' });
+  const note = createElement('p', { class: 'note' });
+  const node = createElement('details', { class: 'card', on: { toggle: () => request() } }, createElement('summary', {}, 'Events'), note, list);
+  let shown = ''; // the state of the job at the last request
+  const request = async () => {
+    if (!node.open) return;
+    try {
+      const { events, omitted } = await fetchJSON(`v1/jobs/${encodePath(name)}/history?limit=${shownEvents}`);
+      setText(note, omitted ? `The last ${shownEvents} events` : '');
+      syncChildren(list, events.toReversed(), (event) => `${event.time} ${event.task} ${event.state}`, () => createElement('li', {}, createElement('time'), createElement('span'), createElement('span')), drawEvent);
+    } catch (err) {
+      setText(note, err.message);
+    }
+  };
+  const update = (job) => {
+    const state = job.tasks.map((task) => task.id + task.state).join();
+    if (state === shown) return;
+    shown = state;
+    request();
+  };
+  return { node, update };
+}
+
+function drawEvent(item, { time, task, state, message, by }) {
+  const [when, badge, text] = item.children;
+  setText(when, formatTime(time));
+  drawBadge(badge, task ? state : 'SUBMITTED');
+  setText(text, [task, message, by && `by ${by}`].filter(Boolean).join(' · '));
+}

@@ -1,0 +1,48 @@
+// Draws what ran when: a row for each task or GPU, a bar for each attempt.
+import { createElement, createLink, formatDuration, formatTime, setAttribute, syncChildren, setText } from './dom.js';
+
+const maxRows = 64;
+
+// createTimeline creates a chart of bars. update receives rows with a key, a label and bars; a
+// bar has a key, href, state, text, and from and until in milliseconds.
+export function createTimeline(title) {
+  const list = createElement('ul', { class: 'timeline' });
+  const startLabel = createElement('span');
+  const endLabel = createElement('span');
+  const note = createElement('p', { class: 'note' });
+  const node = createElement('section', { class: 'card' }, createElement('h3', {}, title), list, createElement('div', { class: 'axis', 'aria-hidden': 'true' }, createElement('span'), startLabel, endLabel), note);
+  const update = (rows) => {
+    const bars = rows.flatMap((row) => row.bars);
+    node.hidden = bars.length === 0;
+    if (node.hidden) return;
+    const start = Math.min(...bars.map((bar) => bar.from));
+    const end = Math.max(start + 1000, ...bars.map((bar) => bar.until));
+    setText(startLabel, formatTime(start));
+    setText(endLabel, end > Date.now() - 5000 ? 'now' : formatTime(end));
+    setText(note, rows.length > maxRows ? `The first ${maxRows} of ${rows.length}` : '');
+    note.hidden = rows.length <= maxRows;
+    syncChildren(list, rows.slice(0, maxRows), (row) => row.key, () => createElement('li', {}, createElement('span'), createElement('div', { class: 'track' })), (item, row) => {
+      setText(item.firstChild, row.label);
+      syncChildren(item.lastChild, row.bars, (bar) => bar.key, () => createLink('', ''), (link, bar) => drawBar(link, bar, start, end));
+    });
+  };
+  return { node, update };
+}
+
+function drawBar(link, { href, state, text, from, until }, start, end) {
+  const label = `${text}: ${state}, ${formatTime(from)}, for ${formatDuration((until - from) / 1000)}`;
+  setAttribute(link, 'href', href);
+  setAttribute(link, 'data-state', state);
+  setAttribute(link, 'aria-label', label);
+  setAttribute(link, 'title', label);
+  link.style.setProperty('left', `${(100 * (from - start) / (end - start)).toFixed(2)}%`);
+  link.style.setProperty('width', `${Math.max(0.4, 100 * (until - from) / (end - start)).toFixed(2)}%`);
+}
+
+// attemptBar returns the bar of a task's attempt, null if it was never placed.
+export function attemptBar(task, href, text) {
+  const from = Date.parse(task.launched ?? task.started ?? '');
+  if (!(from > 0)) return null;
+  const ended = Date.parse(task.ended ?? '');
+  return { key: task.id, href, state: task.state, text, from, until: ended > 0 ? ended : Date.now() };
+}
