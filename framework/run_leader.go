@@ -68,6 +68,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		leads.CleanWorkdirs,
 		leads.CopyArtifacts,
 		leads.Usage.RecordHistory,
+		leads.RecordUsageHistory,
 		leads.RunAutoscaler,
 		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },
 		func(ctx context.Context) error {

@@ -52,7 +52,7 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/metrics", "", "401 200 200 200 200 200 200"},
 		{"GET", "/metrics/prometheus", "", "401 200 200 200 200 200 200"},
 		{"GET", "/v1/jobs", "", "401 200 200 200 200 200 200"},
-		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"}, // the backend determines the role
+		{"POST", "/v1/jobs", `{"name":"x","command":["true"]}`, "401 201 403 201 201 201 201"},     // the backend determines the role
 		{"POST", "/v1/validate", `{"name":"x","command":["true"]}`, "401 200 403 200 200 200 200"}, // likewise
 		{"GET", "/v1/whoami", "", "200 200 200 200 200 200 200"},
 		{"POST", "/v1/sign-in", `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`, "404 404 404 404 404 404 404"}, // no issuer

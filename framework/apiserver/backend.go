@@ -162,6 +162,10 @@ type LeaderBackend interface {
 	// oldest first, and index, without the tasks that the requester may not see.
 	// A task whose agent does not report usage has a note instead.
 	ListUsage(ctx context.Context, q UsageQuery) (api.UsageList, error)
+	// ClusterUsage returns how many GPUs were in use in the last hours, by type.
+	ClusterUsage(ctx context.Context, hours int) (api.ClusterHistory, error)
+	// JobUsage returns the usage of a job's GPUs over its whole run.
+	JobUsage(ctx context.Context, name string) (api.JobUsageHistory, error)
 }
 
 // RerunQuery is a request to run a job again.

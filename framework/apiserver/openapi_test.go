@@ -139,7 +139,7 @@ func filledValue[T any]() (v T) {
 func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
 	for name, v := range map[string]any{
-		"Problem": filledValue[api.Problem](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
+		"Problem": filledValue[api.Problem](), "ClusterHistory": filledValue[api.ClusterHistory](), "JobUsageHistory": filledValue[api.JobUsageHistory](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
 		"ClientKey": filledValue[job.ClientKey](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
 		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
 		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
@@ -194,6 +194,12 @@ func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.Jo
 }
 func (f fullBackend) ValidateJob(context.Context, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
+}
+func (f fullBackend) ClusterUsage(context.Context, int) (api.ClusterHistory, error) {
+	return filledValue[api.ClusterHistory](), f.err
+}
+func (f fullBackend) JobUsage(context.Context, string) (api.JobUsageHistory, error) {
+	return filledValue[api.JobUsageHistory](), f.err
 }
 func (f fullBackend) DescribeSignIn(context.Context) *api.OIDCSignIn {
 	v := filledValue[api.OIDCSignIn]()
@@ -306,6 +312,7 @@ var validRequests = map[string]struct {
 	"PUT /v1/roles/{role}/quota":            {body: `{"quota":null}`},
 	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
 	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
+	"GET /v1/usage/history":                 {query: "?hours=720"},
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 
 	"GET /v1/jobs/{name}/tasks/{task}/attach": {query: "?rows=24&cols=80", header: upgrade, status: 101},

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,6 +30,28 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	}
 	list.Tasks = emptyIfNil(list.Tasks)
 	writeJSON(w, http.StatusOK, list)
+	return nil
+}
+
+func (s *apiServer) handleClusterUsage(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	hours, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("hours"), "24"))
+	if err != nil || hours < 1 || hours > api.MaxHistoryHours {
+		return api.NewProblemf(http.StatusBadRequest, "hours %q is not a number from 1 to %d", r.URL.Query().Get("hours"), api.MaxHistoryHours)
+	}
+	history, err := leader.ClusterUsage(r.Context(), hours)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, history)
+	return nil
+}
+
+func (s *apiServer) handleJobUsage(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	history, err := leader.JobUsage(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, history)
 	return nil
 }
 

@@ -27,6 +27,7 @@ import (
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/usage"
+	"mesos-gpu/framework/usagehistory"
 	"mesos-gpu/framework/workdirstore"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
@@ -57,6 +58,8 @@ type Leader struct {
 	schedulesChanged chan struct{}
 	// Usage reads the GPU usage of running tasks and records its history.
 	Usage *usage.Collector
+	// usageRecorder keeps the history of GPU usage. Only functions that run in the loop set it.
+	usageRecorder *usagehistory.Recorder
 	// autoscaler scales services by load, every autoscaleInterval.
 	autoscaler        autoscaler
 	autoscaleInterval time.Duration

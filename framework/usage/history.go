@@ -45,6 +45,8 @@ type taskHistory struct {
 	// devices are the UUIDs of the task's GPUs, in the order of the values.
 	devices []string
 	times   []time.Duration // since historyStore.start, oldest first
+	// memMiB is the memory of the largest device, 0 if it is unknown.
+	memMiB float64
 	// values holds, for each time, the utilization and the used MiB of each device
 	// in turn; NaN if unknown.
 	values []float32
@@ -101,6 +103,11 @@ func (p *historyStore) addSample(u *readmodel.GPUTask, t usageSample) {
 			one.devices = append(one.devices, d.UUID)
 		}
 		p.byTask[u.ID] = one
+	}
+	for _, d := range devices {
+		if d.MemMiB != nil {
+			one.memMiB = max(one.memMiB, *d.MemMiB)
+		}
 	}
 	one.addSample(t.at.Sub(p.start), devices)
 }

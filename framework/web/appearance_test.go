@@ -232,8 +232,9 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	for _, stop := range []string{
-		"Skip to the content", "mesos-gpu", "Overview", "Queue", "Jobs", "Agents", "Quotas",
-		"train-002", "train-005", "train-008", "train-011", "train-014", "All 10 in the queue", "search",
+		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Quotas", "Submit job", "Account",
+		"GPUs in use", "Duty of GPUs in use", "GPUs not offered", "Live jobs", "Waiting tasks", "Failed in 24 hours", "radio",
+		"train-002", "train-005", "train-008", "train-011", "train-014", "All 8 in the queue", "train-025", "train-027", "train-029", "research", "prod", "search", "state",
 	} {
 		press(kb.Tab, stop)
 	}
@@ -253,13 +254,21 @@ func TestKeyboard(t *testing.T) {
 	if got := focused(); got != "gpu-000.example.org" {
 		t.Errorf("on the agent's page the focus is on %q", got)
 	}
-	press(kb.Tab, "train-000.0.1")
+	for _, stop := range []string{"Cordon", "Drain", "train-000.0.1"} {
+		press(kb.Tab, stop)
+	}
 	p.runActions(chromedp.KeyEvent(kb.Enter))
 	p.awaitTrue(views[3].there)
-	for range 4 {
-		press(kb.Tab, "show")
+	press(kb.Tab, "Kill")
+	p.runActions(chromedp.KeyEvent(kb.Enter))
+	p.awaitTrue("document.querySelector('dialog[open]')")
+	press(kb.Tab, "Cancel")
+	p.runActions(chromedp.KeyEvent(kb.Escape))
+	p.awaitTrue("!document.querySelector('dialog')")
+	if got := focused(); got != "Kill" {
+		t.Errorf("after the dialog the focus is on %q", got)
 	}
-	press(kb.Tab, "radio")
-	press(kb.Tab, "checkbox")
-	press(kb.Tab, "Output")
+	for _, stop := range []string{"0", "gpu-000", "1", "gpu-000", "2", "gpu-000", "3", "Task 0", "Task 1", "Task 2", "Stop task", "radio", "checkbox", "search", "Download", "Output"} {
+		press(kb.Tab, stop)
+	}
 }

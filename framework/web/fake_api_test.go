@@ -32,7 +32,7 @@ type fakeAPI struct {
 	identity api.RequesterIdentity
 	// reject answers changes with this error, if it is not empty.
 	reject string
-	hold   chan struct{}  // if not nil, blocks all responses except the stream until it is closed
+	hold   chan struct{} // if not nil, blocks all responses except the stream until it is closed
 	// usageOverrides modifies the GPU usage of tasks, by task.
 	usageOverrides map[string]func(*api.TaskUsage)
 
@@ -42,9 +42,9 @@ type fakeAPI struct {
 	lists            atomic.Int32
 
 	mu      sync.Mutex
-	changes []string // the changes that were requested: method, path and body
-	down bool          // whether to reject all requests
-	drop chan struct{} // closed to end the streams
+	changes []string      // the changes that were requested: method, path and body
+	down    bool          // whether to reject all requests
+	drop    chan struct{} // closed to end the streams
 }
 
 func (f *fakeAPI) serve(t testing.TB) *httptest.Server {

@@ -24,15 +24,19 @@ import (
 )
 
 // startScheduler starts a real scheduler with a fake master and returns its address.
-func startScheduler(t *testing.T, c *mesostest.FakeCluster) (url string, api *client.Client) {
+func startScheduler(t *testing.T, c *mesostest.FakeCluster, options ...func(*framework.SchedulerConfig)) (url string, api *client.Client) {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	ready, ended := make(chan string, 1), make(chan error, 1)
-	s, err := framework.New(framework.SchedulerConfig{
+	cfg := framework.SchedulerConfig{
 		Master: strings.TrimPrefix(c.URL(), "http://"), APIAddr: "127.0.0.1:0", ExecutorPath: "/usr/bin/mesos-gpu",
 		JournalPath: filepath.Join(t.TempDir(), "journal.db"), Log: log, Ready: func(addr string) { ready <- addr },
-	})
+	}
+	for _, change := range options {
+		change(&cfg)
+	}
+	s, err := framework.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +174,7 @@ func TestPollingWithoutEventStream(t *testing.T) {
 	f.jobs = f.jobs[:1]
 	f.setFailing(false)
 	p.awaitTrue("document.getElementById('banner').hidden")
-	p.awaitTrue("document.querySelector('.counts').textContent.includes('1 live jobs')")
+	p.awaitTrue("document.querySelector('.numbers').innerText.replace(/\\s+/g, ' ').includes('Live jobs 1 ')")
 }
 
 // TestStandby checks that a standby's page shows the leader and the age of its data.
@@ -189,7 +193,7 @@ func TestToken(t *testing.T) {
 	p := openTab(t, f.serve(t).URL)
 	p.awaitText("requires a token")
 	if !evalJS[bool](p, `(() => {
-		const form = document.getElementById('sign-in');
+		const form = document.querySelector('#sign-in form');
 		form.elements.token.value = 's3cret\u20ac';
 		form.requestSubmit();
 		return form.elements.token.validity.patternMismatch && form.elements.token.title !== '' && sessionStorage.length === 0;
@@ -198,7 +202,7 @@ func TestToken(t *testing.T) {
 	}
 	give := func(token string) {
 		evalJS[bool](p, `(() => {
-			const form = document.getElementById('sign-in');
+			const form = document.querySelector('#sign-in form');
 			form.elements.token.value = '`+token+`';
 			form.requestSubmit();
 			return true;
@@ -290,7 +294,7 @@ func TestNoMaster(t *testing.T) {
 	c.Close()
 	p := openTab(t, url)
 	p.awaitText("The master does not list its agents")
-	p.awaitTrue("document.querySelector('.counts').textContent.includes('1 running tasks')")
+	p.awaitTrue("document.querySelector('.numbers').textContent.includes('1 task running')")
 	evalJS[bool](p, `(location.hash = '#/jobs/train'), true`)
 	p.awaitTrue(`document.querySelector('td[data-state="RUNNING"]')`)
 }

@@ -62,7 +62,7 @@ function listSeries({ types, waiting_gpus: waiting }) {
   const sum = waiting.map((_, i) => types.reduce((all, type) => all + (type.gpus[i] ?? 0), 0));
   return [
     ...types.map(({ type, held }) => ({ name: type, class: 'area', hue: hueOf(type), values: held, stacked: true })),
-    { name: 'all GPUs', class: 'all', values: sum },
+    { name: 'offered', class: 'all', values: sum },
     { name: 'wanted by waiting tasks', class: 'wanted', values: waiting },
   ];
 }
