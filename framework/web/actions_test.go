@@ -35,7 +35,7 @@ func (p *browserTab) clickButton(label string) {
 func (p *browserTab) fillField(name, value string) {
 	p.t.Helper()
 	evalJS[bool](p, fmt.Sprintf(`(() => {
-		const scope = document.querySelector('dialog[open]') ?? document.querySelector('main');
+		const scope = document.querySelector('dialog[open]') ?? document.getElementById('main');
 		const input = scope.querySelector('[name=%q]');
 		if (input.type === 'checkbox') input.checked = %[2]q === 'true';
 		else input.value = %[2]q;

@@ -30,7 +30,7 @@ type browserTab struct {
 
 // waitTimeout limits how long a page may take to show something. It is long, because other tests
 // run on the same machine.
-const waitTimeout = 40 * time.Second
+const waitTimeout = 2 * time.Minute
 
 // openTab loads the page at url.
 func openTab(t testing.TB, url string) *browserTab {

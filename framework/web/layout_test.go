@@ -34,7 +34,7 @@ func TestUnavailableAgents(t *testing.T) {
 	p.awaitTrue("document.querySelectorAll('.map li').length === 4")
 	for _, test := range []struct{ what, expression, want string }{
 		{"cells", "[...document.querySelectorAll('.map li')].map((li) => ['free', 'used', 'cordoned'].map((s) => li.querySelectorAll('.cell.' + s).length).join('+')).join()", "0+2+6,0+0+8,0+0+8,8+0+0"},
-		{"marks", "[...document.querySelectorAll('.map a')].map((a) => a.matches('[data-closed]') + ' ' + a.querySelector('b').textContent).join()", "true cordoned,true draining,true cordoned,false "},
+		{"marks", "[...document.querySelectorAll('.map a')].map((a) => a.matches('[data-closed]') + ' ' + a.querySelector('b').dataset.note).join()", "true cordoned,true draining,true cordoned,false "},
 		{"counts", "[0, 2].map((i) => document.querySelectorAll('.numbers li')[i].innerText.replace(/\\s+/g, ' ')).join()", "GPUs in use 2 of 32 8 free,GPUs not offered 22 22 cordoned · 3 agents closed"},
 		{"types", "[...document.querySelectorAll('.types li')].map((li) => li.querySelector('b').textContent + ' ' + li.querySelector('span').textContent).join()", "A100 8 free of 16, 6 not offered,V100 0 free of 8, 8 not offered,H100 0 free of 8, 8 not offered"},
 		{"label", "document.querySelector('.map a').ariaLabel", "gpu-000.example.org: 8 GPUs A100, 6 cordoned, cordoned: new racks"},

@@ -1,6 +1,7 @@
 // Package web serves the user interface at the scheduler's address: static files that are
-// embedded in the binary and read the REST API of the same scheduler. The user interface
-// is read-only.
+// embedded in the binary and use the REST API of the same scheduler, with the permissions of
+// the token that the user enters. There is no cookie, so that pages of other sites cannot act
+// for the user.
 package web
 
 import (

@@ -97,7 +97,7 @@ function timelineRows(store, agent) {
   const tasks = [...store.jobs.values()].flatMap((job) => [...job.tasks, ...(job.attempts ?? [])]).filter((task) => task.agent_id === agent.id && (isPlaced(task) || task.ended));
   return agent.cells.map((cell, i) => ({
     key: cell.uuid || i, label: `${i} ${cell.type || 'GPU'}`,
-    bars: tasks.filter((task) => task.device_ids?.includes(cell.uuid)).map((task) => attemptBar(task, `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.id)}`, task.job)).filter(Boolean).sort((a, b) => a.from - b.from),
+    bars: tasks.filter((task) => task.device_ids?.includes(cell.uuid)).map((task) => attemptBar(task, task.job)).filter(Boolean).sort((a, b) => a.from - b.from),
   }));
 }
 

@@ -9,7 +9,7 @@ const height = 150;
 export function createTimeChart({ label, format }) {
   const paths = createSVG('g');
   const cursor = createSVG('path', { class: 'cursor' });
-  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img' }, createSVG('path', { class: 'grid', d: `M0 ${height / 2}H${width}` }), paths, cursor);
+  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label }, createSVG('path', { class: 'grid', d: `M0 ${height / 2}H${width}` }), paths, cursor);
   const maximumLabel = createElement('span');
   const startLabel = createElement('span');
   const endLabel = createElement('span', {}, 'now');

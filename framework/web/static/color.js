@@ -1,4 +1,11 @@
-// Colors of names that have no color of their own.
+// Colors of names and series that have no color of their own.
+
+const hues = [212, 28, 150, 282, 52, 340, 185, 100]; // degrees; neighbors differ much
+
+// hueOfSeries returns the hue of a series of a chart.
+export function hueOfSeries(i) {
+  return hues[i % hues.length];
+}
 
 // hueOf returns a hue, in degrees, that is always the same for a text.
 export function hueOf(text) {

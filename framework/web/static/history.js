@@ -2,7 +2,7 @@
 import { createElement, formatNumber, setText } from './dom.js';
 import { fetchJSON } from './api.js';
 import { createTimeChart } from './chart.js';
-import { hueOf } from './color.js';
+import { hueOfSeries } from './color.js';
 import { readParameter, writeParameter } from './url_state.js';
 
 const hour = 3600 * 1000; // milliseconds
@@ -61,7 +61,7 @@ export function createClusterHistory() {
 function listSeries({ types, waiting_gpus: waiting }) {
   const sum = waiting.map((_, i) => types.reduce((all, type) => all + (type.gpus[i] ?? 0), 0));
   return [
-    ...types.map(({ type, held }) => ({ name: type, class: 'area', hue: hueOf(type), values: held, stacked: true })),
+    ...types.map(({ type, held }, i) => ({ name: type, class: 'area', hue: hueOfSeries(i), values: held, stacked: true })),
     { name: 'offered', class: 'all', values: sum },
     { name: 'wanted by waiting tasks', class: 'wanted', values: waiting },
   ];

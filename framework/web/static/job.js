@@ -55,7 +55,7 @@ export function renderJob(store, name, chosenTask) {
     const shown = attempts.find((task) => task.id === id);
     output.show(id, shown?.state ?? '', attempts.filter((task) => task.index === shown?.index).map((task) => ({ text: `attempt ${task.attempt ?? 1}`, href: taskLink(task), id: task.id })));
     drawActions(taskButtons, listTaskActions(store, job, shown));
-    timeline.update(timelineRows(current, attempts, taskLink));
+    timeline.update(timelineRows(current, attempts));
     usage.update(renderJobUsage(job, id), store.health?.role);
     history.update(job, store.health?.role);
     specification.update(job);
@@ -145,10 +145,10 @@ function drawPorts(cell, { ports = [], hostname, addresses = [], state }) {
   syncChildren(cell, ports, String, (port) => createLink(`http://${addresses[0] ?? hostname}:${port}/`, String(port), { target: '_blank', rel: 'noreferrer' }), (link) => setAttribute(link, 'data-closed', state !== 'RUNNING'));
 }
 
-function timelineRows(tasks, attempts, taskLink) {
+function timelineRows(tasks, attempts) {
   return tasks.map((task) => ({
     key: task.index, label: String(task.index),
-    bars: attempts.filter(({ index }) => index === task.index).map((one) => attemptBar(one, taskLink(one), `Task ${one.index}, attempt ${one.attempt ?? 1}${one.hostname ? ` on ${one.hostname}` : ''}`)).filter(Boolean).sort((a, b) => a.from - b.from),
+    bars: attempts.filter(({ index }) => index === task.index).map((one) => attemptBar(one, `Task ${one.index}, attempt ${one.attempt ?? 1}${one.hostname ? ` on ${one.hostname}` : ''}`)).filter(Boolean).sort((a, b) => a.from - b.from),
   }));
 }
 

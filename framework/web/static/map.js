@@ -55,7 +55,7 @@ function drawTile(tile, agent, domain, coloring) {
   signatures.set(tile, signature);
   const [host, cells] = tile.firstChild.children;
   setText(host.firstChild, agent.hostname.slice(0, agent.hostname.length - domain.length));
-  setText(host.lastChild, agentNote(agent).replace(/:.*/s, ''));
+  setAttribute(host.lastChild, 'data-note', agentNote(agent).replace(/:.*/s, '')); // shown by the style sheet: the label has the whole note
   setAttribute(tile.firstChild, 'aria-label', agentLabel(agent));
   setAttribute(tile.firstChild, 'data-closed', agentNote(agent) !== '');
   agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(createElement('i')), cell, coloring));

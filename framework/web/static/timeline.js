@@ -1,10 +1,11 @@
 // Draws what ran when: a row for each task or GPU, a bar for each attempt.
-import { createElement, createLink, formatDuration, formatTime, setAttribute, syncChildren, setText } from './dom.js';
+import { createElement, formatDuration, formatTime, setAttribute, syncChildren, setText } from './dom.js';
 
 const maxRows = 64;
 
 // createTimeline creates a chart of bars. update receives rows with a key, a label and bars; a
-// bar has a key, href, state, text, and from and until in milliseconds.
+// bar has a key, state, text, and from and until in milliseconds. Bars are no links: short
+// ones would be too small for a pointer, and tables have the links.
 export function createTimeline(title) {
   const list = createElement('ul', { class: 'timeline' });
   const startLabel = createElement('span');
@@ -23,26 +24,25 @@ export function createTimeline(title) {
     note.hidden = rows.length <= maxRows;
     syncChildren(list, rows.slice(0, maxRows), (row) => row.key, () => createElement('li', {}, createElement('span'), createElement('div', { class: 'track' })), (item, row) => {
       setText(item.firstChild, row.label);
-      syncChildren(item.lastChild, row.bars, (bar) => bar.key, () => createLink('', ''), (link, bar) => drawBar(link, bar, start, end));
+      syncChildren(item.lastChild, row.bars, (bar) => bar.key, () => createElement('i', { role: 'img' }), (node, bar) => drawBar(node, bar, start, end));
     });
   };
   return { node, update };
 }
 
-function drawBar(link, { href, state, text, from, until }, start, end) {
+function drawBar(node, { state, text, from, until }, start, end) {
   const label = `${text}: ${state}, ${formatTime(from)}, for ${formatDuration((until - from) / 1000)}`;
-  setAttribute(link, 'href', href);
-  setAttribute(link, 'data-state', state);
-  setAttribute(link, 'aria-label', label);
-  setAttribute(link, 'title', label);
-  link.style.setProperty('left', `${(100 * (from - start) / (end - start)).toFixed(2)}%`);
-  link.style.setProperty('width', `${Math.max(0.4, 100 * (until - from) / (end - start)).toFixed(2)}%`);
+  setAttribute(node, 'data-state', state);
+  setAttribute(node, 'aria-label', label);
+  setAttribute(node, 'title', label);
+  node.style.setProperty('left', `${(100 * (from - start) / (end - start)).toFixed(2)}%`);
+  node.style.setProperty('width', `${Math.max(0.4, 100 * (until - from) / (end - start)).toFixed(2)}%`);
 }
 
 // attemptBar returns the bar of a task's attempt, null if it was never placed.
-export function attemptBar(task, href, text) {
+export function attemptBar(task, text) {
   const from = Date.parse(task.launched ?? task.started ?? '');
   if (!(from > 0)) return null;
   const ended = Date.parse(task.ended ?? '');
-  return { key: task.id, href, state: task.state, text, from, until: ended > 0 ? ended : Date.now() };
+  return { key: task.id, state: task.state, text, from, until: ended > 0 ? ended : Date.now() };
 }
