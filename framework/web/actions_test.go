@@ -52,6 +52,7 @@ func serveActions(t *testing.T) (*fakeAPI, string) {
 	f := newFakeCluster(3, 3)
 	f.agents[1].Cordoned = "new fans"
 	f.jobs[0].Spec.Service, f.jobs[0].Spec.Owner = &job.Service{}, "ada"
+	f.jobs[2].Hold = &job.Hold{By: "bob", Reason: "new data"}
 	ended := &f.jobs[1]
 	ended.Spec.Tasks = 2
 	ended.Tasks = append(ended.Tasks, ended.Tasks[0])
@@ -73,6 +74,10 @@ var changeSteps = []struct {
 	{"#/jobs/train-000", "Kill", map[string]string{"force": "true"}, "Kill job", "DELETE /v1/jobs/train-000?force=true"},
 	{"#/jobs/train-000", "Scale", map[string]string{"tasks": "4"}, "Scale service", `POST /v1/jobs/train-000/scale {"tasks":4}`},
 	{"#/jobs/train-000", "Stop task", map[string]string{"retire": "true"}, "Stop task", `POST /v1/tasks/train-000.0.1.c8dbz5x2q6a5/stop {"retire":true}`},
+	{"#/jobs/train-000", "Hold", map[string]string{"reason": "new data"}, "Hold job", `PUT /v1/jobs/train-000/hold {"reason":"new data"}`},
+	{"#/jobs/train-002", "Release", nil, "Release job", `DELETE /v1/jobs/train-002/hold`},
+	{"#/jobs/train-000", "Requeue", map[string]string{"reason": "new driver", "hold": "true"}, "Requeue tasks", `POST /v1/jobs/train-000/requeue {"reason":"new driver","hold":true}`},
+	{"#/jobs/train-000", "Edit", map[string]string{"priority": "7", "timeout": "2h"}, "Save", `PATCH /v1/jobs/train-000 {"priority":7,"timeout":"2h"}`},
 	{"#/jobs/train-001", "Run again", nil, "Run again", `POST /v1/jobs/train-001/rerun {}`},
 	{"#/jobs/train-001", "Run again", map[string]string{"failed": "true"}, "Run again", `POST /v1/jobs/train-001/rerun {"failed":true}`},
 	{"#/agents/c1d9a6f0-S0", "Cordon", map[string]string{"reason": "new fans"}, "Cordon agent", `POST /v1/agents/c1d9a6f0-S0/cordon {"reason":"new fans"}`},
@@ -122,10 +127,10 @@ func TestActionsByPermission(t *testing.T) {
 		want        []string // of #/jobs/train-000, #/jobs/train-001, an agent, the quotas, the schedules
 	}{
 		{"viewer", grant("view", "/"), []string{"", "", "", "", ""}},
-		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
+		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
 		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job,Run again", "Submit job", "Submit job", "Submit job,New schedule"}},
-		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule,End"}},
-		{"root", grant("admin", "/"), []string{"Submit job,Scale,Kill,Stop task", "Submit job,Run again", "Submit job,Cordon,Drain", "Submit job,Set quota,Restore quota", "Submit job,New schedule,End"}},
+		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule,End"}},
+		{"root", grant("admin", "/"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Run again", "Submit job,Cordon,Drain", "Submit job,Set quota,Restore quota", "Submit job,New schedule,End"}},
 	} {
 		f.identity = api.RequesterIdentity{User: c.name, Authenticated: true, Permissions: c.permissions}
 		p := openTab(t, url)

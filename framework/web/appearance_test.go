@@ -259,7 +259,9 @@ func TestKeyboard(t *testing.T) {
 	}
 	p.runActions(chromedp.KeyEvent(kb.Enter))
 	p.awaitTrue(views[3].there)
-	press(kb.Tab, "Kill")
+	for _, stop := range []string{"Edit", "Hold", "Requeue", "Kill"} {
+		press(kb.Tab, stop)
+	}
 	p.runActions(chromedp.KeyEvent(kb.Enter))
 	p.awaitTrue("document.querySelector('dialog[open]')")
 	press(kb.Tab, "Cancel")

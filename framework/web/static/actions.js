@@ -5,6 +5,7 @@ import { openDialog } from './dialog.js';
 import { sendJSON, encodePath } from './api.js';
 import { canChange, hasPermission, hasPermissionOnAllRoles } from './permissions.js';
 import { agentNote } from './cluster.js';
+import { listQueueActions } from './queue_actions.js';
 
 // drawActions makes parent's children one button for each action.
 export function drawActions(parent, actions) {
@@ -26,7 +27,7 @@ export function listJobActions(store, job) {
   if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh));
   if (hasPermission(store.identity, 'submit', spec.role || '*') && job.terminal) actions.push(rerunAction(job, path, refresh));
   if (changes && !job.terminal) {
-    actions.push({
+    actions.push(...listQueueActions(job, path, refresh), {
       label: 'Kill', danger: true,
       open: () => openDialog({
         title: `Kill ${spec.name}?`, text: 'Its tasks get SIGTERM and, after their grace period, SIGKILL.', confirmLabel: 'Kill job', danger: true, command: `mesos-gpu kill ${spec.name}`,

@@ -10,6 +10,7 @@ export function jobFacts(job) {
   return [
     ['State', jobState(job), jobState(job)],
     ['Exit code', job.exit_code],
+    ['Held', job.hold ? [job.hold.by && `by ${job.hold.by}`, job.hold.reason].filter(Boolean).join(': ') || 'yes' : ''],
     ['Submitted', `${formatTime(job.submitted)}, ${formatElapsed(job.submitted)} ago`],
     ['Waited', started === null ? '' : formatDuration((started - Date.parse(job.submitted)) / 1000)],
     ['Run time', started === null ? '' : formatDuration(((ended ?? Date.now()) - started) / 1000)],

@@ -1,0 +1,63 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestListsAreFilteredAndSortedByAddress checks that filters and the order are in the address, and
+// that a page that is opened with it shows the same rows.
+func TestListsAreFilteredAndSortedByAddress(t *testing.T) {
+	f := newFakeCluster(8, 12)
+	endJobs(f.jobs[6:])
+	url := f.serve(t).URL
+	p := openTab(t, url+"/#/jobs")
+	rows := `[...document.querySelectorAll('tbody tr')].map((row) => row.firstChild.textContent.slice(-3)).join()`
+	p.awaitTrue(rows + ` === '000,001,002,003,004,005,006,007,008,009,010,011'`)
+	for _, c := range []struct{ step, address, want string }{
+		{"[...document.querySelectorAll('.chip')].find((chip) => chip.textContent === 'failed 3').click()", "#/jobs?state=failed", "006,008,010"},
+		{"[...document.querySelectorAll('.sort')].find((b) => b.textContent === 'Job').click()", "#/jobs?state=failed&sort=Job", "006,008,010"},
+		{"[...document.querySelectorAll('.sort')].find((b) => b.textContent === 'Job').click()", "#/jobs?state=failed&sort=-Job", "010,008,006"},
+		{"document.querySelector('[type=search]').value = 'PROD', document.querySelector('[type=search]').dispatchEvent(new Event('input'))", "#/jobs?state=failed&sort=-Job&q=PROD", "010"},
+	} {
+		evalJS[bool](p, "("+c.step+", true)")
+		p.awaitTrue(fmt.Sprintf("location.hash === %q && %s === %q", c.address, rows, c.want))
+		again := openTab(t, url+"/"+c.address)
+		again.awaitTrue(fmt.Sprintf("%s === %q", rows, c.want))
+	}
+	evalJS[bool](p, "(location.hash = '#/jobs?role=research'), true")
+	p.awaitTrue(rows + ` === '000,003,006,009'`)
+	p.clickButton("role: research ✕")
+	p.awaitTrue("location.hash === '#/jobs' && document.querySelectorAll('tbody tr').length === 12")
+}
+
+// TestPhoneShowsManyJobs checks that 13 jobs take at most two screens of a phone.
+func TestPhoneShowsManyJobs(t *testing.T) {
+	p := openTab(t, newFakeCluster(8, 13).serve(t).URL+"/#/jobs")
+	p.setSize(390, 844)
+	p.awaitTrue("document.querySelectorAll('tbody tr').length === 13")
+	if height := evalJS[int](p, "document.documentElement.scrollHeight"); height > 2*844 {
+		t.Errorf("13 jobs are %d pixels high, more than two screens", height)
+	}
+}
+
+// TestLogSearchAndDownload checks that the search shows the matching lines, marked, also of later
+// output, and that the download has the whole output of the chosen stream.
+func TestLogSearchAndDownload(t *testing.T) {
+	f := newFakeCluster(1, 1)
+	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/log"] = strings.Repeat("epoch 1\n", 3) + "Loss is <b>NaN</b> at epoch 2\n"
+	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000")
+	p.awaitTrue("document.querySelector('pre').textContent.includes('NaN')")
+	evalJS[bool](p, "(() => { const search = document.querySelector('.tools [type=search]'); search.value = '<B>nan'; search.dispatchEvent(new Event('input')); return true; })()")
+	p.awaitTrue("document.querySelector('pre.log').textContent === 'Loss is <b>NaN</b> at epoch 2\\n' && document.querySelector('pre.log mark').textContent === '<b>NaN'")
+	p.awaitText("1 line")
+	got := evalJS[string](p, `new Promise((done) => {
+		const create = URL.createObjectURL;
+		URL.createObjectURL = (blob) => { blob.text().then(done); return create.call(URL, blob); };
+		[...document.querySelectorAll('button')].find((b) => b.textContent === 'Download').click();
+	})`)
+	if !strings.HasPrefix(got, "epoch 1\nepoch 1\n") || !strings.HasSuffix(got, "epoch 2\n") {
+		t.Errorf("downloaded %q", got)
+	}
+}
