@@ -45,10 +45,11 @@ type Leader struct {
 	stopped <-chan struct{}
 	// extension exports metrics; nil without such an extension.
 	extension MeasuredExtension
-	// agentFields and gpuCounts describe the agents of the master's last list. UpdateAgents
+	// agentFields, gpuCounts and agentSizes describe the agents of the master's last list. UpdateAgents
 	// replaces them.
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache
+	agentSizes  clusterview.AgentSizeCache
 	// ownerMaySubmit reports whether the owner of a schedule may still submit to its
 	// role; nil permits everything.
 	ownerMaySubmit func(owner, role string) bool

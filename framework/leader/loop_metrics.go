@@ -78,6 +78,7 @@ func (l *Loop) computeRoleShares() {
 // notifies clients that watch the inventory of changes.
 func (b *Leader) UpdateAgents(list []master.ListedAgent) {
 	b.agentFields.UpdateAgents(list)
+	b.agentSizes.UpdateAgents(list)
 	b.countAgents(list)
 	if b.inventory.UpdateAndCompare(list) {
 		b.Model.PublishInventoryChange()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -40,28 +39,14 @@ func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (checked api.Va
 	if err != nil {
 		return checked, err
 	}
-	return api.ValidatedJob{Spec: spec, Warnings: b.warnOfLargeTasks(ctx, &spec)}, nil
+	return api.ValidatedJob{Spec: spec, Warnings: b.warnOfLargeTasks(&spec)}, nil
 }
 
 // warnOfLargeTasks returns a warning if no agent has as many GPUs of the requested types as a
 // task needs. Without agents it returns none: the master may not have listed them yet.
-func (b *Leader) warnOfLargeTasks(ctx context.Context, spec *job.Spec) []string {
-	agents, err := b.ListAgents(ctx)
-	if err != nil || len(agents) == 0 || spec.Request.GPUs == 0 {
-		return nil
-	}
-	largest := 0
-	for i := range agents {
-		if !slices.ContainsFunc(agents[i].Types, spec.Request.Types.Match) {
-			continue
-		}
-		n := agents[i].GPUs
-		if agents[i].Shared != nil {
-			n += agents[i].Shared.GPUs
-		}
-		largest = max(largest, n)
-	}
-	if largest >= spec.Request.GPUs {
+func (b *Leader) warnOfLargeTasks(spec *job.Spec) []string {
+	largest, known := b.agentSizes.LargestAgent(spec.Request.Types.Match)
+	if !known || largest >= spec.Request.GPUs {
 		return nil
 	}
 	return []string{fmt.Sprintf("the job will wait until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d", spec.Request, largest)}

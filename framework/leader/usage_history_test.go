@@ -1,0 +1,104 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/metrics"
+)
+
+// documentJournal keeps the documents that are committed.
+type documentJournal struct {
+	orderedJournal
+	mu        sync.Mutex
+	documents map[string][]byte
+}
+
+func (d *documentJournal) Commit(ctx context.Context, c journal.Change) error {
+	d.mu.Lock()
+	maps.Copy(d.documents, c.Documents)
+	d.mu.Unlock()
+	return d.orderedJournal.Commit(ctx, c)
+}
+
+// TestUsageHistoryContinuesAfterFailover checks that a leader records the use of the cluster in the
+// journal and that the next leader reports it.
+func TestUsageHistoryContinuesAfterFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &documentJournal{documents: map[string][]byte{}}
+		lead := func(minutes time.Duration) (v api.ClusterHistory) {
+			ctx, cancel := context.WithCancel(t.Context())
+			l := NewLoop(testLoopConfig(), journal.JournalContents{Documents: maps.Clone(d.documents)}, d, d.postOperation)
+			b := New(l, Config{Stopped: ctx.Done()})
+			b.gpuCounts.SetCounts(map[string]metrics.GPUCount{"A100": {All: 8, Free: 8}})
+			go func() { _ = l.Run(ctx) }()
+			go func() { _ = b.RecordUsageHistory(ctx) }()
+			time.Sleep(minutes*time.Minute + time.Second)
+			v, err := b.ClusterUsage(ctx, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			synctest.Wait()
+			return v
+		}
+		before := lead(31)
+		after := lead(0)
+		if len(before.Times) < 6 || len(after.Times) < 6 || len(after.Types) != 1 || after.Types[0].GPUs[0] != 8 || before.Times[0] != after.Times[0] {
+			t.Errorf("the first leader reports %+v, the second %+v", before, after)
+		}
+	})
+}
+
+// TestValidateJobRecordsNothing checks that a valid job, one without permission to its resources and
+// one that no agent can run are answered as a submission would, without being submitted.
+func TestValidateJobRecordsNothing(t *testing.T) {
+	l := newTestLoop(&orderedJournal{})
+	ctx, cancel := context.WithCancel(t.Context())
+	b := New(l, Config{Stopped: ctx.Done()})
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	b.UpdateAgents([]master.ListedAgent{{ID: "a", Hostname: "a", Active: true, GPUs: 1, Types: []string{"V100"}}})
+	good := frameworktest.JobSpec("train", 1, 1)
+	good.SetDefaults()
+	large, unknown, nightly := good, good, frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	large.Request.GPUs, unknown.Role = 4, "nobody"
+	if v, err := b.ValidateJob(ctx, good); err != nil || len(v.Warnings) > 0 || v.Spec.Role == "" {
+		t.Errorf("a valid job: %+v, %v", v, err)
+	}
+	if v, err := b.ValidateJob(ctx, large); err != nil || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
+		t.Errorf("a large job: %+v, %v", v.Warnings, err)
+	}
+	var p *api.Problem
+	if _, err := b.ValidateJob(ctx, unknown); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
+		t.Errorf("an unknown role: %v", err)
+	}
+	if _, err := b.ValidateJob(ctx, nightly); err != nil {
+		t.Errorf("a schedule: %v", err)
+	}
+	if _, err := b.SubmitJob(ctx, good); err != nil {
+		t.Errorf("the valid job is not accepted: %v", err)
+	}
+	if _, err := b.ValidateJob(ctx, good); !errors.As(err, &p) || p.Status != http.StatusConflict {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if n := b.Model.JobCount(); n != 1 {
+		t.Errorf("there are %d jobs, want the submitted one", n)
+	}
+	if list, err := b.ListSchedules(ctx); err != nil || len(list) != 0 {
+		t.Errorf("there are schedules: %+v, %v", list, err)
+	}
+	cancel()
+	<-ended
+}
