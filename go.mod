@@ -35,6 +35,7 @@ require (
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/go-zookeeper/zk v1.0.4
+	github.com/hashicorp/yamux v0.1.2
 	github.com/mattn/go-runewidth v0.0.31
 	github.com/moby/go-archive v0.3.3
 	github.com/moby/sys/user v0.5.0

@@ -100,6 +100,9 @@ type Spec struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	RunTime time.Duration `json:"run_time,omitempty"`
 	MaxWait time.Duration `json:"max_wait,omitempty"`
+	// IdleTimeout ends a running task to whose job no client has been connected for so
+	// long. 0 means never.
+	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
 }
 
 // ClientKey is a key that a client chose for a submission, and a digest of what it
@@ -230,6 +233,8 @@ const (
 	KillByUser KillReason = ""
 	// KillByTimeout means that it ran longer than its job allows.
 	KillByTimeout KillReason = "timeout"
+	// KillByIdle means that no client was connected to it for the job's idle timeout.
+	KillByIdle KillReason = "idle"
 	// KillByPeer means that another task of its gang has ended for good.
 	KillByPeer KillReason = "peer"
 	// KillByPreemption means that a job with a higher priority needs its resources.

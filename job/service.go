@@ -80,6 +80,7 @@ func (s *Spec) validateService(bad reportFunc) {
 		{"retries", s.Retries != 0, "it is started again however often it fails"},
 		{"timeout", s.Timeout != 0, "it runs until a user ends it"},
 		{"run_time", s.RunTime != 0, "it runs until a user ends it"},
+		{"idle_timeout", s.IdleTimeout != 0, "it runs until a user ends it"},
 		{"max_wait", s.MaxWait != 0, "it waits until a user ends it"},
 	} {
 		if other.set {

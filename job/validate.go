@@ -251,7 +251,7 @@ func (s *Spec) validateQueueing(bad reportFunc) {
 	for _, d := range []struct {
 		key string
 		d   time.Duration
-	}{{"timeout", s.Timeout}, {"run_time", s.RunTime}, {"max_wait", s.MaxWait}} {
+	}{{"timeout", s.Timeout}, {"run_time", s.RunTime}, {"max_wait", s.MaxWait}, {"idle_timeout", s.IdleTimeout}} {
 		if d.d < 0 || d.d > maxTime {
 			bad(field(d.key), "%s: %s is not between 0 and %s", d.key, d.d, maxTime)
 		}

@@ -151,7 +151,7 @@ var foreign = map[string][]string{
 	},
 	"Mesos's configure": {"enable-install-module-dependencies"},
 	"docker":            {"privileged", "rm"},
-	"ray":               {"head", "address"},
+	"ray":               {"head"},
 	"curl":              {"data-binary", "location-trusted"},
 	"nvidia-smi":        {"gpu-reset"},
 }

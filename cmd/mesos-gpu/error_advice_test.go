@@ -56,7 +56,6 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"restart train", `mesos-gpu rerun JOB runs an ended job again`, 2},
 		{"update x", `mesos-gpu apply FILE`, 2},
 		{"login", `--token-file`, 2},
-		{"port-forward train 80", `mesos-gpu describe JOB has the agent and the ports`, 2},
 		{"open", `in a browser`, 2},
 		{"init", `mesos-gpu explain`, 2},
 		{"quota init", `unknown command "init": see mesos-gpu quota --help`, 2},

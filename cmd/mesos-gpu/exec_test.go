@@ -40,6 +40,8 @@ func newContainers(lack ...string) fakeContainers {
 	}
 }
 
+func (c fakeContainers) TrackConnection(string) func() { return func() {} }
+
 func (c fakeContainers) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
 	c.ran <- fmt.Sprintf("%s.%d %s", name, task, strings.Join(r.Argv, " "))
 	if slices.Contains(c.lack, r.Argv[0]) {

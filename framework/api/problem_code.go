@@ -47,6 +47,7 @@ const (
 	CodeFileNotFound    ProblemCode = "file_not_found"
 	CodeTaskNotRunning  ProblemCode = "task_not_running"
 	CodeExecDisabled    ProblemCode = "exec_disabled"
+	CodePortClosed      ProblemCode = "port_closed" // the task does not accept connections on the port
 	CodeTooManySessions ProblemCode = "too_many_sessions"
 	// CodeTooManyStreams: the client, or all clients together, have as many event
 	// streams and logs open as the scheduler permits. CodeOverloaded: the same for

@@ -76,6 +76,7 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/v1/holds", "", "401 200 200 200 200 200 200"},
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
+		{"GET", "/v1/jobs/train/tasks/0/port-forward", "", "401 404 403 403 409 409 409"},
 		{"GET", "/v1/jobs/train/tasks/0/attach", "", "401 404 403 403 409 409 409"},
 		{"POST", "/v1/tasks/train.0/stop", `{}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/tasks/train.0/log", "", "401 404 200 200 200 200 200"},

@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/internal/portrelay"
 	"mesos-gpu/job"
 )
 
@@ -142,6 +143,12 @@ type LeaderBackend interface {
 	// signal ended it. Its errors are *api.Problem where there is no such job or
 	// task, the task does not run, or it has no container.
 	Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error)
+	// OpenPort connects to a port of a running task, as of job.Spec.ConnectAddresses. Its
+	// errors are as of Exec, with CodePortClosed if the task accepts no connections.
+	OpenPort(ctx context.Context, name string, task int, port string) (portrelay.HalfCloser, error)
+	// TrackConnection counts a client that is connected to a job until done is called. It
+	// delays the end of a job with an idle timeout.
+	TrackConnection(name string) (done func())
 	// SetQuota limits what a role may hold; nil restores the roles file's quota.
 	SetQuota(ctx context.Context, role string, quota *string) (api.RoleStatus, error)
 	// CordonAgent keeps new tasks off an agent, named by its id or hostname.

@@ -163,6 +163,8 @@ func (f *fakeBackend) OwnerOf(_ context.Context, name, _ string) (role, owner st
 func (f *fakeBackend) ListGPUs(context.Context) ([]api.GPUView, error) {
 	return slices.Clone(f.gpus), f.err
 }
+func (f *fakeBackend) TrackConnection(string) func() { return func() {} }
+
 func (f *fakeBackend) Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error) {
 	if f.exec == nil {
 		return 0, f.err

@@ -125,6 +125,7 @@ func describeKill(t *job.Task) string {
 	text := map[job.KillReason]string{
 		job.KillByUser:        "killed",
 		job.KillByTimeout:     "stopped after its timeout",
+		job.KillByIdle:        "no client was connected for its idle timeout",
 		job.KillByPeer:        "another task of its gang has ended",
 		job.KillByPreemption:  "preempted",
 		job.KillByGangRestart: "its gang starts again",

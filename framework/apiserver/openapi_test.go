@@ -315,7 +315,8 @@ var validRequests = map[string]struct {
 	"GET /v1/usage/history":                 {query: "?hours=720"},
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 
-	"GET /v1/jobs/{name}/tasks/{task}/attach": {query: "?rows=24&cols=80", header: upgrade, status: 101},
+	"GET /v1/jobs/{name}/tasks/{task}/port-forward": {query: "?port=web", header: upgrade, status: 409}, // the task has no such port
+	"GET /v1/jobs/{name}/tasks/{task}/attach":       {query: "?rows=24&cols=80", header: upgrade, status: 101},
 }
 
 // TestResponsesMatchOpenAPI checks each route's request, response and possible errors

@@ -41,14 +41,21 @@ func (r execBackend) GetJob(context.Context, string) (api.JobView, error) {
 	return api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, ""), nil
 }
 
+func (r execBackend) TrackConnection(string) func() { return func() {} }
+
 func (r execBackend) Exec(ctx context.Context, _ string, _ int, e api.ExecRequest, t api.Terminal) (int, error) {
 	return r.run(ctx, e, t)
 }
 
-func (r execBackend) handler() http.Handler {
+func (r execBackend) handler() http.Handler { return serveBackend(r) }
+
+func serveBackend(b interface {
+	apiserver.ReadBackend
+	apiserver.LeaderBackend
+}) http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(r) }, log)
+	return apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(b) }, log)
 }
 
 func connectTo(t *testing.T, address string, options ...Option) *Client {

@@ -22,6 +22,13 @@ func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecReq
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return b.runCommand(ctx, command, master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)})
+}
+
+// runCommand runs a command until it, ctx or the leadership ends.
+func (b *Leader) runCommand(ctx context.Context, command master.ExecCommand, streams master.ExecStreams) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -31,7 +38,6 @@ func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecReq
 		case <-ctx.Done():
 		}
 	}()
-	streams := master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)}
 	code, err := b.Client.Exec(ctx, command, streams)
 	switch {
 	case err == nil, errors.As(err, new(*api.Problem)):

@@ -72,6 +72,8 @@ type Leader struct {
 	workdirs *workdirstore.ArchiveStore
 	// artifacts stores files of ended tasks; nil without such a store.
 	artifacts *artifacts.Store
+	// tunnels connect clients to ports of tasks.
+	tunnels tunnelTable
 	// abdicated is closed when a client has requested that this scheduler stops leading.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
@@ -106,6 +108,7 @@ func New(l *Loop, cfg Config) *Leader {
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
 		abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
 	}
+	b.tunnels.run, b.tunnels.idleTime = b.runCommand, tunnelIdleTime
 	b.Usage = usage.New(b.Model, b.ReadUsage)
 	b.autoscaler.loads = loads.New(b.Usage.AverageDuty)
 	b.autoscaleInterval = cmp.Or(cfg.AutoscaleInterval, DefaultAutoscaleInterval)

@@ -31,7 +31,10 @@ type ExecCommand struct {
 	// which is reached through the executor's program. Otherwise it runs in a
 	// container of the agent.
 	Engine bool
-	Argv   []string
+	// Relay runs the relay of package internal/portrelay instead of Argv, in the
+	// executor's own container.
+	Relay bool
+	Argv  []string
 	// TTY gives the command a terminal of Rows and Cols; 0 means unknown.
 	TTY        bool
 	Rows, Cols int
@@ -99,7 +102,7 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 	}
 	list := answer.GetGetContainers().GetContainers()
 	executor, ok := findExecutorContainer(list, c.FrameworkID(), cmd.ExecutorID)
-	if ok && cmd.Engine {
+	if ok && (cmd.Engine || cmd.Relay) {
 		return executor, nil
 	}
 	for _, of := range list {
@@ -229,8 +232,11 @@ func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 // buildLaunch converts the command to Mesos's messages.
 func (r *remoteCommand) buildLaunch() (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	argv, shell := r.command.Argv, false
-	if r.command.Engine {
-		program := r.cfg.ExecutorPath
+	program := r.cfg.ExecutorPath
+	switch {
+	case r.command.Relay:
+		argv = []string{program, "executor", "relay"}
+	case r.command.Engine:
 		argv = []string{program, "executor", "exec"}
 		if r.command.TTY {
 			argv = append(argv, "--tty")

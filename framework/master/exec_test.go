@@ -204,6 +204,7 @@ func TestExecCommand(t *testing.T) {
 		{"a signal", ExecCommand{}, nil, 9, 137, "n1", "prog arg", ""},
 		{"on a terminal", ExecCommand{TTY: true, Rows: 3, Cols: 4}, nil, 0, 0, "n1", "prog arg", "3x4 TERM=xterm"},
 		{"in the engine's", ExecCommand{Engine: true}, nil, 0, 0, "c1", "/opt/mesos-gpu executor exec -- prog arg", ""},
+		{"the relay", ExecCommand{Relay: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor relay", ""},
 		{"there with all", ExecCommand{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
 	} {
 		a := newExecAgent(t, func(w io.Writer, _ <-chan *agent.ProcessIO) {

@@ -12,6 +12,8 @@ type taskDeadlines struct {
 	killsSent int
 	// timeoutAt is when the task exceeds its job's timeout. It is set once the task runs.
 	timeoutAt time.Time
+	// idleAt is when the task has been without clients for its job's idle timeout.
+	idleAt time.Time
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
@@ -30,7 +32,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.giveUpAt.IsZero() {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.giveUpAt.IsZero() {
 		delete(d, id)
 	}
 }

@@ -100,6 +100,10 @@ type (
 		By      string // as of KillJob
 		Reason  string // as of ScaleService
 	}
+	// ClientConnected and ClientDisconnected: a client of the API has connected to a job, and has left it. They determine
+	// when the job has been idle for its idle timeout.
+	ClientConnected    struct{ Job string }
+	ClientDisconnected struct{ Job string }
 	// EndBackoff: waiting tasks that pause after a failure may start at once.
 	EndBackoff struct{ TaskIDs []string }
 	// PutDocument: an extension stores a document; an empty Value deletes it.
@@ -208,6 +212,8 @@ func (ReleaseJobsOf) isEvent()         {}
 func (ForgetJob) isEvent()             {}
 func (ScaleService) isEvent()          {}
 func (UpdateService) isEvent()         {}
+func (ClientConnected) isEvent()       {}
+func (ClientDisconnected) isEvent()    {}
 func (StopTasks) isEvent()             {}
 func (EndBackoff) isEvent()            {}
 func (PutDocument) isEvent()           {}

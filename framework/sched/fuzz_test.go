@@ -119,6 +119,11 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 		w.fuzzHold(arg)
 		w.fuzzEdit(arg)
 		w.step(PutDocument{Key: "k", Value: make([]byte, arg%3)})
+		if name := fuzzSpec(arg / 3).Name; arg%2 == 0 {
+			w.step(ClientConnected{Job: name})
+		} else {
+			w.step(ClientDisconnected{Job: name})
+		}
 	case 20:
 		switch spec := fuzzSpec(arg / 3); arg % 3 {
 		case 0:
@@ -231,13 +236,16 @@ func fuzzSpec(arg byte) job.Spec {
 	if arg%8 == 1 {
 		s.Timeout = s.RunTime + time.Minute
 	}
+	if arg%8 == 5 {
+		s.IdleTimeout = time.Duration(1+arg%4) * time.Minute
+	}
 	if arg%3 == 2 {
 		s.Role = "b"
 	}
 	if arg%4 == 3 {
 		s.Service, s.Group = &job.Service{ReplaceAfter: time.Duration(arg%3) * time.Minute}, "g"
 		s.Constraints = []job.Constraint{{Field: "hostname", Operator: job.MaxPer, Value: "2"}}
-		s.Gang, s.Retries, s.Timeout, s.RunTime, s.MaxWait = false, 0, 0, 0, 0
+		s.Gang, s.Retries, s.Timeout, s.RunTime, s.MaxWait, s.IdleTimeout = false, 0, 0, 0, 0, 0
 	}
 	s.Request.Types.Same = s.Gang && s.Request.GPUs > 0 && arg%2 == 0
 	if s.Service == nil && !s.Gang && arg%9 > 5 {

@@ -70,6 +70,9 @@ func (s *State) handleTick() []Operation {
 		if isDue(tm.timeoutAt, s.now) {
 			ops = append(ops, s.requestEnd(ref, job.KillByTimeout, "", fmt.Sprintf("ran for %s, the job's timeout", ref.job.Spec.Timeout))...)
 		}
+		if !tm.idleAt.IsZero() {
+			ops = append(ops, s.endIdleTask(ref, tm)...)
+		}
 		if isDue(tm.giveUpAt, s.now) {
 			ops = append(ops, s.giveUpTask(ref)...)
 		}

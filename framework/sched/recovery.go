@@ -27,7 +27,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	s := &State{
 		cfg: cfg, frameworkID: past.FrameworkID, configuredRoles: cfg.Policy.Roles,
 		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
-		deadlines: deadlineTable{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{}, quotaBlockedRoles: map[string]bool{},
+		deadlines: deadlineTable{}, clients: map[string]int{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{}, quotaBlockedRoles: map[string]bool{},
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns

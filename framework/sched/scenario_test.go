@@ -134,6 +134,10 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(EndBackoff{TaskIDs: []string{p.expandTaskID(args[0])}})
 	case "stop":
 		p.step(StopTasks{TaskIDs: []string{p.expandTaskID(args[0])}, Retire: slices.Contains(args, "retire")})
+	case "connect":
+		p.step(ClientConnected{Job: args[0]})
+	case "disconnect":
+		p.step(ClientDisconnected{Job: args[0]})
 	case "forget":
 		p.step(ForgetJob{Job: args[0]})
 	case "kill":
@@ -500,7 +504,7 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 		},
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
 		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
-		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), MaxWait: p.duration(opt["maxwait"]),
+		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), IdleTimeout: p.duration(opt["idle"]), MaxWait: p.duration(opt["maxwait"]),
 		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"),
 	}
 	if slices.Contains(args, "service") {

@@ -45,6 +45,8 @@ type State struct {
 	// deadlines are what is due for placed tasks. A launch or a change of the task sets them, Tick checks them, the end of
 	// the task removes them.
 	deadlines deadlineTable
+	// clients counts the connected clients of jobs, by name. It is not recorded.
+	clients map[string]int
 	// reconciliation is the current round of reconciliation.
 	reconciliation reconcileRound
 	// offers are the held offers. Disconnected makes them void.

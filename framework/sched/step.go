@@ -44,6 +44,10 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		ops = s.updateService(e)
 	case StopTasks:
 		ops = s.stopTasks(e)
+	case ClientConnected:
+		s.countClients(e.Job, 1)
+	case ClientDisconnected:
+		s.countClients(e.Job, -1)
 	case EndBackoff:
 		s.endBackoff(e)
 	case PutDocument:

@@ -83,6 +83,7 @@ func (s *State) updateDeadlines(ref taskRef) {
 	if wait := s.unreachableTimeout(&ref.job.Spec); t.State == job.Unreachable && wait > 0 && d.giveUpAt.IsZero() {
 		d.giveUpAt = t.Changed.Add(wait)
 	}
+	d.idleAt = s.idleDeadline(ref, d.idleAt)
 	s.deadlines.dropIdle(t.ID)
 }
 

@@ -40,6 +40,8 @@ func killAll(root string) {
 				_ = syscall.Kill(n, syscall.SIGKILL)
 			}
 		}
+		// An agent that stopped while it destroyed a container has left it frozen.
+		_ = os.WriteFile(filepath.Join(filepath.Dir(path), "freezer.state"), []byte("THAWED"), 0)
 		return nil
 	})
 }

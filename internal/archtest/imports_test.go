@@ -115,6 +115,7 @@ var exclusiveImports = map[string]struct {
 	"github.com/docker/go-plugins-helpers/volume":           {[]string{"volumemgr/plugin"}, "one package serves the engine's plugin API"},
 	"github.com/coreos/go-oidc/v3/oidc":                     {[]string{"framework/access/gate"}, "one package queries issuers"},
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore": {[]string{"framework/workdir"}, "one package excludes files"},
+	"github.com/hashicorp/yamux":                            {[]string{"internal/portrelay"}, "one package multiplexes streams"},
 	"golang.org/x/crypto/bcrypt":                            {[]string{"framework/access"}, "one package hashes secrets"},
 	"github.com/prometheus/client_golang/prometheus":        {[]string{"isolator/metrics", "framework/metrics"}, "other packages count events and do not name series"},
 }

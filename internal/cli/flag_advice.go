@@ -24,6 +24,7 @@ func flagAliases() map[string][]string {
 		"cpus":       {"cpus-per-task", "cpu", "c"},
 		"mem":        {"memory", "mem-per-cpu", "m"},
 		"timeout":    {"time", "time-limit", "stop-timeout"},
+		"idle":       {"idle-timeout"},
 		"role":       {"partition", "account", "namespace", "qos"},
 		"name":       {"job-name", "J"},
 		"after":      {"dependency"},

@@ -347,15 +347,15 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 	if a := c.attempts[t.ID]; a != nil {
 		truth = a.state
 	}
-	timedOut := t.KillReason == job.KillByTimeout
+	timedOut, idle := t.KillReason == job.KillByTimeout, t.KillReason == job.KillByIdle
 	wrong := false
 	switch t.State {
 	case job.Finished:
 		wrong = truth != mesos.TASK_FINISHED
 	case job.Failed:
-		wrong = !timedOut && truth != mesos.TASK_FAILED || j.spec.Timeout == 0 && !j.spec.Gang && t.Failures != j.spec.Retries && !j.killSent
+		wrong = !timedOut && truth != mesos.TASK_FAILED || j.spec.Timeout == 0 && !j.spec.Gang && t.Failures != j.spec.Retries && !j.killSent && !idle
 	case job.Killed:
-		wrong = !j.killSent && !j.spec.Gang
+		wrong = !j.killSent && !j.spec.Gang && !idle
 	default:
 		wrong = true
 	}

@@ -99,6 +99,9 @@ func (u *workload) newJob(number int) *userJob {
 	if !s.Gang && r.IntN(5) == 0 {
 		s.MaxParallel = 1 + r.IntN(2)
 	}
+	if r.IntN(6) == 0 {
+		s.IdleTimeout = time.Duration(5+r.IntN(60)) * time.Second
+	}
 	if w.plan.preempt {
 		s.Priority, s.Preemptible = r.IntN(3), r.IntN(2) == 0
 	}
@@ -112,6 +115,11 @@ func (u *workload) schedule() {
 		j := u.jobs[name]
 		at := w.between(0, w.plan.faultTime*2/3)
 		w.after(at, "submit", func() { u.submit(j) })
+		if j.spec.IdleTimeout > 0 {
+			connected := at + w.between(0, w.plan.faultTime-at)
+			w.after(connected, "connect", func() { u.connect(j, sched.ClientConnected{Job: name}) })
+			w.after(connected+w.between(0, 30*time.Second), "disconnect", func() { u.connect(j, sched.ClientDisconnected{Job: name}) })
+		}
 		switch {
 		case w.random.IntN(6) == 0:
 			force := w.random.IntN(2) == 0
@@ -288,6 +296,14 @@ func (u *workload) requeue(j *userJob, hold bool) {
 		if u.world.faulty {
 			apply(sched.RequeueJob{Job: j.spec.Name, By: "user", Hold: hold})
 		}
+		return nil
+	}, func() {})
+}
+
+// connect counts a client of a job, or its end.
+func (u *workload) connect(j *userJob, event sched.Event) {
+	u.request("connect to "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		apply(event)
 		return nil
 	}, func() {})
 }

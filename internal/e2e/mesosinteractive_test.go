@@ -9,3 +9,9 @@ func TestMesosInteractiveRuns(t *testing.T) {
 	m := startMesos(t, stockAgentFlags...)
 	checkInteractive(t, m.startScheduler(t), "mesos", "")
 }
+
+// TestMesosNotebook checks notebooks and forwarded ports on Apache Mesos.
+func TestMesosNotebook(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	checkNotebook(t, m.startScheduler(t))
+}

@@ -162,6 +162,9 @@ func jobKeys() []keyField[job.Spec] {
 		key("timeout", duration(), func(s *spec) *time.Duration { return &s.Timeout },
 			"maximum run time of a task, after which it is stopped and has failed").
 			withFlag(Flag{Name: "timeout", Kind: DurationFlag, Usage: "maximum run time of a task"}),
+		key("idle_timeout", duration(), func(s *spec) *time.Duration { return &s.IdleTimeout },
+			"a running task is stopped after this time without a connected client: of `notebook`, `port-forward`, `exec`, `shell` or `attach`").withDefault("never").
+			withFlag(Flag{Name: "idle", Kind: DurationFlag, Usage: "stop the tasks after this time without a connected client"}),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),

@@ -63,6 +63,7 @@ retries: 3
 timeout: 12h
 run_time: 90m
 max_wait: 24h
+idle_timeout: 2h
 kill_grace: 30s
 `, head + `
 container: docker

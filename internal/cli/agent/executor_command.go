@@ -32,6 +32,6 @@ func (a *agentCommands) executorCommand() *cobra.Command {
 			return executor.Run(c.Context(), cfg)
 		},
 	}
-	c.AddCommand(a.executorExecCommand())
+	c.AddCommand(a.executorExecCommand(), a.executorRelayCommand())
 	return c
 }

@@ -1,0 +1,23 @@
+package leader
+
+import (
+	"context"
+
+	"mesos-gpu/framework/sched"
+)
+
+// TrackConnection counts a client that is connected to a job until done is called. Jobs
+// without an idle timeout need no count.
+func (b *Leader) TrackConnection(name string) (done func()) {
+	j, ok := b.Model.CopyJob(name)
+	if !ok || j.Spec.IdleTimeout == 0 {
+		return func() {}
+	}
+	count := func(e sched.Event) error {
+		return b.runInLoop(context.Background(), func(apply func(sched.Event)) { apply(e) }, func(*sched.State) error { return nil })
+	}
+	if count(sched.ClientConnected{Job: name}) != nil {
+		return func() {} // this scheduler stops leading
+	}
+	return func() { _ = count(sched.ClientDisconnected{Job: name}) } // fails only if this scheduler stops leading
+}
