@@ -66,6 +66,7 @@ func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOpti
 	for path, methods := range byPath {
 		mux.HandleFunc(path, s.dispatchByMethod(methods))
 	}
+	mux.HandleFunc(proxyPattern, s.serveProxy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, api.NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
 	})

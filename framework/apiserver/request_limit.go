@@ -153,7 +153,7 @@ func (one *route) class() requestClass {
 		return probeClass
 	case "/v1/events", "/v1/tasks/{id}/log":
 		return streamClass
-	case "/v1/jobs/{name}/tasks/{task}/exec", "/v1/jobs/{name}/tasks/{task}/attach":
+	case "/v1/jobs/{name}/tasks/{task}/exec", "/v1/jobs/{name}/tasks/{task}/attach", "/v1/jobs/{name}/tasks/{task}/port-forward":
 		return sessionClass
 	case WorkdirPattern:
 		return workdirClass
@@ -174,6 +174,7 @@ func newRequestClassifier() requestClassifier {
 	for _, one := range routes() {
 		c.mux.Handle(one.request, one.class())
 	}
+	c.mux.Handle(proxyPattern, sessionClass)
 	// An extension, such as Marathon's API.
 	c.mux.Handle("/ping", probeClass)
 	c.mux.Handle("GET /v2/events", streamClass)
