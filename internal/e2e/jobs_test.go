@@ -313,21 +313,110 @@ func TestUnwritableWorkDirIsReported(t *testing.T) {
 	}
 }
 
-// TestKilledClusterIsCleanedUp kills a cluster with SIGKILL. The next one in the same work
-// directory must remove its processes, mounts and cgroups and have all GPUs free.
-func TestKilledClusterIsCleanedUp(t *testing.T) {
+// TestTasksSurviveKills kills a cluster with SIGKILL again and again, while tasks start, run and
+// end. Each task must begin once and end once with its exit code, no GPU may be held twice, and
+// nothing may be left in the end.
+func TestTasksSurviveKills(t *testing.T) {
 	testneeds.RequireRoot(t)
-	work := t.TempDir()
-	c := startCluster(t, "--work-dir", work)
+	dir := t.TempDir()
+	work, ledger, goOn := filepath.Join(dir, "work"), filepath.Join(dir, "ledger"), filepath.Join(dir, "go")
+	program := buildReleased(t)
+	start := func() *cluster {
+		return startDaemon(t, program, "local", "--free-ports", "--work-dir", work, "--gpus", "4xV100")
+	}
+	c := start()
+	jobs := 0
+	submit := func(condition string) {
+		c.mustRun("run", "--detach", "--name", fmt.Sprint("job-", jobs), "--gpus", "1", "--cpus", "0.1", "--mem", "64MiB", "--", "sh", "-c", fmt.Sprintf(
+			`echo begin $MESOS_TASK_ID $NVIDIA_VISIBLE_DEVICES >> %s
+%s
+echo end $MESOS_TASK_ID $NVIDIA_VISIBLE_DEVICES >> %s
+exit %d`, ledger, condition, ledger, jobs%3))
+		jobs++
+	}
+	for range 3 {
+		submit("until test -e " + goOn + "; do sleep 0.1; done")
+	}
+	for range 6 {
+		submit(":") // starts, runs or ends while the cluster is killed
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-c.ended
+		c = start()
+	}
+	if err := os.WriteFile(goOn, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for n := range jobs {
+		v := c.awaitJob(fmt.Sprint("job-", n), func(v *api.JobView) bool { return v.Terminal })
+		if *v.ExitCode != n%3 {
+			t.Errorf("job-%d is %s with %d: %s", n, v.State, *v.ExitCode, v.Tasks[0].Message)
+		}
+	}
+	checkLedger(t, ledger, jobs)
+	c.mustRun("run", "--gpus", "4", "--", "echo", "all four")
+	c.stop()
+	requireNothingLeft(t, work)
+}
+
+// checkLedger checks that each job's task has begun once and then ended once, and that no GPU was
+// held by two tasks.
+func checkLedger(t *testing.T, file string, jobs int) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, held := map[string]int{}, map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			t.Fatalf("line %q", line)
+		}
+		what, task, device := fields[0], fields[1], fields[2]
+		switch job, _, _ := strings.Cut(task, "."); {
+		case what == "begin" && held[device] != "":
+			t.Errorf("%s begins with the GPU of %s", task, held[device])
+		case what == "begin":
+			begun[job]++
+			held[device] = task
+		case held[device] != task:
+			t.Errorf("%s ends without having begun", task)
+		default:
+			delete(held, device)
+		}
+	}
+	for n := range jobs {
+		if got := begun[fmt.Sprint("job-", n)]; got != 1 {
+			t.Errorf("job-%d has begun %d times", n, got)
+		}
+	}
+	if len(held) > 0 {
+		t.Errorf("did not end: %v\n%s", held, text)
+	}
+}
+
+// TestKilledClusterWithoutWorkDirIsCleanedUp kills a cluster with SIGKILL. Its tasks end with it,
+// and the next one removes mounts and cgroups.
+func TestKilledClusterWithoutWorkDirIsCleanedUp(t *testing.T) {
+	testneeds.RequireRoot(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	c := startDaemon(t, binary, "local", "--free-ports")
 	c.mustRun("submit", writeJobFile(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
 	awaitRunningTask(t, c, "sleeper")
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-c.ended
-	again := startCluster(t, "--work-dir", work)
-	again.mustRun("kill", "sleeper") // the journal still has it
+	again := startDaemon(t, binary, "local", "--free-ports")
 	again.mustRun("run", "--gpus", "4", "--", "echo", "all four")
 	again.stop()
-	requireNothingLeft(t, work)
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
 }

@@ -48,6 +48,9 @@ type ClusterConfig struct {
 	// Isolate gives every task its own cgroup and device nodes. It requires
 	// root rights.
 	Isolate bool
+	// Recover keeps tasks running when this process is killed; the next cluster of
+	// the work directory adopts them.
+	Recover bool
 	// Share, ShareLimit and Scaling have the meaning that they have in
 	// daemon.DaemonConfig: which GPUs are shared, and how. NewLimiters returns
 	// what limits the tasks of an agent to their shares; nil means nothing.
@@ -93,7 +96,7 @@ func (c *localCluster) openListeners() (err error) {
 		}
 		addr, err := nextAddress(c.Agent, i)
 		if err == nil {
-			a.listener, err = listenFor("agent", addr)
+			err = a.listen(addr)
 		}
 		if err != nil {
 			c.closeListeners()

@@ -17,6 +17,7 @@ import (
 
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/link"
@@ -63,6 +64,33 @@ func (a *localAgent) prepare(m link.MasterLink) (run func(context.Context) error
 	}, done, nil
 }
 
+// addressFile has the address that the agent had last.
+const addressFile = "agent-address"
+
+// listen opens the agent's listener. Executors that have survived an earlier agent
+// know only its address, so a free port is the earlier one if possible.
+func (a *localAgent) listen(addr string) (err error) {
+	path := filepath.Join(a.dir, addressFile)
+	if _, port, _ := net.SplitHostPort(addr); port == "0" && a.cluster.Recover {
+		if known, rerr := os.ReadFile(path); rerr == nil {
+			if a.listener, err = net.Listen("tcp", string(known)); err == nil {
+				return nil
+			}
+		}
+	}
+	if a.listener, err = listenFor("agent", addr); err != nil || !a.cluster.Recover {
+		return err
+	}
+	if err = os.MkdirAll(a.dir, workDirMode); err == nil {
+		err = atomicfile.Write(path, []byte(a.listener.Addr().String()), 0o600)
+	}
+	if err != nil {
+		a.listener.Close()
+		return fmt.Errorf("store the agent's address: %w", err)
+	}
+	return nil
+}
+
 // newAgent creates the agent and describes the machine to it. The agent's own
 // resources contain no GPUs: the daemon adds them through the resource provider
 // API.
@@ -84,7 +112,7 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	cfg := agent.AgentConfig{
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(a.dir, "agent"),
 		Addr: a.listener.Addr().String(), Resources: total, Attributes: attributes,
-		Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
+		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
 		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
 			volume, err := volumemgr.EnsureVolume(ctx, root, volumes)
@@ -185,7 +213,7 @@ func (a *localAgent) daemonSocket() string {
 	if len(path) < maxSocket {
 		return path
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-local-%d-%x.sock", os.Getpid(), crc32.ChecksumIEEE([]byte(path))))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-local-%x.sock", crc32.ChecksumIEEE([]byte(path))))
 }
 
 // maxSocket is the kernel's maximum length of a socket path, including the

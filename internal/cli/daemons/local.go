@@ -49,7 +49,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
 	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent; each other agent has the next loopback address")
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
-	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state; default: a temporary one, removed at the end")
+	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
 	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
 	f.share.Register(c.Flags())
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then stop the cluster and exit with the job's exit status")
@@ -100,7 +100,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
 		WorkDir: work, Hosts: hosts, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
-		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Log: log, Scheduler: f.scheduler,
+		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, Log: log, Scheduler: f.scheduler,
 		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),

@@ -1,7 +1,8 @@
 // Package agent is the embedded Mesos agent. It runs executors in containers
 // and serves Mesos's v1 executor, operator and resource provider APIs. It
-// handles a task from the master's launch to its last acknowledged status. It
-// keeps no state across restarts: containers end with their agent. Of the
+// handles a task from the master's launch to its last acknowledged status. With
+// AgentConfig.Recover, executors survive its death and the next agent adopts
+// them; otherwise containers end with their agent. Of the
 // operator API it serves the calls that the scheduler, the executor and the
 // daemon make.
 package agent
@@ -60,7 +61,7 @@ func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 		}
 		cfg.Isolator = i
 	}
-	engine, err := container.New(container.EngineConfig{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir)})
+	engine, err := container.New(container.EngineConfig{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir), Records: cfg.recordsDir(), KeepFor: cfg.RecoveryTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}

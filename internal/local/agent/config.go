@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -27,6 +28,10 @@ type AgentConfig struct {
 	// WorkDir is the absolute path of the folder with the sandboxes, the unpacked
 	// images and the run state. Only one agent at a time may use it.
 	WorkDir string
+	// Recover keeps executors running when this process is killed, and adopts those
+	// of an earlier one: the agent then needs the same Addr. They end after
+	// RecoveryTimeout without an agent.
+	Recover bool
 	// Addr is the HOST:PORT at which the handler is served, as reported by its
 	// listener.
 	Addr string
@@ -103,6 +108,15 @@ func (c AgentConfig) withDefaults() AgentConfig {
 		c.Hostname = c.hostIP()
 	}
 	return c
+}
+
+// recordsDir returns the folder with the records of containers, "" if containers
+// end with the agent.
+func (c *AgentConfig) recordsDir() string {
+	if !c.Recover {
+		return ""
+	}
+	return filepath.Join(c.WorkDir, recoverFolder, "containers")
 }
 
 // hostIP returns the host part of Addr.

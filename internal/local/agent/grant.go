@@ -124,7 +124,7 @@ func (a *EmbeddedAgent) deliverTasks(e *executorState) {
 		}
 	}
 	if !slices.ContainsFunc(batch, func(t *taskState) bool { return !t.ready }) {
-		e.sendTasks(batch)
+		a.sendTasks(e, batch)
 		return
 	}
 	e.updating = true

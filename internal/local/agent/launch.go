@@ -75,6 +75,7 @@ func (a *EmbeddedAgent) startExecutor(e *executorState) {
 	uris, hosts := e.info.Command.URIs, fetchHostsOf(e.info)
 	e.command = spec.Command
 	a.cfg.Log.WithFields(e.logFields()).Info("starting executor")
+	a.saveExecutor(e)
 	ctx, abort := context.WithCancel(a.background())
 	e.abort = abort
 	a.runInBackground(func(context.Context) func() {

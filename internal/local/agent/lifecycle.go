@@ -105,6 +105,13 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	if a.completed = append(a.completed, e); len(a.completed) > maxCompleted {
 		a.completed = a.completed[1:]
 	}
+	a.saveExecutor(e)
+	if e.box != nil {
+		e.box.Forget()
+	}
+	for _, n := range e.nested {
+		n.forget()
+	}
 	a.exits = append(a.exits, x)
 	a.reportExits()
 	a.forgetFramework(e.framework)
@@ -177,9 +184,12 @@ func (e *executorState) sendEvent(event *executor.Event) {
 }
 
 // sendTasks sends LAUNCH events for ready tasks.
-func (e *executorState) sendTasks(batch []*taskState) {
+func (a *EmbeddedAgent) sendTasks(e *executorState, batch []*taskState) {
 	for _, t := range batch {
 		t.sent = true
+	}
+	a.saveExecutor(e)
+	for _, t := range batch {
 		e.sendEvent(&executor.Event{Type: executor.Event_LAUNCH, Launch: &executor.Event_Launch{Task: t.info}})
 	}
 }

@@ -120,23 +120,32 @@ func (a *EmbeddedAgent) acknowledgeStatus(framework mesos.FrameworkID, task meso
 			t.acked = true
 		}
 	}
+	if e := a.executorOf(framework.Value, task.Value); e != nil {
+		a.saveExecutor(e)
+	}
 	a.forwardStatuses(next)
 }
 
 // anyTask finds a task of a live or completed executor.
 func (a *EmbeddedAgent) anyTask(framework, id string) *taskState {
+	if e := a.executorOf(framework, id); e != nil {
+		return e.findTask(id)
+	}
+	return nil
+}
+
+// executorOf finds the live or completed executor of a task.
+func (a *EmbeddedAgent) executorOf(framework, task string) *executorState {
 	if f := a.frameworks[framework]; f != nil {
 		for _, e := range f.executors {
-			if t := e.findTask(id); t != nil {
-				return t
+			if e.findTask(task) != nil {
+				return e
 			}
 		}
 	}
 	for _, e := range a.completed {
-		if e.framework.id() == framework {
-			if t := e.findTask(id); t != nil {
-				return t
-			}
+		if e.framework.id() == framework && e.findTask(task) != nil {
+			return e
 		}
 	}
 	return nil

@@ -55,6 +55,13 @@ func (n *nestedContainer) killContainer() {
 	n.box.Kill()
 }
 
+// forget removes the record of a container that has started.
+func (n *nestedContainer) forget() {
+	if n.box != nil {
+		n.box.Forget()
+	}
+}
+
 // containerName returns a name that is unique within the executor.
 func (n *nestedContainer) containerName() string { return strings.Join(n.ids[1:], ".") }
 
@@ -185,12 +192,17 @@ func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan err
 	}
 	n.done, n.setDone = context.WithCancel(context.Background())
 	e.nested[n.containerName()] = n
+	if !l.session {
+		a.saveExecutor(e)
+	}
 	l.parent, l.sandbox, l.grant, l.fetchHosts = e.box, e.sandbox, e.grant, fetchHostsOf(e.info)
 	a.runInBackground(func(context.Context) func() {
 		defer abort()
 		box, command, err := a.makeNested(ctx, l)
 		return func() {
-			n.command = command
+			if n.command = command; err == nil && !l.session {
+				a.saveExecutor(e)
+			}
 			if err != nil {
 				n.over = true
 				n.setDone()

@@ -102,6 +102,7 @@ func (a *EmbeddedAgent) removeNested(ctx context.Context, id mesos.ContainerID) 
 			return "", fmt.Errorf("container %s has not ended", id.Value)
 		}
 		delete(e.nested, n.containerName())
+		n.forget()
 		return e.sandbox, nil
 	})
 	if err != nil || sandbox == "" {

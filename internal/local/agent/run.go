@@ -27,11 +27,23 @@ func (a *EmbeddedAgent) Run(ctx context.Context) error {
 	}
 	defer unlock()
 	a.background = func() context.Context { return background }
-	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, nil, masterCalls{a})
+	release, err := a.engine.HoldAlive()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := a.recoverExecutors(background); err != nil {
+		return err
+	}
+	id, err := a.cfg.Master.Register(a.info, a.cfg.Resources, a.runningExecutors(), masterCalls{a})
 	if err != nil {
 		return fmt.Errorf("register with master: %w", err)
 	}
 	a.info.ID = &id
+	if err := a.saveAgentID(id.Value); err != nil {
+		return err
+	}
+	a.forwardStatuses(a.streams.Unacknowledged(now()))
 	close(a.ready)
 	a.cfg.Log.WithField("agent", id.Value).Info("agent registered")
 	a.runLoop(ctx)
@@ -59,7 +71,10 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
 	}
-	err = errors.Join(a.engine.ClearCgroups(ctx), a.images.RemovePartial(), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
+	err = a.images.RemovePartial()
+	if !a.cfg.Recover {
+		err = errors.Join(err, a.engine.ClearCgroups(ctx), os.RemoveAll(filepath.Join(a.cfg.WorkDir, runFolder)))
+	}
 	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("clear what an earlier agent left: %w", err)

@@ -44,26 +44,34 @@ func (a *EmbeddedAgent) agentStatus(e *executorState, t *taskState, state mesos.
 // executorStatus records an executor's update and acknowledges it. It drops an
 // update of a task that has already ended.
 func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
-	defer e.sendEvent(&executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
+	acknowledge := func() {
+		e.sendEvent(&executor.Event{Type: executor.Event_ACKNOWLEDGED, Acknowledged: &executor.Event_Acknowledged{TaskID: s.TaskID, UUID: s.UUID}})
+	}
 	s.Source, s.ExecutorID = mesos.SOURCE_EXECUTOR.Enum(), &e.info.ExecutorID
 	s = a.completeStatus(s)
 	a.containerStatus(e, &s)
 	t := e.findTask(s.TaskID.Value)
 	if t == nil {
 		a.storeStatus(*e.framework.info.ID, s)
+		acknowledge()
 		return
 	}
 	if !t.isLive() {
+		acknowledge()
 		return
 	}
 	t.state = s.GetState()
 	a.cfg.Log.WithFields(e.logFields()).WithField("task", s.TaskID.Value).Info("task is " + s.GetState().String())
 	if t.isLive() {
 		a.storeStatus(*e.framework.info.ID, s)
+		acknowledge()
 		return
 	}
 	// A task that has ended releases its devices before its status is sent.
-	a.updateGrant(e, func() { a.storeStatus(*e.framework.info.ID, s) })
+	a.updateGrant(e, func() {
+		a.storeStatus(*e.framework.info.ID, s)
+		acknowledge()
+	})
 }
 
 // containerStatus adds the task's container to the status, unless the executor
@@ -91,7 +99,11 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 	if f := a.frameworks[framework.Value]; f != nil && f.ending {
 		return
 	}
-	a.forwardStatuses(a.streams.Add(now(), status.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s))
+	updates := a.streams.Add(now(), status.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s)
+	if e := a.executorOf(framework.Value, s.TaskID.Value); e != nil {
+		a.saveExecutor(e)
+	}
+	a.forwardStatuses(updates)
 }
 
 // forwardStatuses sends statuses to the master. It then reports the exit of

@@ -133,6 +133,9 @@ func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Ca
 		return // the agent resends the status when it returns
 	}
 	t := f.tasks[call.TaskID.Value]
+	if t != nil {
+		t.acknowledged = call.UUID
+	}
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
 		events.IsTerminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
 		f.completeTask(t)

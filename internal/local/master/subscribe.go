@@ -1,6 +1,7 @@
 package master
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"time"
@@ -38,9 +39,23 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	f.stopTimer()
 	f.sendEvent(events.NewSubscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
 	f.sendEvent(events.NewHeartbeat())
+	f.resendUnacknowledged()
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "name": info.Name}).Info("subscribed framework")
 	m.allocateAll()
 	return f.id(), nil
+}
+
+// resendUnacknowledged sends the statuses that arrived while the framework was
+// disconnected, before a reconciliation can answer with their states only. The
+// agent repeats them too, later.
+func (f *frameworkState) resendUnacknowledged() {
+	for _, t := range sortedValues(f.tasks) {
+		if n := len(t.Statuses); n > 0 && len(t.Statuses[n-1].UUID) > 0 && !bytes.Equal(t.Statuses[n-1].UUID, t.acknowledged) {
+			s := t.Statuses[n-1]
+			t.StatusUpdateState, t.StatusUpdateUUID = s.State, s.UUID
+			f.sendEvent(events.NewUpdate(s))
+		}
+	}
 }
 
 // checkSubscription returns the reason for rejecting a framework, or "".

@@ -11,10 +11,15 @@ import (
 
 // masterTask is a task known to the master, in the form of the operator API.
 // Its fields are replaced, never modified: events may share them.
-type masterTask struct{ mesos.Task }
+type masterTask struct {
+	mesos.Task
+	// acknowledged is the uuid of the last status that the framework has
+	// acknowledged.
+	acknowledged []byte
+}
 
 func newTask(f *frameworkState, t mesos.TaskInfo, state mesos.TaskState) *masterTask {
-	out := &masterTask{events.NewTask(t, *f.info.ID, nil, state)}
+	out := &masterTask{Task: events.NewTask(t, *f.info.ID, nil, state)}
 	if t.Executor != nil {
 		out.ExecutorID = &t.Executor.ExecutorID
 	}

@@ -15,6 +15,7 @@ type ContainerEngine struct {
 	fenced  bool
 	cgroup  string
 	cgroups cgroupHierarchies
+	records recordStore
 }
 
 // EngineConfig configures a ContainerEngine.
@@ -25,12 +26,16 @@ type EngineConfig struct {
 	Fenced bool
 	// Cgroup is the parent cgroup of all containers, "/mesos-gpu-…".
 	Cgroup string
+	// Records is a folder for the records of containers that survive the agent's
+	// death, up to KeepFor. If it is empty, containers end with the agent.
+	Records string
+	KeepFor time.Duration
 }
 
 // New returns a ContainerEngine. A fenced engine requires the cgroup v1 devices
 // hierarchy.
 func New(cfg EngineConfig) (*ContainerEngine, error) {
-	e := &ContainerEngine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup}
+	e := &ContainerEngine{program: cfg.Program, fenced: cfg.Fenced, cgroup: cfg.Cgroup, records: recordStore{cfg.Records, cfg.KeepFor}}
 	if !cfg.Fenced {
 		return e, nil
 	}

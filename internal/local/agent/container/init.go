@@ -37,6 +37,13 @@ func Init(args []string) error {
 		return fmt.Errorf("read order: %w (this command is the agent's own)", err)
 	}
 	signals := catchSignals()
+	var survival *survivor
+	if o.Keep != nil {
+		var err error
+		if survival, err = o.Keep.prepare(); err != nil {
+			return out.Encode(initReport{Error: err.Error()})
+		}
+	}
 	pid, err := startCommand(o)
 	if err != nil {
 		return out.Encode(initReport{Error: err.Error(), NoOverlay: errors.As(err, new(OverlayError))})
@@ -45,43 +52,60 @@ func Init(args []string) error {
 	stop := watchControl(io.MultiReader(control.Buffered(), os.NewFile(controlFD, "control")))
 	ended := make(chan syscall.WaitStatus, 1)
 	go func() { ended <- reapUntil(pid) }()
-	superviseCommand(o, out, pid, signals, stop, ended)
+	superviseCommand(o, out, pid, survival, signals, stop, ended)
 	return nil
 }
 
 // superviseCommand forwards signals until the command has ended.
-func superviseCommand(o launchOrder, out *json.Encoder, pid int, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
-	var late <-chan time.Time
+func superviseCommand(o launchOrder, out *json.Encoder, pid int, survival *survivor, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
+	var late, check <-chan time.Time
+	endOrphan := func() {
+		_ = unix.Kill(pid, unix.SIGTERM) // ESRCH: it has already exited
+		late = time.After(orphanGrace)
+	}
 	for {
 		select {
 		case sig := <-signals:
+			if sig == killSignal {
+				sig = unix.SIGKILL
+			}
 			_ = unix.Kill(pid, sig.(syscall.Signal)) // ESRCH: it has already exited
 		case asked := <-stop:
 			stop = nil
-			if asked {
+			switch {
+			case asked:
 				_ = unix.Kill(pid, unix.SIGKILL) // ESRCH as above, and below
+			case survival != nil:
+				survival.lost = time.Now()
+				check = time.After(survivalCheck)
+			default:
+				endOrphan()
+			}
+		case <-check:
+			if survival.isOver(time.Now()) {
+				check = nil
+				endOrphan()
 				continue
 			}
-			_ = unix.Kill(pid, unix.SIGTERM)
-			late = time.After(orphanGrace)
+			check = time.After(survivalCheck)
 		case <-late:
 			_ = unix.Kill(pid, unix.SIGKILL)
 		case status := <-ended:
-			killRemaining(o, out, status)
+			killRemaining(o)
+			survival.recordEnd(status)
+			_ = out.Encode(initReport{Ended: &status}) // a dead agent needs no report
 			return
 		}
 	}
 }
 
-// killRemaining kills the remaining processes and reports the exit status. The
-// kernel kills all processes of a private PID namespace when this process
-// exits. Processes in another container's PID namespace are in a cgroup that
-// the agent clears.
-func killRemaining(o launchOrder, out *json.Encoder, status syscall.WaitStatus) {
+// killRemaining kills the remaining processes. The kernel kills all processes of
+// a private PID namespace when this process exits. Processes in another
+// container's PID namespace are in a cgroup that the agent clears.
+func killRemaining(o launchOrder) {
 	if !o.Fenced && o.Enter == nil {
 		killChildren()
 	}
-	_ = out.Encode(initReport{Ended: &status}) // a dead agent needs no report
 }
 
 // watchControl returns a channel that receives true for the agent's stop byte
@@ -111,7 +135,7 @@ func catchSignals() <-chan os.Signal {
 	signals := make(chan os.Signal, 64)
 	for _, s := range []syscall.Signal{
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGTERM, unix.SIGCONT,
-		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGWINCH, unix.SIGABRT, unix.SIGIO, unix.SIGPWR,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGWINCH, unix.SIGABRT, unix.SIGIO, unix.SIGPWR, killSignal,
 	} {
 		signal.Notify(signals, s)
 	}

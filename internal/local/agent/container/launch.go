@@ -16,7 +16,11 @@ import (
 type RunningContainer struct {
 	engine *ContainerEngine
 	path   string
-	cmd    *exec.Cmd
+	// cmd is nil for a container that an earlier agent has launched. process is the
+	// first process; it is nil if that had ended before the container was adopted.
+	cmd     *exec.Cmd
+	process *os.Process
+	record  containerRecord
 	// control is the write end of a pipe. The container detects the agent's
 	// death by its end of file.
 	control *os.File
@@ -40,13 +44,16 @@ func (e *ContainerEngine) Launch(ctx context.Context, s LaunchSpec) (*RunningCon
 		return nil, errors.Join(err, c.RemoveCgroup())
 	}
 	decoder := json.NewDecoder(reports)
-	err = c.sendOrder(ctx, e.fenced, s, decoder)
+	if err = e.records.writeRecord(c, s); err == nil {
+		err = c.sendOrder(ctx, e.fenced, s, decoder)
+	}
 	if err == nil && s.Join != nil {
 		err = c.spaces.adoptThreadMounts(c.cmd.Process.Pid)
 	}
 	if err != nil {
 		c.Kill()
 		c.awaitEnd(decoder, reports)
+		c.Forget()
 		return nil, errors.Join(err, c.RemoveCgroup())
 	}
 	go c.awaitEnd(decoder, reports)
@@ -107,6 +114,7 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 	if err = c.cmd.Start(); err != nil {
 		return reports, fmt.Errorf("start container process: %w", err)
 	}
+	c.process = c.cmd.Process
 	CloseFiles(theirs...) // an open copy would hide the end of the process
 	theirs = nil
 	if !e.fenced {
@@ -147,7 +155,7 @@ func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
 func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchSpec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
-	o := launchOrder{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Terminal: s.Terminal}
+	o := launchOrder{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Terminal: s.Terminal, Keep: c.engine.records.orderFor(c, s)}
 	if s.Enter != nil && fenced {
 		o.Enter = &enteredContainer{}
 		if s.Enter.oci != nil {
@@ -199,7 +207,12 @@ func (c *RunningContainer) Exited() <-chan struct{} { return c.exited }
 func (c *RunningContainer) WaitStatus() syscall.WaitStatus { return c.status }
 
 // Pid returns the pid of the container's first process on the host.
-func (c *RunningContainer) Pid() int { return c.cmd.Process.Pid }
+func (c *RunningContainer) Pid() int {
+	if c.process == nil {
+		return c.record.PID
+	}
+	return c.process.Pid
+}
 
 // CgroupName returns the container's cgroup, or "" if it has none.
 func (c *RunningContainer) CgroupName() string {
@@ -219,11 +232,15 @@ func (c *RunningContainer) OutOfMemory() bool {
 func (c *RunningContainer) Kill() {
 	c.killed.Do(func() {
 		// A process that has already exited needs neither.
-		if c.engine.fenced {
-			_ = c.cmd.Process.Kill()
-			return
+		switch {
+		case c.process == nil:
+		case c.engine.fenced:
+			_ = c.process.Kill()
+		case c.control == nil:
+			_ = c.process.Signal(killSignal)
+		default:
+			_, _ = c.control.Write([]byte{stopByte})
 		}
-		_, _ = c.control.Write([]byte{stopByte})
 	})
 }
 
@@ -233,7 +250,10 @@ func (c *RunningContainer) Signal(sig syscall.Signal) error {
 		c.Kill()
 		return nil
 	}
-	if err := c.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if c.process == nil {
+		return nil
+	}
+	if err := c.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal container: %w", err)
 	}
 	return nil
@@ -247,3 +267,6 @@ func (c *RunningContainer) RemoveCgroup() error {
 	}
 	return c.engine.cgroups.clearCgroup(c.path)
 }
+
+// Forget removes the record of a container that has ended.
+func (c *RunningContainer) Forget() { c.engine.records.removeRecord(c.record.ID) }

@@ -2,6 +2,7 @@ package container
 
 import (
 	"syscall"
+	"time"
 
 	"mesos-gpu/isolator/rules"
 )
@@ -19,8 +20,11 @@ const (
 	pidFD   = 6
 )
 
-// stopByte on the control pipe kills the container immediately.
-const stopByte = 'k'
+// stopByte on the control pipe, or killSignal, kills the container immediately.
+const (
+	stopByte   = 'k'
+	killSignal = syscall.Signal(40) // a real-time signal
+)
 
 // launchOrder is the message from the agent to a container's first process.
 type launchOrder struct {
@@ -33,6 +37,18 @@ type launchOrder struct {
 	Enter   *enteredContainer  `json:"enter,omitempty"`
 	// Terminal reports that the standard streams are a terminal.
 	Terminal bool `json:"terminal,omitempty"`
+	// Keep is set if the command survives the agent's death.
+	Keep *keepOrder `json:"keep,omitempty"`
+}
+
+// keepOrder is how a command survives the agent's death.
+type keepOrder struct {
+	// Alive is a file that the agent locks while it lives. The command is ended
+	// when no agent has lived for the time For.
+	Alive string        `json:"alive"`
+	For   time.Duration `json:"for"`
+	// Journal is the file that records the command's start and end.
+	Journal string `json:"journal"`
 }
 
 // enteredContainer is the container to enter. PidFile contains the pid of the

@@ -139,6 +139,14 @@ func (s *UpdateStreams) NextDue() (time.Time, bool) {
 	return next, found
 }
 
+// Pending returns the unacknowledged updates of a task, oldest first.
+func (s *UpdateStreams) Pending(key TaskKey) []mesos.TaskStatus {
+	if st := s.streams[key]; st != nil {
+		return st.pending
+	}
+	return nil
+}
+
 // HasPending reports whether an update of the task is unacknowledged.
 func (s *UpdateStreams) HasPending(key TaskKey) bool {
 	st := s.streams[key]

@@ -1,0 +1,157 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// survivingRig launches containers that survive the engine for a time.
+func survivingRig(t *testing.T, fenced bool, keepFor time.Duration) *rig {
+	r := newRig(t, fenced)
+	r.engine.records = recordStore{filepath.Join(r.dir, "records"), keepFor}
+	release, err := r.engine.HoldAlive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release() // only the file is needed
+	return r
+}
+
+// die closes what the kernel closes when an agent dies, and returns an engine of the next one.
+func (r *rig) die(c *RunningContainer) *ContainerEngine {
+	r.t.Helper()
+	c.control.Close()
+	next := *r.engine
+	return &next
+}
+
+func (r *rig) adopt(e *ContainerEngine, name string) *RunningContainer {
+	r.t.Helper()
+	adopted, err := e.AdoptContainers()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if adopted[name] == nil {
+		r.t.Fatalf("adopted %v, want %s", adopted, name)
+	}
+	return adopted[name]
+}
+
+func bothKinds(t *testing.T, test func(t *testing.T, fenced bool)) {
+	kinds(t, func(t *testing.T, r *rig) { test(t, r.engine.fenced) })
+}
+
+func TestContainerSurvivesItsAgent(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		c := r.launch(r.spec("until test -e go; do sleep 0.01; done; exit 3"))
+		next := r.die(c)
+		release, err := next.HoldAlive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		again := r.adopt(next, "c1")
+		if again.Pid() != c.Pid() {
+			t.Errorf("adopted process %d, want %d", again.Pid(), c.Pid())
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.wait(again); s.ExitStatus() != 3 {
+			t.Errorf("ended with %v", s)
+		}
+		again.Forget()
+		if left, err := next.AdoptContainers(); len(left) > 0 || err != nil {
+			t.Errorf("after Forget: %v, %v", left, err)
+		}
+	})
+}
+
+func TestAdoptedContainerIsKilled(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		again := r.adopt(r.die(r.launch(r.spec("sleep 1000 & trap '' TERM; wait; sleep 1000"))), "c1")
+		again.Kill()
+		if s := r.wait(again); !s.Signaled() || s.Signal() != syscall.SIGKILL {
+			t.Errorf("ended with %v", s)
+		}
+	})
+}
+
+func TestContainerThatEndsWithoutAgentIsAdopted(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		c := r.launch(r.spec("until test -e go; do sleep 0.01; done; exit 3"))
+		next := r.die(c)
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.wait(c)
+		again := r.adopt(next, "c1")
+		again.Kill() // has no effect
+		if s := r.wait(again); s.ExitStatus() != 3 {
+			t.Errorf("ended with %v", s)
+		}
+	})
+}
+
+func TestContainerEndsAfterRecoveryTimeout(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Millisecond)
+		c := r.launch(r.spec("trap 'exit 5' TERM; while :; do sleep 0.01; done"))
+		r.die(c)
+		if s := r.wait(c); s.ExitStatus() != 5 {
+			t.Errorf("ended with %v", s)
+		}
+	})
+}
+
+// A container that an earlier agent left is killed with its cgroup, those of adopted ones stay.
+func TestClearUnknown(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		kept, unknown := r.launch(r.spec("sleep 1000")), r.launch(r.spec("sleep 1000"))
+		inner := r.spec("sleep 1000")
+		inner.ID, inner.Join = []string{"c1", "inner"}, kept
+		r.launch(inner)
+		next := r.die(kept)
+		unknown.Forget()
+		adopted, err := next.AdoptContainers()
+		if err != nil || adopted["c1"] == nil || adopted["c1.inner"] == nil {
+			t.Fatalf("adopted %v, %v", adopted, err)
+		}
+		if err := next.ClearUnknown(t.Context(), adopted); err != nil {
+			t.Fatal(err)
+		}
+		if !fenced {
+			return
+		}
+		r.wait(unknown)
+		for _, path := range []string{"/c1", "/c1/inner"} {
+			if !r.engine.cgroups.cgroupExists(r.engine.cgroup + path) {
+				t.Errorf("cgroup %s was removed", path)
+			}
+		}
+		if r.engine.cgroups.cgroupExists(r.engine.cgroup + "/c2") {
+			t.Error("the cgroup of an unknown container is still there")
+		}
+	})
+}
+
+func TestSessionsDoNotSurvive(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		c := r.launch(r.spec("sleep 1000"))
+		s := r.spec("sleep 1000")
+		s.Enter = c
+		session := r.launch(s)
+		session.control.Close()
+		if status := r.wait(session); status.Signal() != syscall.SIGTERM {
+			t.Errorf("ended with %v", status)
+		}
+	})
+}
