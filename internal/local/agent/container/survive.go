@@ -73,7 +73,7 @@ func (r recordStore) writeRecord(c *RunningContainer, s LaunchSpec) error {
 	return nil
 }
 
-func (r recordStore) orderFor(_ *RunningContainer, s LaunchSpec) *keepOrder {
+func (r recordStore) orderFor(s LaunchSpec) *keepOrder {
 	if !r.survives(s) {
 		return nil
 	}
@@ -178,10 +178,13 @@ func (e *ContainerEngine) AdoptContainers() (map[string]*RunningContainer, error
 			return nil, fmt.Errorf("adopt container %s: %w", strings.Join(r.ID, "."), err)
 		case !hasStarted(journal):
 			if c.process != nil {
-				c.Kill() // it waits for an order
+				c.Kill() // it waits for an order, unless it has got one just now
+				c.awaitAdopted(journal)
 			}
-			e.records.removeRecord(r.ID)
-			continue
+			if !hasStarted(journal) {
+				e.records.removeRecord(r.ID)
+				continue
+			}
 		case c.process == nil:
 			c.status = recordedEnd(journal)
 			close(c.exited)
@@ -327,27 +330,19 @@ func (e *ContainerEngine) ClearUnknown(ctx context.Context, adopted map[string]*
 	if !e.fenced {
 		return nil
 	}
-	known := map[string]bool{}
-	for _, c := range adopted {
-		for path := c.path; path != e.cgroup; path = filepath.Dir(path) {
-			known[path] = true
+	// runc has a cgroup ".oci" below that of its container.
+	isKept := func(path string) bool {
+		for _, c := range adopted {
+			if path == c.path || strings.HasPrefix(c.path, path+"/") || strings.HasPrefix(path, c.path+"/.") {
+				return true
+			}
 		}
+		return false
 	}
 	var errs []error
-	seen := map[string]bool{}
 	for _, h := range e.cgroups.all {
-		root := filepath.Join(h.dir, e.cgroup)
-		errs = append(errs, walkFolders(root, func(dir string) error {
-			path := strings.TrimPrefix(dir, h.dir)
-			below := slices.ContainsFunc(slices.Collect(func(yield func(string) bool) {
-				for _, c := range adopted {
-					if !yield(c.path) {
-						return
-					}
-				}
-			}), func(p string) bool { return strings.HasPrefix(path, p+"/.") })
-			if path != e.cgroup && !known[path] && !below && !seen[path] {
-				seen[path] = true
+		errs = append(errs, walkFolders(filepath.Join(h.dir, e.cgroup), func(dir string) error {
+			if path := strings.TrimPrefix(dir, h.dir); !isKept(path) {
 				return e.cgroups.clearCgroup(path)
 			}
 			return nil
