@@ -345,3 +345,51 @@ func TestStandbyOperations(t *testing.T) {
 	}
 	standby.stopAndWait(t)
 }
+
+// TestReclaimOverREST: GPUs that a role deserves and another one borrows are taken back; the job, the queue and the roles
+// show why, with numbers.
+func TestReclaimOverREST(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	in := startInstance(t, c, SchedulerConfig{
+		JournalPath: filepath.Join(t.TempDir(), "journal.db"),
+		RolesFile:   writeRolesFile(t, "guests: {deserved: \"*=1\"}\nprod: {deserved: V100=2}\n"),
+	})
+	awaitDecline(t, c)
+	ctx := frameworktest.Timeout(t)
+	if _, err := in.SubmitJob(ctx, frameworktest.JobSpec("borrow", 4, 1)); err != nil {
+		t.Fatal(err)
+	}
+	awaitCount(t, in, "borrow", job.Running, 4)
+	train := frameworktest.JobSpec("train", 3, 1)
+	train.Role = "prod"
+	if _, err := in.SubmitJob(ctx, train); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		c.AwaitCall(t, n+1, scheduler.Call_KILL, nil)
+	}
+	c.AwaitCall(t, 1, scheduler.Call_DECLINE, func(call *scheduler.Call) bool { return len(c.RunningTasks()) == 2 })
+	want := "2 GPUs that role prod deserves; it deserves 2 V100 and holds 0; "
+	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, want) {
+		t.Errorf("the job waits for %q, %v; want %q", view.WaitReason, err, want)
+	}
+	if queue, err := in.ListQueue(ctx); err != nil || len(queue) != 2 || queue[0].Name != "train" || !strings.Contains(queue[0].Reason, want) {
+		t.Errorf("queue %+v, %v", queue, err)
+	}
+	roles, err := in.ListRoles(ctx)
+	if err != nil || len(roles) != 2 {
+		t.Fatalf("roles %+v, %v", roles, err)
+	}
+	if diff := cmp.Diff(map[string]float64{"V100": 3, "*": 2.5}, roles[1].Entitled); diff != "" || roles[1].Deserved["V100"] != 2 || roles[1].Demanded["*"] != 3 {
+		t.Errorf("prod is %+v (-want +got):\n%s", roles[1], diff)
+	}
+	killed := 0
+	for _, call := range c.Calls() {
+		if call.Type == scheduler.Call_KILL {
+			killed++
+		}
+	}
+	if killed != 2 {
+		t.Errorf("%d tasks were killed, prod deserves 2", killed)
+	}
+}

@@ -47,9 +47,32 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
 		}
+		if p.DeservesGPUs() {
+			agents = addUnofferedRoles(agents, roles)
+		}
 		c.cluster = placement.NewPartitionedCluster(agents, p, now)
 	}
 	t.changedAgents = offered // their next offers will differ
 	c.working.CopyState(c.cluster)
 	return &c.working
+}
+
+// addUnofferedRoles adds each agent for the roles to which it has not been offered, with nothing free: a role may reclaim
+// GPUs of agents that other roles use completely.
+func addUnofferedRoles(agents []fit.AgentResources, roles []string) []fit.AgentResources {
+	known := make(map[placement.AgentKey]bool, len(agents))
+	for i := range agents {
+		known[placement.KeyOfAgent(&agents[i])] = true
+	}
+	for i := range agents {
+		for _, role := range roles {
+			if key := (placement.AgentKey{ID: agents[i].ID, Role: role}); !known[key] {
+				known[key] = true
+				a := placement.WithoutFree(agents[i])
+				a.Role, a.Reserved, a.Unreserved = role, false, false
+				agents = append(agents, a)
+			}
+		}
+	}
+	return agents
 }

@@ -167,6 +167,22 @@ func (t *agentTable) leftoverOf(a *fit.AgentResources, now time.Time) fit.TaskRe
 	return placement.FreeResources(&last.AgentResources)
 }
 
+// newestOffers returns the role of each agent's newest offer that has left the pool, by agent id.
+func (t *agentTable) newestOffers() map[string]string {
+	newest := make(map[string]placement.AgentKey, len(t.lastOffered))
+	for key, a := range t.lastOffered {
+		n, ok := newest[key.ID]
+		if c := a.at.Compare(t.lastOffered[n].at); !ok || c > 0 || c == 0 && key.Role < n.Role {
+			newest[key.ID] = key
+		}
+	}
+	roles := make(map[string]string, len(newest))
+	for id, key := range newest {
+		roles[id] = key.Role
+	}
+	return roles
+}
+
 // addListed sets what only the master's list has of an agent.
 func (t *agentTable) addListed(a *fit.AgentResources) {
 	listed := t.listedAgents[a.ID]

@@ -22,16 +22,23 @@ type freedPlace struct {
 // scheduler's own refusals last some seconds.
 const freedPlaceTimeout = 10 * time.Second
 
-// dropOffered forgets the places on agents that have offered since.
-func (f *freedPlaces) dropOffered(offers []Offer) {
+// dropOffered forgets the places on agents that have offered to their role since, or to any role if places of all roles
+// are reclaimed.
+func (f *freedPlaces) dropOffered(offers []Offer, anyRole bool) {
 	if len(*f) == 0 {
 		return
 	}
 	offered := map[placement.AgentKey]bool{}
-	for i := range offers {
-		offered[placement.AgentKey{ID: offers[i].AgentID, Role: offers[i].Role}] = true
+	key := func(agent, role string) placement.AgentKey {
+		if anyRole {
+			role = ""
+		}
+		return placement.AgentKey{ID: agent, Role: role}
 	}
-	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return offered[placement.AgentKey{ID: p.AgentID, Role: p.Spec.Role}] })
+	for i := range offers {
+		offered[key(offers[i].AgentID, offers[i].Role)] = true
+	}
+	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return offered[key(p.AgentID, p.Spec.Role)] })
 }
 
 // appendTo appends the places that Mesos has not offered yet to a list.

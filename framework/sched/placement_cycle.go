@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,14 +26,15 @@ func (s *State) placeWaiting() []Operation {
 	ops := s.declineClosed()
 	offers := s.offers.heldOffers()
 	s.queueCache.evictStale()
-	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible }
+	reclaims := s.cfg.Policy.DeservesGPUs()
+	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible || reclaims }
 	if len(offers) == 0 && !slices.ContainsFunc(s.queueCache.queuedJobs(&s.jobTable), isPreemptible) {
 		return ops
 	}
 
 	// 3. Collect what waits and what runs.
 	in := s.fillPlacementInput(&s.queueCache.buffers)
-	if len(offers) == 0 && !hasPreemptible(&in) {
+	if len(offers) == 0 && !hasPreemptible(&in) && (!reclaims || len(in.Waiting) == 0) {
 		return ops
 	}
 
@@ -43,6 +45,9 @@ func (s *State) placeWaiting() []Operation {
 		Cluster:    s.agentCache.buildCluster(s.now, &s.agentTable, s.roleNames(), offers, &policy),
 		LeftoverOf: func(a *fit.AgentResources) fit.TaskResources { return s.leftoverOf(a, s.now) },
 		Buffers:    &s.agentCache.buffers,
+	}
+	if reclaims {
+		agents.NewestOffers = s.newestOffers()
 	}
 	agents.KeepsOffers = !overdue && len(offers) <= maxHeldOffers
 	s.planCount++
@@ -89,7 +94,11 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	}
 	ops = append(ops, s.declineOffers(declined)...)
 	for _, v := range plan.Preempt {
-		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, "makes room for "+v.ForJob)...)
+		message := "makes room for " + v.ForJob
+		if v.DeservedBy != "" {
+			message += fmt.Sprintf(": role %s deserves the GPUs", v.DeservedBy)
+		}
+		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, message)...)
 	}
 	for _, id := range plan.ReturnedAgents {
 		s.returnedAt[id] = s.now
@@ -97,7 +106,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	s.reservationReasons = map[string]placement.PendingReason{}
 	for _, r := range plan.Unplaced {
 		switch r.BlockedBy {
-		case placement.BlockedByReservation:
+		case placement.BlockedByReservation, placement.BlockedByReclaim:
 			s.reservationReasons[r.Job] = r
 		case placement.BlockedByQuota:
 			s.quotaBlockedRoles[s.jobs.Newest[r.Job].Spec.Role] = true

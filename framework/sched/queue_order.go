@@ -13,12 +13,28 @@ import (
 func (s *State) QueueOrder() []string {
 	in := s.newPlacementInput()
 	usage := s.newUsage(in.Running)
-	order := queue.NewJobOrder(in.Now, in.Waiting, s.cfg.Policy.Roles, usage)
 	var names []string
 	listed := map[string]bool{}
+	add := func(j *queue.WaitingJob) {
+		if !listed[j.Spec.Name] {
+			names, listed[j.Spec.Name] = append(names, j.Spec.Name), true
+		}
+	}
+	waiting := in.Waiting
+	if usage.DeservesGPUs() { // what roles deserve is placed before what they would borrow
+		for level := range usage.DeservedLevels() {
+			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, usage, level)
+			for j, request, ok := claims.Next(); ok; j, request, ok = claims.Next() {
+				usage.AddClaim(j.Spec.Role, &request, len(j.Tasks))
+				add(j)
+			}
+			waiting = claims.Rest()
+		}
+	}
+	order := queue.NewJobOrder(in.Now, waiting, s.cfg.Policy.Roles, usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
 		usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
-		names, listed[j.Spec.Name] = append(names, j.Spec.Name), true
+		add(j)
 	}
 	for _, name := range s.queue {
 		if !listed[name] && slices.ContainsFunc(s.jobs.Newest[name].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {

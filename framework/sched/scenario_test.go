@@ -407,18 +407,23 @@ func (p *scenarioRunner) duration(text string) time.Duration {
 }
 
 // parseRoles reads NAME:WEIGHT:QUOTA:OPTIONS. The entries of the quota and the options (shortest, patience=, strict,
-// policy=) are joined by +.
+// policy=, deserved=) are joined by +, the entries of deserved= by /.
 func (p *scenarioRunner) parseRoles(args []string) Policy {
 	var roles []queue.Role
 	for _, a := range args {
 		part := strings.SplitN(a+":::", ":", 5)
-		quota, err := quota.Parse(strings.ReplaceAll(part[2], "+", ","))
+		limit, err := quota.Parse(strings.ReplaceAll(part[2], "+", ","))
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		wishes := strings.Split(part[3], "+")
 		opt := options(wishes)
-		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: quota, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
+		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: limit, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
+		if opt["deserved"] != "" {
+			if r.Deserved, err = quota.Parse(strings.ReplaceAll(opt["deserved"], "/", ",")); err != nil {
+				p.t.Fatal(err)
+			}
+		}
 		if slices.Contains(wishes, "shortest") {
 			r.Order = queue.ShortestFirst
 		}

@@ -34,6 +34,9 @@ func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 	return n, true
 }
 
+// TasksOn returns how many tasks fit on one agent.
+func (n *TaskCapacity) TasksOn(i int) int { return int(n.tasksByAgent[i]) }
+
 // UpdateAgent counts the tasks on one agent again.
 func (n *TaskCapacity) UpdateAgent(i int) {
 	now := int32(n.cluster.countTasksOn(i, n.class, n.maxPerAgent))

@@ -20,6 +20,8 @@ type backfiller struct {
 	heads map[string]*reservation
 	// attempts counts the jobs of each role for which a reservation was sought, up to maxReservationAttempts.
 	attempts map[string]int
+	// claim is the first job for which GPUs are reserved that its role deserves, "" for none. Tasks of all roles avoid them.
+	claim string
 	// victims are the tasks that must end for a head, in the order in which they were selected.
 	victims []PreemptionVictim
 }
@@ -38,6 +40,9 @@ const maxReservationAttempts = 8
 
 // mustAvoidReserved reports whether a job of the role that runs for the given time, 0 if unknown, could delay the head.
 func (b *backfiller) mustAvoidReserved(role string, runs time.Duration) bool {
+	if b.claim != "" {
+		return true
+	}
 	head := b.heads[role]
 	return head != nil && (runs == 0 || b.in.Now.Add(runs).After(head.startsBy))
 }
@@ -183,13 +188,20 @@ func (r *remainder) addAmount(a fit.Amount, sign float64) {
 // explainReservation returns the cause if n tasks of the job would fit on resources that are reserved for the head.
 func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n int) (PendingCause, bool) {
 	head := b.heads[j.Spec.Role]
-	if !d.AvoidReserved || head == nil {
+	if !d.AvoidReserved || head == nil && b.claim == "" {
 		return PendingCause{}, false
 	}
 	free := *d
 	free.AvoidReserved = false
 	places := b.cluster.PlaceTasks(&free, n)
 	b.cluster.UndoPlacements(&free, places)
+	if head == nil {
+		return PendingCause{
+			BlockedBy: BlockedByReservation,
+			Needs:     "GPUs that no other role deserves",
+			Available: fmt.Sprintf("free ones are reserved for %s, whose role deserves them", b.claim),
+		}, len(places) == n
+	}
 	return PendingCause{
 		BlockedBy: BlockedByReservation,
 		Needs:     fmt.Sprintf("a place that %s will not need", head.job),

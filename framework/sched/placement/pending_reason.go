@@ -32,6 +32,8 @@ const (
 	BlockedByQuota
 	// BlockedByReservation: there is room, which is reserved for an earlier job.
 	BlockedByReservation
+	// BlockedByReclaim: GPUs that the role deserves are reserved for the job and about to be free.
+	BlockedByReclaim
 )
 
 // QuotaCause returns the cause of a job that a quota blocks.

@@ -39,7 +39,7 @@ type Plan struct {
 	Decline, Hold []DeclinedOffer
 	// ReturnedAgents are ids of agents whose offers are returned for another role.
 	ReturnedAgents []string
-	// Preempt are the tasks that must end for a job of higher priority.
+	// Preempt are the tasks that must end for a job of higher priority, or because other roles deserve their GPUs.
 	Preempt []PreemptionVictim
 	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
@@ -115,8 +115,9 @@ const (
 
 // PreemptionVictim is a task that must end to make room.
 type PreemptionVictim struct {
-	// TaskID is a running task of the same role and a lower priority.
+	// TaskID is a running task: of the same role and a lower priority, or of a role that borrows GPUs.
 	TaskID string
-	// ForJob is the job that needs the place.
-	ForJob string
+	// ForJob is the job that needs the place. DeservedBy is its role if the role deserves the GPUs, "" if the job has the
+	// higher priority.
+	ForJob, DeservedBy string
 }

@@ -15,6 +15,8 @@ type CachedAgents struct {
 	Cluster *PartitionedCluster
 	// LeftoverOf returns what agents without offers probably have free. Reservations count on it, launches do not.
 	LeftoverOf LeftoverFunc
+	// NewestOffers are the roles of the newest offers of agents, by agent id. It is only read if roles deserve GPUs.
+	NewestOffers map[string]string
 	// KeepsOffers reports that the caller declines none of the offers that the plan holds, so that no reasons are computed.
 	KeepsOffers bool
 	// Buffers is memory of the last plan, which becomes invalid.
@@ -26,7 +28,11 @@ type CachedAgents struct {
 // same PlanBuffers.
 func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	pl := newPlanner(agents, in, p)
-	order := queue.NewJobOrder(in.Now, in.Waiting, p.Roles, pl.alloc.Usage)
+	waiting := in.Waiting
+	if pl.alloc.Usage.DeservesGPUs() {
+		waiting = pl.placeClaims(agents, in)
+	}
+	order := queue.NewJobOrder(in.Now, waiting, p.Roles, pl.alloc.Usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
 		pl.placeJob(j)
 	}
@@ -63,7 +69,9 @@ type planner struct {
 	strictHeads map[string]PendingCause
 	// hasMaintenance reports that maintenance is scheduled: only then the agents that a task fits depend on its run time.
 	hasMaintenance bool
-	plan           Plan
+	// reclaim finds GPUs for claims; nil unless roles deserve GPUs.
+	reclaim *reclaimer
+	plan    Plan
 }
 
 func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
@@ -135,11 +143,15 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 	for i := range got.Places {
 		p, t := &got.Places[i], j.Tasks[i]
 		a := &pl.agents[p.Agent]
-		pl.launches[p.Agent] = append(pl.launches[p.Agent], TaskLaunch{
+		launch := TaskLaunch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.policy.Overhead, Values: values(t.Index),
 			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
 			Env: taskEnvironment(j, t.Index, a.Hostname, p.Ports, peers),
-		})
+		}
+		pl.launches[p.Agent] = append(pl.launches[p.Agent], launch)
+		if pl.reclaim != nil {
+			pl.reclaim.takeLaunch(p.Agent, &launch)
+		}
 		if j.Spec.Group != "" {
 			group := queue.GroupKeyOf(j.Spec)
 			pl.groupAgents[group] = append(pl.groupAgents[group], a.ID)
@@ -153,7 +165,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
 	if pl.policy.isStrict(role) {
-		pl.strictHeads[role] = PendingCause{BlockedBy: BlockedByReservation, Needs: "its turn", Available: j.Spec.Name + " goes first, and its role allows no backfill"}
+		pl.strictHeads[role] = strictRoleCause(j)
 	}
 
 	// 1. A job that exceeds its quota even alone never starts as a whole: the quota blocks it, and no resources are
@@ -246,6 +258,9 @@ type placementKey struct {
 // answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
 func (pl *planner) answerOffers() {
 	pl.plan.Preempt = pl.backfill.victims
+	if pl.reclaim != nil {
+		pl.plan.Preempt = slices.Concat(pl.reclaim.victims, pl.backfill.victims)
+	}
 	pl.returns.decline(&pl.plan, pl.launches, pl.policy.RefuseSoon)
 	for i := range pl.agents {
 		a := &pl.agents[i]

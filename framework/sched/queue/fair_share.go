@@ -15,8 +15,10 @@ type JobOrder struct {
 	jobs []WaitingJob
 	// byRole are the indexes of the jobs that Next has not returned yet, by role, in the role's order.
 	byRole map[string][]int
-	// usage is what roles hold. The caller adds what a job receives before it calls Next again.
-	usage *quota.Tracker
+	// usage is what roles hold. The caller adds what a job receives before it calls Next again. shareOf returns the share
+	// by which roles are compared.
+	usage   *quota.Tracker
+	shareOf func(role string) float64
 	// lastRole is the role of the last job, and lastHeld what it held then: as long as that has not changed, it is still
 	// the role with the least share. lastHeld is -1 before the first job.
 	lastRole string
@@ -25,7 +27,7 @@ type JobOrder struct {
 
 // NewJobOrder returns the order of waiting jobs, which are sorted by submission. Usage is read at each call of Next.
 func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker) *JobOrder {
-	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, lastHeld: -1}
+	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, shareOf: usage.WeightedShare, lastHeld: -1}
 	for from := 0; from < len(waiting); { // jobs of one role mostly follow each other
 		role, to := waiting[from].Spec.Role, from+1
 		for to < len(waiting) && waiting[to].Spec.Role == role {
@@ -74,13 +76,20 @@ func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
 		return "", false
 	}
 	return slices.MinFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(o.usage.WeightedShare(a), o.usage.WeightedShare(b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(o.shareOf(a), o.shareOf(b)), cmp.Compare(a, b))
 	}), true
 }
 
 // CountUsage adds what running tasks hold to a tracker. Tasks of one role mostly follow each other and are of one GPU
 // type, so their counts are summed before they are added.
 func CountUsage(usage *quota.Tracker, running []RunningTask) {
+	if usage.DeservesGPUs() {
+		for i := range running {
+			if r := &running[i]; r.Ending && !r.Ended {
+				usage.AddEnding(r.Spec.Role, r.GPUTypes, r.Shares, 1)
+			}
+		}
+	}
 	role, gpuType, milli := "", "", -1
 	flush := func() {
 		if milli >= 0 {

@@ -39,6 +39,8 @@ type Tracker struct {
 	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
 	types    []string
 	capacity map[string]int
+	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
+	deserved *deservedTree
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
 }
@@ -53,7 +55,7 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
+	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
@@ -73,18 +75,25 @@ func (t *Tracker) AddMilliGPUs(role, gpuType string, milli int) {
 	}
 	t.held[role][gpuType] += milli
 	t.total[role] += milli
+	if t.deserved != nil {
+		t.deserved.addHeld(role, gpuType, milli)
+	}
 }
 
 // TotalHeld returns what the role itself holds of all types.
 func (t *Tracker) TotalHeld(role string) int { return t.total[role] }
 
-// WeightedShare returns what the role holds divided by its weight. Fair share serves the role with the least first.
+// WeightedShare returns what the role holds, or what it holds beyond what it deserves if roles deserve GPUs, divided by its
+// weight. Fair share serves the role with the least first.
 func (t *Tracker) WeightedShare(role string) float64 {
 	weight := 1.0
 	for _, e := range t.entitlements {
 		if e.Role == role && e.Weight > 0 {
 			weight = e.Weight
 		}
+	}
+	if t.deserved != nil {
+		return float64(t.BorrowedOf(role)) / weight
 	}
 	return float64(t.total[role]) / weight
 }

@@ -1,0 +1,443 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
+)
+
+// reclaimer finds GPUs for waiting tasks that are inside what their role deserves: free ones of any role, those of tasks
+// that end, and at last those that other roles borrow. It reserves them in the plan until Mesos offers them to the role.
+type reclaimer struct {
+	in *PlanInput
+	// overhead is what a task's executor frees besides the task.
+	overhead fit.Amount
+	// cluster is the cluster of the plan, in which GPUs are reserved. usage is what roles hold and deserve.
+	cluster *PartitionedCluster
+	alloc   *Allocator
+	returns *offerReturns
+	// launches are those of the plan so far.
+	launches map[int][]TaskLaunch
+	// leftoverOf and newestOffers are those of CachedAgents.
+	leftoverOf   LeftoverFunc
+	newestOffers map[string]string
+	fitPolicy    fit.PlacementPolicy
+
+	// pool has each agent once, with what is free of it for any role, what tasks that end free, and without what the plan
+	// has placed or reserved. It is nil before the first use.
+	pool *fit.Cluster
+	// offered are the indexes of agents with offers that other roles may get, by agent id.
+	offered map[string][]int
+	// scratch is a copy of pool for trials.
+	scratch fit.Cluster
+	// units are the running tasks that may be victims, the least harm first. unitsOn are their indexes by agent.
+	units   []reclaimUnit
+	unitsOn map[int][]int
+	// endings are the tasks that end, by agent.
+	endings map[string][]*queue.RunningTask
+	// needs and reserved are what claims will use of agents, and what is reserved of that in the plan.
+	needs    map[string]*remainder
+	reserved map[AgentKey]*fit.TaskResources
+	// search is the last search for victims. Later claims with equal demand continue it.
+	search *victimSearch
+	// searches counts the searches of the plan, up to maxReclaimSearches.
+	searches int
+	// failed are the demands for which no victims were found.
+	failed map[claimKey]bool
+	// victims are the tasks that must end, in the order in which they were selected.
+	victims []PreemptionVictim
+	// firstClaim is the job of the first claim that GPUs are reserved for, "" for none.
+	firstClaim string
+}
+
+// claimKey is equal for claims that need the same victims.
+type claimKey struct {
+	demand string
+	role   string
+	// gang is the number of tasks that start together, 0 for a job that is no gang.
+	gang int
+}
+
+// maxReclaimSearches limits the searches for victims in one plan; further claims are for the next plan. A search visits
+// all running tasks. Claims with equal demand share one.
+const maxReclaimSearches = 64
+
+// reclaimUnit is what is stopped together: one task, or all tasks of a gang.
+type reclaimUnit struct {
+	role string
+	harm harmOfUnit
+	// types and shares are the GPUs that the tasks hold.
+	types  map[string]int
+	shares []gpu.DeviceShare
+	tasks  []*queue.RunningTask
+	chosen bool
+}
+
+// harmOfUnit is what is lost if tasks end. Fields are compared in their order.
+type harmOfUnit struct {
+	// withinEntitlement is set for a role that holds no more than it is entitled to, notPreemptible for jobs that have
+	// not declared that they are preemptible.
+	withinEntitlement, notPreemptible bool
+	priority                          int
+	// work is how long the tasks have held GPUs, in GPU time.
+	work  time.Duration
+	tasks int
+}
+
+func (h *harmOfUnit) compare(o *harmOfUnit) int {
+	number := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(number(h.withinEntitlement), number(o.withinEntitlement)), cmp.Compare(number(h.notPreemptible), number(o.notPreemptible)),
+		cmp.Compare(h.priority, o.priority), cmp.Compare(h.work, o.work), cmp.Compare(h.tasks, o.tasks))
+}
+
+// add returns the harm of ending both.
+func (h harmOfUnit) add(o *harmOfUnit) harmOfUnit {
+	return harmOfUnit{
+		h.withinEntitlement || o.withinEntitlement, h.notPreemptible || o.notPreemptible,
+		max(h.priority, o.priority), h.work + o.work, h.tasks + o.tasks,
+	}
+}
+
+// poolRole is the role of all agents in the pool.
+const poolRole = ""
+
+// reclaimFor reserves GPUs for up to n tasks of a job that found no place, and selects victims if that is necessary. It
+// returns the places that the tasks will have, by agent of the pool. The tasks are inside what the role deserves.
+func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int) []fit.Placement {
+	r.preparePool()
+	shared := *d
+	shared.Role, shared.AvoidReserved = poolRole, false
+	key := claimKey{demand: queue.DemandKey(&shared, j.Spec), role: j.Spec.Role}
+	if j.Spec.Gang {
+		key.gang = n
+	}
+	if r.failed[key] {
+		return nil
+	}
+	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, n)
+	places := r.pool.PlaceTasks(&shared, n)
+	if len(places) < n {
+		places = r.placeOnReclaimed(j, &shared, key, n, places)
+	}
+	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, len(places)-n)
+	if len(places) == 0 {
+		r.failed[key] = true
+		return nil
+	}
+	r.reserve(j, &shared, places)
+	return places
+}
+
+// placeOnReclaimed selects victims for the tasks that did not fit, and returns the places of all tasks that fit then: all
+// of a gang or none.
+func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key claimKey, n int, free []fit.Placement) []fit.Placement {
+	chosen := r.selectUnits(j, d, key, n, n-len(free))
+	if len(chosen) == 0 {
+		if j.Spec.Gang {
+			r.pool.UndoPlacements(d, free)
+			return nil
+		}
+		return free
+	}
+	r.pool.UndoPlacements(d, free)
+	for _, u := range chosen {
+		r.moveUnit(r.pool, u, -1, true)
+	}
+	places := r.pool.PlaceTasks(d, n)
+	if j.Spec.Gang && len(places) < n || len(places) <= len(free) {
+		r.pool.UndoPlacements(d, places)
+		for _, u := range chosen {
+			r.moveUnit(r.pool, u, -1, false)
+		}
+		r.unchoose(chosen)
+		r.search = nil
+		if j.Spec.Gang {
+			return nil
+		}
+		return r.pool.PlaceTasks(d, n)
+	}
+	for _, u := range chosen {
+		for _, t := range u.tasks {
+			t.Ending, t.Ends = true, r.in.Now.Add(t.Spec.KillGrace+ExitSlack)
+			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
+			r.victims = append(r.victims, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
+		}
+	}
+	return places
+}
+
+// moveUnit frees the places of a unit's tasks on one agent, or on all if the index is below 0, or takes them back.
+func (r *reclaimer) moveUnit(c *fit.Cluster, u *reclaimUnit, agent int, free bool) {
+	for _, t := range u.tasks {
+		at := c.FindAgent(t.AgentID, poolRole)
+		switch {
+		case at < 0 || agent >= 0 && at != agent:
+		case free:
+			c.ReleaseAt(at, t.Resources(r.overhead))
+		default:
+			c.TakeAt(at, t.Resources(r.overhead))
+		}
+	}
+}
+
+// preparePool builds the pool and the units from the plan so far.
+func (r *reclaimer) preparePool() {
+	if r.pool != nil {
+		return
+	}
+	all := r.cluster.agents
+	var merged []fit.AgentResources
+	for from := 0; from < len(all); { // sorted by id
+		to := from
+		a := WithoutFree(all[from])
+		a.Role, a.Ports = poolRole, nil
+		for ; to < len(all) && all[to].ID == a.ID; to++ {
+			a.Ports = append(a.Ports, all[to].Ports...)
+		}
+		merged, from = append(merged, a), to
+	}
+	r.pool = fit.NewCluster(merged, r.fitPolicy, r.in.Now)
+	r.addFree(all)
+	for at, list := range r.launches {
+		for i := range list {
+			r.takeLaunch(at, &list[i])
+		}
+	}
+	running := slices.Clone(r.in.Running) // victims are marked in it
+	r.in.Running = running
+	for i := range running {
+		t := &running[i]
+		if !t.Ending || t.Stuck || t.Ended && len(r.offered[t.AgentID]) > 0 {
+			continue
+		}
+		if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 {
+			r.pool.ReleaseAt(at, t.Resources(r.overhead))
+			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
+		}
+	}
+	r.collectUnits()
+}
+
+// addFree adds what is offered, or what the last offer of an agent without offers left. Resources that are reserved in
+// Mesos for one role are left out.
+func (r *reclaimer) addFree(all []fit.AgentResources) {
+	r.offered = map[string][]int{}
+	for i := range all {
+		if a := &all[i]; len(a.Offers) > 0 && !isReserved(a) {
+			r.offered[a.ID] = append(r.offered[a.ID], i)
+			r.pool.ReleaseResources(a.ID, poolRole, FreeResources(a))
+		}
+	}
+	for i := range all {
+		if a := &all[i]; len(r.offered[a.ID]) == 0 && r.newestOffers[a.ID] == a.Role && !isReserved(a) {
+			r.pool.ReleaseResources(a.ID, poolRole, r.leftoverOf(a))
+		}
+	}
+}
+
+// isReserved reports whether an agent's offers to a role have only resources that are reserved for the role.
+func isReserved(a *fit.AgentResources) bool { return a.Reserved && !a.Unreserved }
+
+// takeLaunch takes what a launch of the plan uses from the pool.
+func (r *reclaimer) takeLaunch(agent int, l *TaskLaunch) {
+	if r.pool == nil {
+		return
+	}
+	at := r.pool.FindAgent(r.cluster.agents[agent].ID, poolRole)
+	h := fit.TaskResources{Amount: queue.TaskAmount(l.Spec, l.Overhead), GPUs: l.Spec.Request.GPUs, DeviceIDs: l.DeviceIDs, Ports: l.Ports}
+	if len(l.Shares) > 0 {
+		h.GPUs, h.DeviceIDs, h.Shares = 0, nil, l.Shares
+	}
+	if at >= 0 && !isReserved(&r.cluster.agents[agent]) {
+		r.pool.TakeAt(at, h)
+	}
+}
+
+// collectUnits sets the units.
+func (r *reclaimer) collectUnits() {
+	r.unitsOn = map[int][]int{}
+	above := r.rolesAboveEntitlement()
+	gangs := map[string]int{}
+	for i := range r.in.Running {
+		t := &r.in.Running[i]
+		if t.Ending || t.Stuck || t.Spec.Request.GPUs == 0 || r.isOnReserved(t) {
+			continue
+		}
+		at, known := gangs[t.Spec.Name]
+		if !known || !t.Spec.Gang {
+			at = len(r.units)
+			gangs[t.Spec.Name] = at
+			r.units = append(r.units, reclaimUnit{role: t.Spec.Role, types: map[string]int{}, harm: harmOfUnit{
+				withinEntitlement: !above[t.Spec.Role], notPreemptible: !t.Spec.Preemptible, priority: t.Spec.Priority,
+			}})
+		}
+		u := &r.units[at]
+		u.tasks = append(u.tasks, t)
+		for name, n := range t.GPUTypes {
+			u.types[name] += n
+		}
+		u.shares = append(u.shares, t.Shares...)
+		u.harm.tasks++
+		u.harm.work += max(r.in.Now.Sub(t.Since), 0) * time.Duration(t.Spec.Request.GPUs)
+	}
+	slices.SortFunc(r.units, func(a, b reclaimUnit) int {
+		return cmp.Or(a.harm.compare(&b.harm), cmp.Compare(a.tasks[0].TaskID, b.tasks[0].TaskID))
+	})
+	for i := range r.units {
+		last := -1
+		for _, t := range r.units[i].tasks {
+			if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 && at != last && !slices.Contains(r.unitsOn[at], i) {
+				r.unitsOn[at], last = append(r.unitsOn[at], i), at
+			}
+		}
+	}
+}
+
+// isOnReserved reports whether a task runs where its role is offered only reserved resources: other roles do not get
+// them.
+func (r *reclaimer) isOnReserved(t *queue.RunningTask) bool {
+	at := r.cluster.findAgent(t.AgentID, t.Spec.Role)
+	return at >= 0 && isReserved(&r.cluster.agents[at])
+}
+
+// rolesAboveEntitlement returns the roles that hold more GPUs of any type than they are entitled to.
+func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
+	usage := r.alloc.Usage
+	for i := range r.in.Waiting {
+		w := &r.in.Waiting[i]
+		usage.AddDemand(w.Spec.Role, &w.Spec.Request, len(w.Tasks))
+	}
+	return usage.RolesAboveEntitlement()
+}
+
+// canReclaim reports whether the claimant may have the unit's GPUs.
+func (r *reclaimer) canReclaim(claimant string, u *reclaimUnit) bool {
+	usage := r.alloc.Usage
+	return !u.chosen && usage.CanReclaim(claimant, u.role, u.types, u.shares) && usage.IsInsideDeserved(claimant, u.role, u.types, u.shares)
+}
+
+// reserve keeps the places of a claim for it: later tasks of the plan do not use what is free of them, and offers of them
+// to other roles are returned, so that Mesos offers them to this one.
+func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Placement) {
+	r.firstClaim = cmp.Or(r.firstClaim, j.Spec.Name)
+	changed := map[string]bool{}
+	pool := r.pool.Agents()
+	for i := range places {
+		id := pool[places[i].Agent].ID
+		if r.needs[id] == nil {
+			a := &pool[places[i].Agent]
+			r.needs[id] = &remainder{namesDevices: len(a.Inventory) > 0 || len(a.AllShared) > 0 || len(places[i].DeviceIDs) > 0}
+		}
+		r.needs[id].addPlacement(d, &places[i])
+		changed[id] = true
+	}
+	for id := range changed {
+		for _, at := range r.offered[id] {
+			if r.reserveOn(at) && r.cluster.agents[at].Role != j.Spec.Role && r.returns.reasons[at] == "" {
+				r.returns.reasons[at] = fmt.Sprintf("role %s deserves it and %s waits for it", j.Spec.Role, j.Spec.Name)
+			}
+		}
+	}
+}
+
+// reserveOn reserves on an agent that has offers what claims need beyond what tasks that end will free there. It reports
+// whether GPUs are reserved.
+func (r *reclaimer) reserveOn(at int) bool {
+	a := &r.cluster.agents[at]
+	left := *r.needs[a.ID]
+	left.DeviceIDs, left.Shares, left.Ports = slices.Clone(left.DeviceIDs), slices.Clone(left.Shares), nil
+	for _, t := range r.endings[a.ID] {
+		left.subtractTask(t, r.overhead)
+	}
+	if left.namesDevices && len(left.DeviceIDs) > 0 {
+		left.GPUs = len(left.DeviceIDs)
+	}
+	left.GPUs = max(left.GPUs, 0)
+	left.Shares = slices.DeleteFunc(left.Shares, func(s gpu.DeviceShare) bool { return s.MemMiB == 0 && s.Cores == 0 })
+	if left.GPUs == 0 && len(left.Shares) == 0 {
+		return false
+	}
+	key := KeyOfAgent(a)
+	before := r.reserved[key]
+	if before == nil {
+		before = &fit.TaskResources{}
+		r.reserved[key] = before
+	}
+	more := fit.TaskResources{
+		Amount:    fit.Amount{CPUs: max(left.Amount.CPUs-before.Amount.CPUs, 0), MemMiB: max(left.Amount.MemMiB-before.Amount.MemMiB, 0), DiskMiB: max(left.Amount.DiskMiB-before.Amount.DiskMiB, 0)},
+		GPUs:      max(left.GPUs-before.GPUs, 0),
+		DeviceIDs: slices.DeleteFunc(left.DeviceIDs, func(id string) bool { return slices.Contains(before.DeviceIDs, id) }),
+	}
+	for _, s := range left.Shares {
+		for _, b := range before.Shares {
+			if b.UUID == s.UUID {
+				s.MemMiB, s.Cores = max(s.MemMiB-b.MemMiB, 0), max(s.Cores-b.Cores, 0)
+			}
+		}
+		more.Shares = append(more.Shares, s)
+	}
+	r.cluster.partition(a.Role).ReserveResources(a.ID, a.Role, more)
+	before.Amount = before.Amount.Plus(more.Amount)
+	before.GPUs += more.GPUs
+	before.DeviceIDs = append(before.DeviceIDs, more.DeviceIDs...)
+	before.Shares = left.Shares
+	return true
+}
+
+// explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.
+func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) PendingCause {
+	usage := r.alloc.Usage
+	c := PendingCause{
+		BlockedBy: BlockedByReclaim,
+		Needs:     fmt.Sprintf("%s that role %s deserves", quota.FormatGPUCount(len(places)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)), j.Spec.Role),
+		Available: usage.DescribeDeserved(j.Spec.Role),
+	}
+	ends, tasks, visited := r.in.Now, map[string]int{}, map[int]bool{}
+	pool := r.pool.Agents()
+	for i := range places {
+		if at := places[i].Agent; !visited[at] {
+			visited[at] = true
+			for _, t := range r.endings[pool[at].ID] {
+				if t.Ended || t.Spec.Request.GPUs == 0 {
+					continue
+				}
+				tasks[t.Spec.Role]++
+				if t.Ends.After(ends) {
+					ends = t.Ends
+				}
+			}
+		}
+	}
+	if len(tasks) == 0 {
+		c.Available += "; free GPUs are reserved for it until Mesos offers them"
+		return c
+	}
+	sum := 0
+	for _, role := range slices.Sorted(maps.Keys(tasks)) {
+		n := tasks[role]
+		sum += n
+		c.Available += fmt.Sprintf("; %d %s of role %s", n, gpu.Plural(n, "task"), role)
+		if borrowed := usage.BorrowedOf(role); borrowed > 0 {
+			c.Available += fmt.Sprintf(", which borrows %s,", quota.FormatGPUCount(borrowed))
+		}
+	}
+	verb := "end"
+	if sum == 1 {
+		verb = "ends"
+	}
+	c.Available += fmt.Sprintf(" %s within %s", verb, ends.Sub(r.in.Now).Round(time.Second))
+	return c
+}

@@ -1,0 +1,291 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
+)
+
+// lendingWorld runs plans in turn on a small cluster. Mesos offers the free GPUs of each agent to one role after the other.
+type lendingWorld struct {
+	t        *rapid.T
+	now      time.Time
+	policy   Policy
+	agents   map[string]int // GPUs
+	turns    map[string]int // the role that an agent is offered to next
+	jobs     []*job.Spec
+	waiting  map[string][]queue.WaitingTask
+	running  []queue.RunningTask
+	attempts int
+	// preempted counts the tasks that ended for others.
+	preempted int
+}
+
+// drawLendingWorld returns a cluster with roles that deserve part of it, one of them below another one.
+func drawLendingWorld(t *rapid.T, gangs bool) *lendingWorld {
+	w := &lendingWorld{t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}}
+	capacity := 0
+	for i := range rapid.IntRange(1, 4).Draw(t, "agents") {
+		n := rapid.IntRange(1, 4).Draw(t, "gpus")
+		w.agents[fmt.Sprint("a", i)] = n
+		w.turns[fmt.Sprint("a", i)] = rapid.IntRange(0, 4).Draw(t, "first offered to")
+		capacity += n
+	}
+	left := capacity
+	for i := range rapid.IntRange(2, 4).Draw(t, "roles") {
+		r := queue.Role{Name: fmt.Sprint("r", i), Weight: float64(rapid.IntRange(1, 3).Draw(t, "weight"))}
+		if n := rapid.IntRange(0, left).Draw(t, "deserved"); n > 0 {
+			r.Deserved = quota.Quota{quota.AllTypes: n}
+			left -= n
+			if i == 0 && rapid.Bool().Draw(t, "tree") {
+				w.policy.Roles = append(w.policy.Roles, queue.Role{Name: "r0/x", Deserved: quota.Quota{quota.AllTypes: rapid.IntRange(1, n).Draw(t, "below")}})
+			}
+		}
+		w.policy.Roles = append(w.policy.Roles, r)
+	}
+	w.policy.SetDefaults()
+	for _, r := range w.policy.Roles {
+		t.Logf("role %s deserves %s", r.Name, r.Deserved)
+	}
+	for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
+		s := waitingJob(fmt.Sprint("j", i), rapid.IntRange(1, 5).Draw(t, "tasks"), nil).Spec
+		s.Role = rapid.SampledFrom(w.policy.Roles).Draw(t, "role").Name
+		s.Preemptible = rapid.Bool().Draw(t, "preemptible")
+		if gangs {
+			s.Gang, s.Request.GPUs = rapid.Bool().Draw(t, "gang"), rapid.IntRange(1, 2).Draw(t, "gpus of a task")
+		}
+		w.jobs = append(w.jobs, s)
+	}
+	return w
+}
+
+// submit queues the tasks of a job.
+func (w *lendingWorld) submit(s *job.Spec) {
+	w.t.Logf("%s of role %s: %d tasks of %d GPUs, gang %t, preemptible %t", s.Name, s.Role, s.Tasks, s.Request.GPUs, s.Gang, s.Preemptible)
+	for i := range s.Tasks {
+		w.queueTask(s, i)
+	}
+}
+
+func (w *lendingWorld) queueTask(s *job.Spec, index int) {
+	w.attempts++
+	w.waiting[s.Name] = append(w.waiting[s.Name], queue.WaitingTask{ID: fmt.Sprintf("%s.%d.%d", s.Name, index, w.attempts), Index: index})
+}
+
+// round ends tasks that were told to, offers what is free, makes a plan and carries it out. It reports whether anything
+// happened.
+func (w *lendingWorld) round() bool {
+	w.now = w.now.Add(10 * time.Second)
+	active := false
+	kept := w.running[:0:0]
+	for _, r := range w.running {
+		if !r.Ending {
+			kept = append(kept, r)
+			continue
+		}
+		active = true
+		index := 0
+		fmt.Sscanf(r.TaskID[len(r.Spec.Name):], ".%d.", &index)
+		w.queueTask(r.Spec, index)
+	}
+	w.running = kept
+
+	in := PlanInput{Now: w.now, Running: slices.Clone(w.running), ReturnedAgents: map[string]bool{}}
+	for _, s := range w.jobs {
+		if tasks := w.waiting[s.Name]; len(tasks) > 0 && !(s.Gang && len(tasks) < s.Tasks) {
+			in.Waiting = append(in.Waiting, queue.WaitingJob{Spec: s, Tasks: slices.Clone(tasks)})
+		}
+	}
+	var offers []fit.Offer
+	for _, id := range slices.Sorted(maps.Keys(w.agents)) {
+		free := w.agents[id]
+		for i := range w.running {
+			if w.running[i].AgentID == id {
+				free -= w.running[i].Spec.Request.GPUs
+			}
+		}
+		if free < 0 {
+			w.t.Fatalf("agent %s has %d GPUs more in use than it has", id, -free)
+		}
+		to := w.policy.Roles[w.turns[id]%len(w.policy.Roles)].Name
+		for _, role := range w.policy.Roles {
+			o := roleOffer(role.Name, id, free)
+			if role.Name == to && free > 0 {
+				offers = append(offers, o)
+				continue
+			}
+			known := fit.JoinOffers([]fit.Offer{o})[0]
+			in.Known = append(in.Known, WithoutFree(known))
+		}
+	}
+	plan := w.plan(offers, in)
+	if again := w.plan(offers, in); cmp.Diff(plan, again) != "" {
+		w.t.Fatalf("two plans of one input differ: %s", cmp.Diff(plan, again))
+	}
+	w.carryOut(&plan)
+	held := map[string]bool{}
+	for _, o := range plan.Hold {
+		held[o.OfferID] = true
+	}
+	for i := range offers { // a held offer stays, any other one is for the next role
+		if !held[offers[i].ID] {
+			w.turns[offers[i].AgentID]++
+		}
+	}
+	return active || len(plan.Accept) > 0 || len(plan.Preempt) > 0
+}
+
+func (w *lendingWorld) plan(offers []fit.Offer, in PlanInput) Plan {
+	c, leftoverOf := NewClusterOfOffers(offers, &in, &w.policy)
+	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &w.policy)
+}
+
+func (w *lendingWorld) carryOut(plan *Plan) {
+	for _, a := range plan.Accept {
+		for _, l := range a.Launches {
+			w.t.Logf("%s starts on %s for %s", l.TaskID, a.AgentID, a.Role)
+		}
+	}
+	for _, v := range plan.Preempt {
+		w.t.Logf("%s ends for %s, deserved by %q", v.TaskID, v.ForJob, v.DeservedBy)
+	}
+	for _, a := range plan.Accept {
+		for _, l := range a.Launches {
+			list := w.waiting[l.Spec.Name]
+			at := slices.IndexFunc(list, func(t queue.WaitingTask) bool { return t.ID == l.TaskID })
+			if at < 0 {
+				w.t.Fatalf("%s does not wait", l.TaskID)
+			}
+			w.waiting[l.Spec.Name] = slices.Delete(slices.Clone(list), at, at+1)
+			w.running = append(w.running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, GPUTypes: l.GPUTypes, Since: w.now})
+		}
+	}
+	for _, v := range plan.Preempt {
+		at := slices.IndexFunc(w.running, func(r queue.RunningTask) bool { return r.TaskID == v.TaskID })
+		if at < 0 || w.running[at].Ending {
+			w.t.Fatalf("%s cannot end for %s", v.TaskID, v.ForJob)
+		}
+		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
+		w.preempted++
+		if v.DeservedBy == w.running[at].Spec.Role {
+			w.t.Fatalf("%s ends for a job of its own role", v.TaskID)
+		}
+	}
+	for _, s := range w.jobs {
+		placed, ending := 0, 0
+		for i := range w.running {
+			if r := &w.running[i]; r.Spec == s && r.Ending {
+				ending++
+			} else if r.Spec == s {
+				placed++
+			}
+		}
+		if s.Gang && placed > 0 && (placed < s.Tasks || ending > 0) {
+			w.t.Fatalf("gang %s has %d of %d tasks, %d end", s.Name, placed, s.Tasks, ending)
+		}
+	}
+	for _, role := range w.policy.Roles {
+		for _, v := range plan.Preempt {
+			if s := w.specOf(v.TaskID); v.DeservedBy != "" && isWithin(s.Role, role.Name) && !isWithin(v.DeservedBy, role.Name) {
+				if left := w.held(role.Name); left < role.Deserved.Total() {
+					w.t.Fatalf("role %s deserves %d and is left with %d after %s ended for %s", role.Name, role.Deserved.Total(), left, v.TaskID, v.ForJob)
+				}
+			}
+		}
+	}
+}
+
+func (w *lendingWorld) specOf(task string) *job.Spec {
+	at := slices.IndexFunc(w.running, func(r queue.RunningTask) bool { return r.TaskID == task })
+	return w.running[at].Spec
+}
+
+func isWithin(role, parent string) bool {
+	return role == parent || len(role) > len(parent) && role[:len(parent)+1] == parent+"/"
+}
+
+// held returns the GPUs that a role and the roles below it hold with tasks that do not end.
+func (w *lendingWorld) held(role string) (n int) {
+	for i := range w.running {
+		if r := &w.running[i]; !r.Ending && isWithin(r.Spec.Role, role) {
+			n += r.Spec.Request.GPUs
+		}
+	}
+	return n
+}
+
+// settle runs rounds until nothing happens in several of them.
+func (w *lendingWorld) settle() {
+	const most = 200
+	for quiet, n := 0, 0; quiet < 12; n++ {
+		if n == most {
+			w.t.Fatalf("not quiet after %d rounds, %d preemptions", most, w.preempted)
+		}
+		if quiet++; w.round() {
+			quiet = 0
+		}
+	}
+}
+
+// TestReclaimSettles: once nothing happens any more, no role is below what it deserves and demands while a role outside of
+// it borrows. No task ends for nothing: at most as many as GPUs are deserved, at each level of the tree.
+func TestReclaimSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawLendingWorld(t, false)
+		for _, s := range w.jobs {
+			w.submit(s)
+			if rapid.Bool().Draw(t, "settles between") {
+				w.settle()
+			}
+		}
+		w.settle()
+		deserved := 0
+		for _, r := range w.policy.Roles {
+			deserved += r.Deserved.Total()
+		}
+		if w.preempted > deserved {
+			t.Fatalf("%d preemptions, %d GPUs are deserved", w.preempted, deserved)
+		}
+		for _, a := range w.policy.Roles {
+			demand := w.held(a.Name)
+			for _, s := range w.jobs {
+				if isWithin(s.Role, a.Name) {
+					demand += len(w.waiting[s.Name])
+				}
+			}
+			if w.held(a.Name) >= min(demand, a.Deserved.Total()) {
+				continue
+			}
+			for _, b := range w.policy.Roles {
+				if !isWithin(a.Name, b.Name) && !isWithin(b.Name, a.Name) && w.held(b.Name) > b.Deserved.Total() {
+					t.Fatalf("role %s demands %d, deserves %d and holds %d; role %s deserves %d and holds %d", a.Name, demand, a.Deserved.Total(), w.held(a.Name), b.Name, b.Deserved.Total(), w.held(b.Name))
+				}
+			}
+		}
+	})
+}
+
+// TestReclaimKeepsGangsWhole: with gangs and several GPUs a task, gangs start and end together, plans become quiet, and no
+// role falls below what it deserves for another one.
+func TestReclaimKeepsGangsWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawLendingWorld(t, true)
+		for _, s := range w.jobs {
+			w.submit(s)
+			if rapid.Bool().Draw(t, "settles between") {
+				w.settle()
+			}
+		}
+		w.settle()
+	})
+}

@@ -1,0 +1,395 @@
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mesos-gpu/framework/sched/entitlement"
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// deservedTree counts what roles hold of what they deserve. It is nil if no role deserves GPUs: nothing is lent then,
+// and nothing is reclaimed.
+type deservedTree struct {
+	// nodes are the roles that deserve GPUs. A role with such roles below it has a second node for the tasks that are in
+	// none of those, which deserve what those leave.
+	nodes []deservedNode
+	// chains are the nodes that a role's tasks count in, from the role upwards, by role.
+	chains map[string][]int
+	// types are the GPU types of agents, without "".
+	types []string
+}
+
+// deservedNode is what one role, with the roles below it, or the tasks of one role alone, deserve and hold.
+type deservedNode struct {
+	role string
+	// remainder is set for the node of tasks that are in no role below that deserves GPUs.
+	remainder bool
+	entries   []deservedEntry
+}
+
+// deservedEntry is one entry of what a role deserves, in thousandths of GPUs.
+type deservedEntry struct {
+	gpuType  string
+	deserved int
+	// held is what tasks hold, ending the part of it that is about to end. claimed is what waiting tasks will get that
+	// the present plan reclaims for them.
+	held, ending, claimed int
+}
+
+func (e *deservedEntry) counts(gpuType string) bool {
+	return e.gpuType == AllTypes || gpuType != "" && mayBeType(e.gpuType, gpuType)
+}
+
+// newDeservedTree returns nil if no role deserves GPUs.
+func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources) *deservedTree {
+	if !slices.ContainsFunc(entitlements, func(e RoleEntitlement) bool { return len(e.Deserved) > 0 }) {
+		return nil
+	}
+	t := &deservedTree{chains: map[string][]int{}}
+	for i := range entitlements {
+		e := &entitlements[i]
+		if len(e.Deserved) == 0 {
+			continue
+		}
+		node := deservedNode{role: e.Role}
+		for _, name := range slices.Sorted(maps.Keys(e.Deserved)) {
+			node.entries = append(node.entries, deservedEntry{gpuType: name, deserved: e.Deserved[name] * MilliPerGPU})
+		}
+		t.nodes = append(t.nodes, node)
+	}
+	for n, parents := 0, len(t.nodes); n < parents; n++ {
+		if own, ok := t.remainderNode(n, parents); ok {
+			t.nodes = append(t.nodes, own)
+		}
+	}
+	seen := map[string]bool{}
+	for i := range agents {
+		for _, model := range agents[i].Models() {
+			if name := gpu.TypeOf(model); name != "" && !seen[name] {
+				seen[name], t.types = true, append(t.types, name)
+			}
+		}
+	}
+	slices.Sort(t.types)
+	return t
+}
+
+// remainderNode returns the node for the tasks of a role that are in no role below it that deserves GPUs. It returns false
+// if there is no such role.
+func (t *deservedTree) remainderNode(n, roles int) (own deservedNode, ok bool) {
+	parent := &t.nodes[n]
+	isRole := func(name string) bool {
+		return slices.ContainsFunc(t.nodes[:roles], func(o deservedNode) bool { return o.role == name })
+	}
+	own = deservedNode{role: parent.role, remainder: true, entries: slices.Clone(parent.entries)}
+	for i := range t.nodes[:roles] {
+		child := &t.nodes[i]
+		if ParentOf(child.role, isRole) != parent.role {
+			continue
+		}
+		ok = true
+		for e := range own.entries {
+			entry := &own.entries[e]
+			entry.deserved = max(entry.deserved-child.deservedOf(entry.gpuType), 0)
+		}
+	}
+	return own, ok
+}
+
+// deservedOf returns what the node deserves of a type; of all types without such an entry, the sum.
+func (n *deservedNode) deservedOf(gpuType string) (sum int) {
+	for i := range n.entries {
+		switch e := &n.entries[i]; {
+		case isSameType(e.gpuType, gpuType):
+			return e.deserved
+		case gpuType == AllTypes:
+			sum += e.deserved
+		}
+	}
+	return sum
+}
+
+// chainOf returns the nodes that the tasks of a role count in, from the role upwards.
+func (t *deservedTree) chainOf(role string) []int {
+	chain, known := t.chains[role]
+	if known {
+		return chain
+	}
+	nearest := ""
+	for n := range t.nodes {
+		if node := &t.nodes[n]; isWithinRole(role, node.role) && len(node.role) >= len(nearest) {
+			nearest = node.role
+		}
+	}
+	for n := range t.nodes {
+		if node := &t.nodes[n]; node.remainder && node.role == nearest || !node.remainder && isWithinRole(role, node.role) {
+			chain = append(chain, n)
+		}
+	}
+	slices.SortStableFunc(chain, func(a, b int) int {
+		x, y := &t.nodes[a], &t.nodes[b]
+		if x.remainder != y.remainder {
+			return map[bool]int{true: -1, false: 1}[x.remainder]
+		}
+		return len(y.role) - len(x.role)
+	})
+	t.chains[role] = chain
+	return chain
+}
+
+func (t *deservedTree) addHeld(role, gpuType string, milli int) {
+	for _, n := range t.chainOf(role) {
+		for e := range t.nodes[n].entries {
+			if entry := &t.nodes[n].entries[e]; entry.counts(gpuType) {
+				entry.held += milli
+			}
+		}
+	}
+}
+
+// AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim. sign
+// -1 takes it back.
+func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	if t.deserved == nil {
+		return
+	}
+	for _, n := range t.deserved.chainOf(role) {
+		for e := range t.deserved.nodes[n].entries {
+			entry := &t.deserved.nodes[n].entries[e]
+			entry.ending += sign * entry.milliOf(types, shares)
+		}
+	}
+}
+
+// milliOf returns what a task that holds these GPUs counts in the entry.
+func (e *deservedEntry) milliOf(types map[string]int, shares []gpu.DeviceShare) (milli int) {
+	for name, n := range types {
+		if e.counts(name) {
+			milli += n * MilliPerGPU
+		}
+	}
+	for i := range shares {
+		if e.counts(shares[i].Type) {
+			milli += shares[i].MilliDevices
+		}
+	}
+	return milli
+}
+
+// DeservesGPUs reports whether a role deserves GPUs, so that roles lend and reclaim GPUs.
+func (t *Tracker) DeservesGPUs() bool { return t.deserved != nil }
+
+// roomFor returns how many thousandths of GPUs of one type the role may take so that it is inside what it deserves. With a
+// level above 0 that is what the role so many levels above it deserves, of those that deserve GPUs.
+func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int) {
+	chain := t.chainOf(role)
+	if level >= len(chain) {
+		return 0
+	}
+	for i := range t.nodes[chain[level]].entries {
+		if e := &t.nodes[chain[level]].entries[i]; e.counts(gpuType) {
+			room = max(room, e.deserved-e.held-e.claimed)
+		}
+	}
+	return room
+}
+
+// DeservedLevels returns the most levels of roles above each other that deserve GPUs.
+func (t *Tracker) DeservedLevels() (levels int) {
+	for i := range t.entitlements {
+		levels = max(levels, len(t.deserved.chainOf(t.entitlements[i].Role)))
+	}
+	return levels
+}
+
+// RestrictToDeserved returns how many of n tasks of a job are inside what its role deserves, or the role that many levels
+// above it, and the request without the types of which that is used up. The tasks of a gang count all or none.
+func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted gpu.Request, tasks int) {
+	r := spec.Request
+	if t.deserved == nil || r.GPUs == 0 || level >= len(t.deserved.chainOf(spec.Role)) {
+		return r, 0
+	}
+	types := t.deserved.types
+	if len(types) == 0 {
+		types = []string{AllTypes} // agents report no types
+	}
+	var excluded, accepted []string
+	for _, name := range types {
+		if name != AllTypes && !r.Types.Match(name) {
+			continue
+		}
+		fits := t.deserved.roomFor(spec.Role, level, name) / t.MilliPerTask(&r, name)
+		if fits == 0 || r.NeedsSameType() && fits < n {
+			excluded = append(excluded, name)
+		} else {
+			accepted = append(accepted, name)
+		}
+	}
+	for _, name := range accepted {
+		one := t.MilliPerTask(&r, name)
+		fits := t.deserved.roomFor(spec.Role, level, name) / one
+		tasks += fits
+		t.deserved.addClaim(spec.Role, name, fits*one) // so that an entry for all types counts once
+		defer t.deserved.addClaim(spec.Role, name, -fits*one)
+	}
+	tasks = min(tasks, n)
+	if spec.Gang && tasks < n {
+		tasks = 0
+	}
+	if tasks > 0 && len(excluded) > 0 {
+		r.Types.Exclude = append(slices.Clone(r.Types.Exclude), excluded...)
+	}
+	return r, tasks
+}
+
+func (t *deservedTree) addClaim(role, gpuType string, milli int) {
+	for _, n := range t.chainOf(role) {
+		for i := range t.nodes[n].entries {
+			if e := &t.nodes[n].entries[i]; e.counts(gpuType) {
+				e.claimed += milli
+			}
+		}
+	}
+}
+
+// AddClaim counts tasks that wait for reclaimed GPUs against what their role deserves, of every type that the request
+// accepts, so that later jobs of the role do not take their part.
+func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
+	for _, n := range t.deserved.chainOf(role) {
+		for i := range t.deserved.nodes[n].entries {
+			e := &t.deserved.nodes[n].entries[i]
+			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.deserved.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
+			if accepts {
+				e.claimed += tasks * t.MilliPerTask(r, e.gpuType)
+			}
+		}
+	}
+}
+
+// CanReclaim reports whether a role may take GPUs that a task of another role holds: every role that deserves them and
+// lends them keeps what it deserves, not counting tasks that are about to end. Roles above both of them lose nothing.
+func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
+	if claimant == lender {
+		return false
+	}
+	shared := t.deserved.chainOf(claimant)
+	for _, n := range t.deserved.chainOf(lender) {
+		if slices.Contains(shared, n) {
+			continue
+		}
+		for i := range t.deserved.nodes[n].entries {
+			e := &t.deserved.nodes[n].entries[i]
+			if milli := e.milliOf(types, shares); milli > 0 && e.held-e.ending-milli < e.deserved {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// IsInsideDeserved reports whether the claimant's part of the tree may grow at the expense of the lender's: the highest
+// role above the claimant that is not above the lender too, or else the claimant, is inside what it deserves of the GPUs
+// that a task of the lender holds. GPUs that AddClaim has counted are included. So siblings compare what they deserve,
+// and roles of different parents what their parents deserve.
+func (t *Tracker) IsInsideDeserved(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
+	shared := t.deserved.chainOf(lender)
+	for _, n := range slices.Backward(t.deserved.chainOf(claimant)) {
+		if !slices.Contains(shared, n) {
+			return slices.ContainsFunc(t.deserved.nodes[n].entries, func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed <= e.deserved })
+		}
+	}
+	return false
+}
+
+// RolesAboveEntitlement returns the roles that hold more of a GPU type, or of all together, than they are entitled to.
+func (t *Tracker) RolesAboveEntitlement() map[string]bool {
+	roles := map[string]bool{}
+	for i := range t.entitlements {
+		roles[t.entitlements[i].Role] = true
+	}
+	for role := range t.held {
+		roles[role] = true
+	}
+	names := slices.Sorted(maps.Keys(roles))
+	above := map[string]bool{}
+	for _, gpuType := range t.GPUTypes() {
+		claims := make([]entitlement.Claim, len(names))
+		for i, role := range names {
+			claims[i] = t.ClaimOf(role, gpuType)
+		}
+		entitled := entitlement.Divide(t.Capacity(gpuType), claims)
+		for _, role := range names {
+			held := 0
+			for other := range t.held {
+				if isWithinRole(other, role) {
+					held += t.heldOf(other, gpuType)
+				}
+			}
+			above[role] = above[role] || held > entitled[role]+MilliPerGPU/2 // entitlements are no whole GPUs
+		}
+	}
+	return above
+}
+
+// DescribeDeserved returns what a role deserves and holds, such as "it deserves 8 A100 and holds 3".
+func (t *Tracker) DescribeDeserved(role string) string {
+	chain := t.deserved.chainOf(role)
+	if len(chain) == 0 {
+		return "it deserves none"
+	}
+	node := &t.deserved.nodes[chain[0]]
+	var parts []string
+	for i := range node.entries {
+		e := &node.entries[i]
+		parts = append(parts, fmt.Sprintf("%s and holds %s", &Limit{Type: e.gpuType, Max: e.deserved}, FormatMilliGPUs(e.held)))
+	}
+	who := "it"
+	if node.role != role {
+		who = "role " + node.role
+	}
+	return who + " deserves " + strings.Join(parts, ", ")
+}
+
+// DeservedFraction returns how much of what a role deserves it holds or reclaims, 0 for nothing. It is 1 for a role
+// that deserves nothing.
+func (t *Tracker) DeservedFraction(role string) float64 {
+	chain := t.deserved.chainOf(role)
+	if len(chain) == 0 {
+		return 1
+	}
+	held, deserved := 0, 0
+	for _, e := range t.deserved.nodes[chain[0]].entries {
+		if e.gpuType == AllTypes {
+			held, deserved = e.held+e.claimed, e.deserved
+			break
+		}
+		held, deserved = held+e.held+e.claimed, deserved+e.deserved
+	}
+	return float64(held) / float64(max(deserved, 1))
+}
+
+// BorrowedOf returns what a role itself holds beyond what it deserves, of all types.
+func (t *Tracker) BorrowedOf(role string) int {
+	chain := t.deserved.chainOf(role)
+	if len(chain) == 0 || t.deserved.nodes[chain[0]].role != role {
+		return t.total[role] // it deserves nothing itself
+	}
+	sum := 0
+	for _, e := range t.deserved.nodes[chain[0]].entries {
+		if e.gpuType == AllTypes {
+			return max(t.total[role]-e.deserved, 0)
+		}
+		sum += e.deserved
+	}
+	return max(t.total[role]-sum, 0)
+}
+
+// FormatGPUCount writes thousandths of GPUs with their unit: "1 GPU", "2.5 GPUs".
+func FormatGPUCount(milli int) string {
+	return (&Limit{Type: AllTypes, Max: milli}).String()
+}
