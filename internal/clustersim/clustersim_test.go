@@ -49,6 +49,9 @@ func TestSeeds(t *testing.T) {
 	}
 	running.Wait()
 	t.Log(all.String())
+	if all.reclaims == 0 && *seedCount >= 50 {
+		t.Error("no task was reclaimed in any cluster")
+	}
 }
 
 // runSeed runs one cluster. A failure prints the seed, the step and the last events.
@@ -91,6 +94,8 @@ type totals struct {
 	steps  int
 	time   time.Duration
 	faults map[string]int
+	// reclaims is the number of tasks that ended for a role that deserved their GPUs.
+	reclaims int
 }
 
 func (s *totals) add(w *World) {
@@ -99,6 +104,7 @@ func (s *totals) add(w *World) {
 	s.seeds++
 	s.steps += w.Steps()
 	s.time += w.VirtualTime()
+	s.reclaims += w.Reclaims
 	if s.faults == nil {
 		s.faults = map[string]int{}
 	}
@@ -109,7 +115,7 @@ func (s *totals) add(w *World) {
 
 func (s *totals) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d clusters, %d events, %.0f simulated hours\n", s.seeds, s.steps, s.time.Hours())
+	fmt.Fprintf(&b, "%d clusters, %d events, %.0f simulated hours, %d tasks reclaimed\n", s.seeds, s.steps, s.time.Hours(), s.reclaims)
 	for _, what := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(&b, "%9d %s\n", s.faults[what], what)
 	}

@@ -56,6 +56,7 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		delete(c.tasks, run)
 	}
 	launched, touched := false, map[job.RunID]bool{}
+	reclaimed := map[string]string{} // one task by the role that loses it
 	for i := range change.Tasks {
 		t := change.Tasks[i]
 		run := t.RunID()
@@ -74,25 +75,52 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
 		}
+		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) && t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
+			reclaimed[c.roleOf(run)] = t.ID
+			w.note("reclaimed", t.ID, t.Message, 0)
+			w.Reclaims++
+		}
 		launched = launched || t.State == job.Launching && before.State != job.Launching
 		w.note("recorded", t.ID, string(t.State), t.Failures)
 	}
 	for run := range touched {
 		c.checkJob(run)
 	}
-	if launched && w.plan.quota > 0 {
-		held := 0
-		for _, tasks := range c.tasks {
-			for _, t := range tasks {
-				if t.State.IsPlaced() {
-					held += milliGPUs(&t)
-				}
-			}
+	for name, id := range reclaimed {
+		held := c.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
+		if deserved := w.deservedGPUs()[name]; held < 1000*deserved {
+			w.failf("%s is reclaimed, its role %s deserves %d GPUs and is left with %d thousandths", id, name, deserved, held)
 		}
+	}
+	if launched && w.plan.quota > 0 {
+		held := c.heldBy(role, func(*job.Task) bool { return true })
 		if held > 1000*w.plan.quota {
 			w.failf("the role holds %d thousandths of GPUs, its quota is %d", held, 1000*w.plan.quota)
 		}
 	}
+}
+
+// roleOf returns the role of a recorded job.
+func (c *invariants) roleOf(run job.RunID) string {
+	if j := c.world.users.jobs[run.Name]; j != nil {
+		return j.spec.Role
+	}
+	return ""
+}
+
+// heldBy returns the thousandths of GPUs that placed tasks of a role hold, of those that count.
+func (c *invariants) heldBy(name string, counts func(*job.Task) bool) (held int) {
+	for run, tasks := range c.tasks {
+		if c.roleOf(run) != name {
+			continue
+		}
+		for _, t := range tasks {
+			if t.State.IsPlaced() && counts(&t) {
+				held += milliGPUs(&t)
+			}
+		}
+	}
+	return held
 }
 
 func milliGPUs(t *job.Task) (milli int) {

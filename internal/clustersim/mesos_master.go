@@ -34,7 +34,7 @@ type masterNode struct {
 	order     []*registeredAgent
 	tasks     map[string]*masterTask
 	offers    map[string]*offer
-	filters   *offers.Filters[string, []mesos.Resource]
+	filters   *offers.Filters[filterSlot, []mesos.Resource]
 }
 
 // frameworkState is a framework. The simulated cluster has one, or successive ones if the scheduler died before it had
@@ -80,7 +80,7 @@ func (m *masterNode) elect() {
 	m.term++
 	m.framework, m.agents, m.order = nil, map[string]*registeredAgent{}, nil
 	m.tasks, m.offers = map[string]*masterTask{}, map[string]*offer{}
-	m.filters = offers.NewFilters[string](resource.Contains)
+	m.filters = offers.NewFilters[filterSlot](resource.Contains)
 	term := m.term
 	m.world.after(m.world.plan.allocate, "allocate", func() { m.allocate(term) })
 	m.world.after(2*time.Minute, "agents have to be back", func() { m.giveUpAgents(term) })
@@ -138,7 +138,7 @@ func (m *masterNode) subscribe(s *eventStream, call *scheduler.Call) {
 	for _, role := range call.GetSubscribe().GetSuppressedRoles() {
 		m.framework.suppressed[role] = true
 	}
-	m.filters.Remove(func(string) bool { return true })
+	m.filters.Remove(func(filterSlot) bool { return true })
 	s.send(events.NewSubscribed(s.framework, 15*time.Second, nil))
 }
 
@@ -164,7 +164,8 @@ func (m *masterNode) receive(c *connection, call *scheduler.Call) {
 		m.decline(call.GetDecline().GetOfferIDs(), call.GetDecline().GetFilters())
 	case scheduler.Call_REVIVE:
 		m.setSuppressed(call.GetRevive().GetRoles(), false)
-		m.filters.Remove(func(string) bool { return true })
+		revived := call.GetRevive().GetRoles()
+		m.filters.Remove(func(s filterSlot) bool { return len(revived) == 0 || slices.Contains(revived, s.role) })
 	case scheduler.Call_SUPPRESS:
 		m.setSuppressed(call.GetSuppress().GetRoles(), true)
 	case scheduler.Call_ACKNOWLEDGE:
@@ -226,6 +227,9 @@ func (m *masterNode) accept(call *scheduler.Call_Accept) {
 	m.addFilter(agent, taken[0].role, rest, call.GetFilters())
 }
 
+// filterSlot is what a filter is for: the resources of an agent, offered to a role.
+type filterSlot struct{ agent, role string }
+
 func (m *masterNode) decline(ids []mesos.OfferID, filters *mesos.Filters) {
 	for _, o := range m.takeOffers(ids) {
 		m.addFilter(o.agent, o.role, o.resources, filters)
@@ -237,7 +241,7 @@ func (m *masterNode) addFilter(a *registeredAgent, role string, refused []mesos.
 	if f.GetRefuseSeconds() > 0 {
 		seconds = f.GetRefuseSeconds()
 	}
-	m.filters.Add(a.id, refused, m.world.monotonic().Add(time.Duration(seconds*float64(time.Second))))
+	m.filters.Add(filterSlot{a.id, role}, refused, m.world.monotonic().Add(time.Duration(seconds*float64(time.Second))))
 }
 
 // takeOffers removes offers that are answered.
@@ -286,7 +290,7 @@ func (m *masterNode) allocate(term int) {
 	}
 	w.after(w.plan.allocate, "allocate", func() { m.allocate(term) })
 	f := m.framework
-	if f == nil || f.stream == nil || f.suppressed[f.roles[0]] {
+	if f == nil || f.stream == nil {
 		return
 	}
 	for _, a := range m.order {
@@ -296,11 +300,24 @@ func (m *masterNode) allocate(term int) {
 		if a.free == nil {
 			a.free = m.freeOf(a)
 		}
-		if len(a.free) == 0 || resource.SumScalar(a.free, "cpus") < offers.MinCPUs || resource.SumScalar(a.free, "mem") < offers.MinMemMiB || m.filters.Refuses(a.id, a.free, w.monotonic()) {
+		if len(a.free) == 0 || resource.SumScalar(a.free, "cpus") < offers.MinCPUs || resource.SumScalar(a.free, "mem") < offers.MinMemMiB {
 			continue
 		}
+		var candidates []string
+		for _, name := range f.roles {
+			if !f.suppressed[name] && !m.filters.Refuses(filterSlot{a.id, name}, a.free, w.monotonic()) {
+				candidates = append(candidates, name)
+			}
+		}
+		if len(candidates) == 0 {
+			continue
+		}
+		to := candidates[0]
+		if len(candidates) > 1 {
+			to = candidates[w.random.IntN(len(candidates))]
+		}
 		m.nextOffer++
-		o := &offer{id: fmt.Sprintf("offer-%d", m.nextOffer), role: f.roles[0], agent: a, resources: a.free}
+		o := &offer{id: fmt.Sprintf("offer-%d", m.nextOffer), role: to, agent: a, resources: a.free}
 		m.offers[o.id] = o
 		a.free = nil
 		m.send(events.NewOffers(mesos.Offer{

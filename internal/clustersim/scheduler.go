@@ -38,12 +38,42 @@ func newScheduler(w *World) *schedulerNode {
 	return &schedulerNode{world: w, log: log, counters: metrics.NewSchedulerCounters()}
 }
 
-// role is the scheduler's only role.
-const role = "batch"
+// role is the scheduler's default role. In some worlds guestRole is the other one.
+const (
+	role      = "batch"
+	guestRole = "guests"
+)
+
+// deservedGPUs returns what the roles deserve, by name; nothing in a world with one role.
+func (w *World) deservedGPUs() map[string]int {
+	if !w.plan.lends {
+		return nil
+	}
+	gpus := 0
+	for _, a := range w.agents {
+		gpus += a.countGPUs()
+	}
+	return map[string]int{role: gpus * w.plan.batch / 100, guestRole: gpus * w.plan.guests / 100}
+}
+
+// roles returns the names of the scheduler's roles.
+func (w *World) roles() []string {
+	if w.plan.lends {
+		return []string{role, guestRole}
+	}
+	return []string{role}
+}
 
 func (n *schedulerNode) settings() sched.SchedulerSettings {
 	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000}
-	s.Policy = sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: role}}}}
+	s.Policy = sched.Policy{Policy: placement.Policy{Roles: make([]queue.Role, len(n.world.roles()))}}
+	for i, name := range n.world.roles() {
+		r := &s.Policy.Roles[i]
+		r.Name = name
+		if deserved := n.world.deservedGPUs()[name]; deserved > 0 {
+			r.Deserved = quota.Quota{quota.AllTypes: deserved}
+		}
+	}
 	if n.world.plan.quota > 0 {
 		s.Policy.Roles[0].Quota = quota.Quota{quota.AllTypes: n.world.plan.quota}
 	}
@@ -89,7 +119,7 @@ func (n *schedulerNode) start() {
 	}
 	w.checks.checkRestored(&past)
 	p.client, err = master.New(master.ConnectionConfig{
-		Master: "http://master:5050", Name: "mesos-gpu", User: "root", FrameworkID: past.FrameworkID, Roles: []string{role},
+		Master: "http://master:5050", Name: "mesos-gpu", User: "root", FrameworkID: past.FrameworkID, Roles: n.world.roles(),
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: 7 * 24 * time.Hour, ExecutorPath: "/usr/bin/mesos-gpu", Log: n.log,
 	})
 	if err != nil {

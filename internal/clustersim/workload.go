@@ -74,6 +74,9 @@ func (u *workload) newJob(number int) *userJob {
 	s := &j.spec
 	s.Name, s.Role, s.Command = fmt.Sprintf("job-%d", number), role, []string{"true"}
 	s.ClientKey = &job.ClientKey{Key: s.Name, Digest: "d"}
+	if w.plan.lends && number%2 == 1 {
+		s.Role = guestRole
+	}
 	s.Tasks, s.CPUs, s.MemMiB = 1+r.IntN(4), 0.5, 128
 	s.KillGrace = time.Duration(1+r.IntN(10)) * time.Second
 	switch {

@@ -25,6 +25,8 @@ type World struct {
 	// faulty is whether faults still happen. Faults counts them by kind.
 	faulty bool
 	Faults map[string]int
+	// Reclaims counts the tasks that ended for a role that deserved their GPUs.
+	Reclaims int
 	// failure is the first violation of an invariant; it ends the run.
 	failure error
 
@@ -49,6 +51,10 @@ type plan struct {
 	services  bool
 	preempt   bool
 	quota     int // of GPUs; 0 for none
+	// lends is whether there is a second role, guests. batch and guests are then the parts of the GPUs, in percent, that
+	// the roles deserve.
+	lends         bool
+	batch, guests int
 
 	killAtCommit, killAtPost, killAtTurn float64
 	clockJumps                           bool
@@ -59,7 +65,7 @@ type plan struct {
 	agentRestarts, agentWipes            int
 }
 
-func newPlan(r *rand.Rand) plan {
+func newPlan(seed uint64, r *rand.Rand) plan {
 	on := func() bool { return r.IntN(2) == 0 }
 	rate := func(most float64) float64 {
 		if on() {
@@ -84,13 +90,17 @@ func newPlan(r *rand.Rand) plan {
 	if on() {
 		p.quota = 2 + r.IntN(6)
 	}
+	if seed%4 == 1 { // not drawn from r, which decides everything else
+		p.lends, p.batch = true, int(seed/4%5)*25
+		p.guests = (100 - p.batch) * int(seed/20%3) / 2
+	}
 	return p
 }
 
 // NewWorld returns the cluster of a seed, before its first event.
 func NewWorld(seed uint64) *World {
 	w := &World{seed: seed, random: rand.New(rand.NewPCG(seed, 0x6d65736f73)), faulty: true, Faults: map[string]int{}}
-	w.plan = newPlan(w.random)
+	w.plan = newPlan(seed, w.random)
 	w.disk = &disk{world: w}
 	w.checks = newInvariants(w)
 	w.master = newMaster(w)
