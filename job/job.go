@@ -77,6 +77,9 @@ type Spec struct {
 	// Preemptible tasks may be stopped, with KillGrace, and queued again if a
 	// job of the same role with a higher priority needs their resources.
 	Preemptible bool `json:"preemptible,omitempty"`
+	// Guaranteed tasks run only on GPUs that their role deserves, so that no other
+	// role reclaims them. It has no effect if no role deserves GPUs.
+	Guaranteed bool `json:"guaranteed,omitempty"`
 	// Gang tasks start together or not at all, and get each other's addresses.
 	Gang bool `json:"gang,omitempty"`
 	// Constraints restrict the agents of the tasks.

@@ -122,6 +122,9 @@ func (s *Spec) validateFields(bad reportFunc) {
 	if s.Request.Types.Same && s.Request.Types.AcceptsAny() && s.Request.GPUs == 0 {
 		bad(field("gpu_type").and("gpus"), "gpu_type: same needs gpus: 1 or more")
 	}
+	if s.Guaranteed && s.Preemptible {
+		bad(field("guaranteed").and("preemptible"), "guaranteed: the job is preemptible, and guaranteed tasks are never stopped for others: use one of them")
+	}
 	if s.Request.Types.Same && !s.Gang && (s.Tasks > 1 || s.Matrix != nil || s.Service != nil) {
 		bad(field("gpu_type").and("gang"), "gpu_type: same is for the tasks of a gang, which start together: set gang: true")
 	}

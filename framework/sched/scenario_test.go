@@ -496,7 +496,7 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= owner= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible and service.
+// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible, guaranteed and service.
 func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -510,7 +510,7 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
 		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
 		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), IdleTimeout: p.duration(opt["idle"]), MaxWait: p.duration(opt["maxwait"]),
-		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"),
+		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"), Guaranteed: slices.Contains(args, "guaranteed"),
 	}
 	if slices.Contains(args, "service") {
 		s.Service = &job.Service{ReplaceAfter: p.duration(opt["replace"])}

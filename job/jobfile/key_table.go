@@ -153,6 +153,9 @@ func jobKeys() []keyField[job.Spec] {
 		key("preemptible", boolean(), func(s *spec) *bool { return &s.Preemptible },
 			"`true`: a job of higher priority may take the task's resources; the task is stopped with its `kill_grace` and queued again").withDefault("`false`").
 			withFlag(Flag{Name: "preemptible", Kind: BoolFlag, Usage: "a job of higher priority may stop the tasks, which are queued again"}),
+		key("guaranteed", boolean(), func(s *spec) *bool { return &s.Guaranteed },
+			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), and are never stopped for another role").withDefault("`false`").
+			withFlag(Flag{Name: "guaranteed", Kind: BoolFlag, Usage: "run only on GPUs that the role deserves, never stopped for another role"}),
 		key("gang", boolean(), func(s *spec) *bool { return &s.Gang },
 			"`true`: the tasks start together or not at all").withDefault("`false`").
 			withFlag(Flag{Name: "gang", Kind: BoolFlag, Usage: "tasks start together or not at all"}),

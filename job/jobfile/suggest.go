@@ -101,6 +101,7 @@ func keySynonyms() map[string][]string {
 		"role":        {"partition", "queue", "namespace", "account"},
 		"priority":    {"qos", "priorityclassname", "nice"},
 		"preemptible": {"preemptable", "spot"},
+		"guaranteed":  {"nonpreemptible", "uninterruptible"},
 		"retries":     {"backofflimit", "maxretries", "requeue", "attempts", "retry"},
 		"timeout":     {"time", "timelimit", "walltime", "activedeadlineseconds", "deadline"},
 		"after":       {"dependson", "dependency", "dependencies", "depends", "needs"},

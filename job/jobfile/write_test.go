@@ -99,6 +99,7 @@ tty: true
 `, head + `
 matrix: {lr: [0.1, 1e-3, ""], SEED: [1], include: [{lr: 1, extra: x}, {only: "a b"}], exclude: [{lr: "0.1"}]}
 max_parallel: 2
+guaranteed: true
 container: mesos
 network: front
 network_labels: {zone: a}

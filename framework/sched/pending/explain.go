@@ -99,7 +99,11 @@ func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
 // hold.
 func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
 	d := j.TaskDemand(e.policy.Overhead, e.Agents())
-	restricted, allowed, limit := usage.RestrictJob(j.Spec, d.Request, len(j.Tasks))
+	request, guaranteed := usage.RestrictGuaranteed(j.Spec, len(j.Tasks))
+	if guaranteed == 0 {
+		return placement.QuotaCause(usage.ExplainGuaranteed(j.Spec, len(j.Tasks)))
+	}
+	restricted, allowed, limit := usage.RestrictJob(j.Spec, request, len(j.Tasks))
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0
 	}

@@ -86,6 +86,9 @@ func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Pol
 func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 	d := j.TaskDemand(s.overhead, s.Cluster.Agents())
 	request := d.Request
+	if _, n := s.Usage.RestrictGuaranteed(j.Spec, len(j.Tasks)); n == 0 {
+		return // machines would not help
+	}
 	got := s.PlaceJob(j, &d)
 	missing := len(j.Tasks) - len(got.Places)
 	if missing == 0 {

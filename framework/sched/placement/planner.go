@@ -118,8 +118,19 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		return
 	}
 
-	// 3. Place as many tasks as the agents and the role's quota allow.
+	// 3. Place as many tasks as the agents and the role's quota allow, those of guaranteed jobs within what it deserves.
+	request, n := pl.alloc.Usage.RestrictGuaranteed(j.Spec, len(j.Tasks))
+	if n < len(j.Tasks) {
+		pl.leaveWaiting(j, len(j.Tasks)-n, QuotaCause(pl.alloc.Usage.ExplainGuaranteed(j.Spec, len(j.Tasks)-n)))
+		if n == 0 {
+			return
+		}
+		inside := *j
+		inside.Tasks = j.Tasks[:n:n]
+		j = &inside
+	}
 	d := j.TaskDemand(pl.policy.Overhead, pl.agents, pl.groupAgents[queue.GroupKeyOf(j.Spec)]...)
+	d.Request = request
 	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
 	got := pl.alloc.PlaceJob(j, &d)
 
@@ -151,6 +162,9 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 		pl.launches[p.Agent] = append(pl.launches[p.Agent], launch)
 		if pl.reclaim != nil {
 			pl.reclaim.takeLaunch(p.Agent, &launch)
+			if j.Spec.Guaranteed {
+				pl.alloc.Usage.AddGuaranteed(j.Spec.Role, launch.GPUTypes, launch.Shares)
+			}
 		}
 		if j.Spec.Group != "" {
 			group := queue.GroupKeyOf(j.Spec)

@@ -273,7 +273,7 @@ func (r *reclaimer) collectUnits() {
 	gangs := map[string]int{}
 	for i := range r.in.Running {
 		t := &r.in.Running[i]
-		if t.Ending || t.Stuck || t.Spec.Request.GPUs == 0 || r.isOnReserved(t) {
+		if t.Ending || t.Stuck || t.Spec.Request.GPUs == 0 || t.Spec.Guaranteed || r.isOnReserved(t) {
 			continue
 		}
 		at, known := gangs[t.Spec.Name]

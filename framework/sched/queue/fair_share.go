@@ -85,8 +85,12 @@ func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
 func CountUsage(usage *quota.Tracker, running []RunningTask) {
 	if usage.DeservesGPUs() {
 		for i := range running {
-			if r := &running[i]; r.Ending && !r.Ended {
+			r := &running[i]
+			if r.Ending && !r.Ended {
 				usage.AddEnding(r.Spec.Role, r.GPUTypes, r.Shares, 1)
+			}
+			if r.Spec.Guaranteed && !r.Ended {
+				usage.AddGuaranteed(r.Spec.Role, r.GPUTypes, r.Shares)
 			}
 		}
 	}

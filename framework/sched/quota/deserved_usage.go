@@ -39,6 +39,8 @@ type deservedEntry struct {
 	// held is what tasks hold, ending the part of it that is about to end. claimed is what waiting tasks will get that
 	// the present plan reclaims for them.
 	held, ending, claimed int
+	// guaranteed is the part of held of tasks that run only inside what their role deserves.
+	guaranteed int
 }
 
 func (e *deservedEntry) counts(gpuType string) bool {
@@ -58,7 +60,13 @@ func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources
 		}
 		node := deservedNode{role: e.Role}
 		for _, name := range slices.Sorted(maps.Keys(e.Deserved)) {
-			node.entries = append(node.entries, deservedEntry{gpuType: name, deserved: e.Deserved[name] * MilliPerGPU})
+			n := e.Deserved[name]
+			for _, limit := range []string{name, AllTypes} { // an operator may have set a smaller one
+				if most, ok := e.Quota.EntryFor(limit); ok {
+					n = min(n, most)
+				}
+			}
+			node.entries = append(node.entries, deservedEntry{gpuType: name, deserved: n * MilliPerGPU})
 		}
 		t.nodes = append(t.nodes, node)
 	}
@@ -166,6 +174,71 @@ func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.Devi
 	}
 }
 
+// AddGuaranteed counts tasks that run only inside what their role deserves. They count as usage too.
+func (t *Tracker) AddGuaranteed(role string, types map[string]int, shares []gpu.DeviceShare) {
+	for _, n := range t.deserved.chainOf(role) {
+		for e := range t.deserved.nodes[n].entries {
+			entry := &t.deserved.nodes[n].entries[e]
+			entry.guaranteed += entry.milliOf(types, shares)
+		}
+	}
+}
+
+// RestrictGuaranteed returns how many of n tasks of a guaranteed job may run, and the request without the types of which
+// guaranteed tasks hold all that the role deserves. The tasks of a gang count all or none. Other jobs, and all jobs if no
+// role deserves GPUs, are not restricted.
+func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Request, tasks int) {
+	r := spec.Request
+	if t.deserved == nil || !spec.Guaranteed || r.GPUs == 0 {
+		return r, n
+	}
+	types := t.deserved.types
+	if len(types) == 0 {
+		types = []string{AllTypes} // agents report no types
+	}
+	for _, name := range types {
+		if name != AllTypes && !r.Types.Match(name) {
+			continue
+		}
+		room := 0
+		if chain := t.deserved.chainOf(spec.Role); len(chain) > 0 {
+			for _, e := range t.deserved.nodes[chain[0]].entries {
+				if e.counts(name) {
+					room = max(room, e.deserved-e.guaranteed)
+				}
+			}
+		}
+		fits := room / t.MilliPerTask(&r, name)
+		if fits == 0 || r.NeedsSameType() && fits < n {
+			r.Types.Exclude = append(slices.Clone(r.Types.Exclude), name)
+		}
+		tasks = max(tasks, fits) // an entry for all types counts once
+	}
+	tasks = min(tasks, n)
+	if spec.Gang && tasks < n {
+		tasks = 0
+	}
+	return r, tasks
+}
+
+// ExplainGuaranteed returns why tasks of a guaranteed job may not run.
+func (t *Tracker) ExplainGuaranteed(spec *job.Spec, tasks int) LimitExplanation {
+	var parts []string
+	who := "role " + spec.Role + " deserves none"
+	if chain := t.deserved.chainOf(spec.Role); len(chain) > 0 {
+		node := &t.deserved.nodes[chain[0]]
+		for i := range node.entries {
+			e := &node.entries[i]
+			parts = append(parts, fmt.Sprintf("%s and its guaranteed tasks hold %s", &Limit{Type: e.gpuType, Max: e.deserved}, FormatMilliGPUs(e.guaranteed)))
+		}
+		who = "role " + node.role + " deserves " + strings.Join(parts, ", ")
+	}
+	return LimitExplanation{
+		Needs:     fmt.Sprintf("%s more of what role %s deserves", FormatGPUCount(t.milliToStart(spec, tasks, &Limit{Type: AllTypes})), spec.Role),
+		Available: who,
+	}
+}
+
 // milliOf returns what a task that holds these GPUs counts in the entry.
 func (e *deservedEntry) milliOf(types map[string]int, shares []gpu.DeviceShare) (milli int) {
 	for name, n := range types {
@@ -214,6 +287,11 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 	if t.deserved == nil || r.GPUs == 0 || level >= len(t.deserved.chainOf(spec.Role)) {
 		return r, 0
 	}
+	if spec.Guaranteed {
+		if r, n = t.RestrictGuaranteed(spec, n); n == 0 || level > 0 {
+			return r, 0
+		}
+	}
 	types := t.deserved.types
 	if len(types) == 0 {
 		types = []string{AllTypes} // agents report no types
@@ -223,7 +301,8 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 		if name != AllTypes && !r.Types.Match(name) {
 			continue
 		}
-		fits := t.deserved.roomFor(spec.Role, level, name) / t.MilliPerTask(&r, name)
+		one := t.MilliPerTask(&r, name)
+		fits := t.deserved.roomFor(spec.Role, level, name) / one
 		if fits == 0 || r.NeedsSameType() && fits < n {
 			excluded = append(excluded, name)
 		} else {
