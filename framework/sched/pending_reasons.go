@@ -53,6 +53,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				usage = s.newUsage(s.runningTasks())
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
+			r.Available += usage.ShareNote(&j.Spec)
 		}
 		reasons[name] = r
 	}

@@ -468,6 +468,23 @@ func (t *Tracker) BorrowedOf(role string) int {
 	return max(t.total[role]-sum, 0)
 }
 
+// ShareNote returns the sentence to append to a reason why a job with GPUs waits: what its role deserves, holds and
+// borrows. It returns "" if no role deserves GPUs, and for guaranteed jobs, whose reason has these numbers.
+func (t *Tracker) ShareNote(spec *job.Spec) string {
+	if t.deserved == nil || spec.Request.GPUs == 0 || spec.Guaranteed {
+		return ""
+	}
+	borrowed := FormatMilliGPUs(t.BorrowedOf(spec.Role))
+	if len(t.deserved.chainOf(spec.Role)) == 0 {
+		return fmt.Sprintf("; role %s deserves none and borrows %s", spec.Role, borrowed)
+	}
+	deserved := t.DescribeDeserved(spec.Role)
+	if own, ok := strings.CutPrefix(deserved, "it "); ok {
+		deserved = "role " + spec.Role + " " + own
+	}
+	return fmt.Sprintf("; %s, borrows %s", deserved, borrowed)
+}
+
 // FormatGPUCount writes thousandths of GPUs with their unit: "1 GPU", "2.5 GPUs".
 func FormatGPUCount(milli int) string {
 	return (&Limit{Type: AllTypes, Max: milli}).String()
