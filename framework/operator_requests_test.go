@@ -383,6 +383,15 @@ func TestReclaimOverREST(t *testing.T) {
 	if diff := cmp.Diff(map[string]float64{"V100": 3, "*": 2.5}, roles[1].Entitled); diff != "" || roles[1].Deserved["V100"] != 2 || roles[1].Demanded["*"] != 3 {
 		t.Errorf("prod is %+v (-want +got):\n%s", roles[1], diff)
 	}
+	safe := frameworktest.JobSpec("safe", 3, 1)
+	safe.Role, safe.Guaranteed, safe.Gang = "prod", true, true
+	if _, err := in.SubmitJob(ctx, safe); err != nil {
+		t.Fatal(err)
+	}
+	want = "3 GPUs more of what role prod deserves; role prod deserves 2 V100 and its guaranteed tasks hold 0"
+	if view, err := in.GetJob(ctx, "safe"); err != nil || !view.Spec.Guaranteed || !strings.Contains(view.WaitReason, want) {
+		t.Errorf("the guaranteed job waits for %q, %v; want %q", view.WaitReason, err, want)
+	}
 	killed := 0
 	for _, call := range c.Calls() {
 		if call.Type == scheduler.Call_KILL {
