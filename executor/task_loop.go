@@ -68,6 +68,8 @@ type taskLoop struct {
 	// starts a kill. It is nil without that limit.
 	completionTimer <-chan time.Time
 	overdue         bool
+	// usage is the report of what the devices do.
+	usage usageReport
 	// faults are the failed devices of the task. A device that recovers is
 	// removed.
 	faults deviceFaults
@@ -295,6 +297,7 @@ func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.R
 		return
 	}
 	exit, err := r.Wait(taskCtx)
+	l.reportLastUsage(taskCtx, &t)
 	l.progress <- taskProgress{ended: true, exit: exit, err: err}
 }
 

@@ -25,8 +25,12 @@ type fakeUsageSource struct {
 	err   error
 }
 
-func (g *fakeUsageSource) readUsage(_ context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
-	g.asked <- container + " " + strings.Join(devices, ",")
+func (g *fakeUsageSource) readUsage(ctx context.Context, container string, devices []string, parts bool) (gpu.TaskUsage, error) {
+	select {
+	case g.asked <- container + " " + strings.Join(devices, ","):
+	case <-ctx.Done():
+		return gpu.TaskUsage{}, context.Cause(ctx)
+	}
 	if parts {
 		return gpu.TaskUsage{}, errors.New("the task has no parts")
 	}
@@ -72,9 +76,15 @@ func TestReportUsage(t *testing.T) {
 		g.err = errors.New("no daemon")
 		look(5*time.Second, told)
 		g.err, g.use.Time = nil, told.Time.Add(10*time.Second)
-		look(10*time.Second, g.use)
+		later := func(seconds int, totals gpu.UsageTotals) gpu.TaskUsage {
+			return gpu.TaskUsage{Time: told.Time.Add(time.Duration(seconds) * time.Second), Devices: []gpu.DeviceUsage{{UUID: "GPU-a", Duty: &duty, Totals: &totals}}}
+		}
+		look(10*time.Second, later(10, gpu.UsageTotals{Seconds: 10, BusySeconds: 5}))
 
+		time.Sleep(3 * time.Second)
+		g.use = gpu.TaskUsage{Time: told.Time.Add(13 * time.Second), Devices: []gpu.DeviceUsage{{UUID: "GPU-a", Duty: &duty}}}
 		r.task.exit <- task.ExitStatus{}
+		look(13*time.Second, later(13, gpu.UsageTotals{Seconds: 13, BusySeconds: 6.5})) // the last one, before the status
 		r.acknowledge(r.update(mesos.TASK_FINISHED))
 		r.endedWell()
 		if left, err := filepath.Glob(filepath.Join(r.cfg.Sandbox, atomicfile.TempPrefix+"*")); len(left) > 0 || err != nil {
@@ -131,7 +141,7 @@ func TestNoUsageReportBeforeFirstSample(t *testing.T) {
 	c := ExecutorConfig{Sandbox: t.TempDir(), ReadUsage: func(context.Context, string, []string, bool) (gpu.TaskUsage, error) {
 		return gpu.TaskUsage{Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}}, nil
 	}}
-	if err := c.writeUsage(t.Context(), "c", nil, false); err == nil || !strings.Contains(err.Error(), "have not been measured") {
+	if err := new(usageReport).write(t.Context(), &c, &task.TaskSpec{GPUs: 1}, time.Second); err == nil || !strings.Contains(err.Error(), "have not been measured") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := useIn(t, c.Sandbox); !errors.Is(err, os.ErrNotExist) {

@@ -52,6 +52,60 @@ type DeviceUsage struct {
 	// ThrottledSeconds is how long the task was throttled to stay within its share of the device's time, since it
 	// started.
 	ThrottledSeconds *float64 `json:"throttled_seconds,omitempty"`
+	// EnergyJoules is the device's energy counter since its driver was loaded.
+	EnergyJoules *float64 `json:"energy_joules,omitempty"`
+	// Totals are sums over the task's time, nil before the second measurement.
+	Totals *UsageTotals `json:"totals,omitempty"`
+}
+
+// UsageTotals is what one device did since its task started, as far as it was measured.
+type UsageTotals struct {
+	// Seconds is the measured time, BusySeconds the part of it in which kernels ran.
+	Seconds     float64 `json:"seconds"`
+	BusySeconds float64 `json:"busy_seconds"`
+	// MemMiBSeconds is the memory over that time, MemUsedMiBSeconds the used part, MaxMemMiB the most in use.
+	MemMiBSeconds     float64 `json:"mem_mib_seconds"`
+	MemUsedMiBSeconds float64 `json:"mem_used_mib_seconds"`
+	MaxMemMiB         float64 `json:"max_mem_mib"`
+	// Joules is the energy of the device by its counter, 0 if it is shared or has none.
+	Joules float64 `json:"joules"`
+}
+
+// maxSampleGap bounds the time between two measurements that count as one span. Nothing is known about longer gaps.
+const maxSampleGap = time.Minute
+
+// AddTotals sets the totals of each device from those of the usage before it. Each value holds for the time since the
+// measurement before it.
+func (u *TaskUsage) AddTotals(before *TaskUsage) {
+	span := u.Time.Sub(before.Time)
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		at := slices.IndexFunc(before.Devices, func(o DeviceUsage) bool { return o.UUID == d.UUID })
+		if at < 0 {
+			continue
+		}
+		old, sums := &before.Devices[at], UsageTotals{}
+		if old.Totals != nil {
+			sums = *old.Totals
+		}
+		if span > 0 && span <= maxSampleGap && d.Duty != nil {
+			sums.addSpan(span.Seconds(), old, d)
+		}
+		d.Totals = &sums
+	}
+}
+
+func (s *UsageTotals) addSpan(seconds float64, old, now *DeviceUsage) {
+	s.Seconds += seconds
+	s.BusySeconds += *now.Duty * seconds
+	if now.MemUsedMiB != nil && now.MemMiB != nil {
+		s.MemMiBSeconds += *now.MemMiB * seconds
+		s.MemUsedMiBSeconds += *now.MemUsedMiB * seconds
+		s.MaxMemMiB = max(s.MaxMemMiB, *now.MemUsedMiB)
+	}
+	if !now.Shared && now.EnergyJoules != nil && old.EnergyJoules != nil {
+		s.Joules += max(*now.EnergyJoules-*old.EnergyJoules, 0) // lower after a reset
+	}
 }
 
 // UsageOf converts a sample. Without a sample only the UUID and the health are set.
@@ -69,6 +123,7 @@ func UsageOf(uuid string, health Health, s *Sample) DeviceUsage {
 		return &v
 	}
 	u.Duty, u.Watts, u.Celsius = value(DutyRatio, 1), value(PowerWatts, 1), value(Celsius, 1)
+	u.EnergyJoules = value(EnergyJoules, 1)
 	u.MemUsedMiB, u.MemMiB = value(MemUsedBytes, 1<<20), value(MemTotalBytes, 1<<20)
 	return u
 }
@@ -106,6 +161,10 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 	if known := []Health{"", Healthy, Suspect, Failed, Recovering}; !slices.Contains(known, u.Health) {
 		return fmt.Errorf("its health is not one of %q", known[1:])
 	}
+	t := u.Totals
+	if t == nil {
+		t = &UsageTotals{}
+	}
 	for _, v := range []struct {
 		of        *float64
 		what      string
@@ -113,6 +172,8 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 	}{
 		{u.Duty, "duty", 0, 1}, {u.Celsius, "temperature", -273.15, 1000}, {u.Watts, "power", 0, 1e6},
 		{u.MemUsedMiB, "used memory", 0, 1e9}, {u.MemMiB, "memory", 0, 1e9}, {u.ThrottledSeconds, "throttling", 0, math.MaxFloat64},
+		{u.EnergyJoules, "energy", 0, math.MaxFloat64}, {&t.Seconds, "measured time", 0, 1e10}, {&t.BusySeconds, "busy time", 0, 1e10},
+		{&t.MemMiBSeconds, "memory over time", 0, 1e19}, {&t.MemUsedMiBSeconds, "used memory over time", 0, 1e19}, {&t.MaxMemMiB, "most used memory", 0, 1e9}, {&t.Joules, "energy", 0, 1e15},
 	} {
 		if v.of != nil && !(*v.of >= v.least && *v.of <= v.to) {
 			return fmt.Errorf("its %s is %g, want %g to %g", v.what, *v.of, v.least, v.to)

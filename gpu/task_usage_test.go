@@ -88,3 +88,40 @@ func FuzzParseUsage(f *testing.F) {
 		}
 	})
 }
+
+// TestAddTotals: each value counts for the time since the one before; long gaps, lower energy counters and shared devices'
+// energy do not count.
+func TestAddTotals(t *testing.T) {
+	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	value := func(v float64) *float64 { return &v }
+	at := func(seconds int, duty, used, joules float64) TaskUsage {
+		return TaskUsage{Time: start.Add(time.Duration(seconds) * time.Second), Devices: []DeviceUsage{
+			{UUID: "GPU-a", Duty: &duty, MemUsedMiB: &used, MemMiB: value(100), EnergyJoules: &joules},
+			{UUID: "GPU-s", Duty: &duty, EnergyJoules: &joules, Shared: true},
+			{UUID: "GPU-n"},
+		}}
+	}
+	last := TaskUsage{}
+	for i, step := range []struct {
+		next TaskUsage
+		want *UsageTotals
+	}{
+		{at(0, 1, 50, 1000), nil},
+		{at(10, 0.5, 40, 1500), &UsageTotals{Seconds: 10, BusySeconds: 5, MemMiBSeconds: 1000, MemUsedMiBSeconds: 400, MaxMemMiB: 40, Joules: 500}},
+		{at(10, 0.5, 90, 1500), &UsageTotals{Seconds: 10, BusySeconds: 5, MemMiBSeconds: 1000, MemUsedMiBSeconds: 400, MaxMemMiB: 40, Joules: 500}},
+		{at(20, 1, 60, 100), &UsageTotals{Seconds: 20, BusySeconds: 15, MemMiBSeconds: 2000, MemUsedMiBSeconds: 1000, MaxMemMiB: 60, Joules: 500}},
+		{at(200, 1, 60, 200), &UsageTotals{Seconds: 20, BusySeconds: 15, MemMiBSeconds: 2000, MemUsedMiBSeconds: 1000, MaxMemMiB: 60, Joules: 500}},
+	} {
+		step.next.AddTotals(&last)
+		last = step.next
+		if diff := cmp.Diff(step.want, last.Devices[0].Totals); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if s := last.Devices[1].Totals; s.Joules != 0 || s.Seconds != 20 {
+		t.Errorf("the shared device has %+v", s)
+	}
+	if s := last.Devices[2].Totals; *s != (UsageTotals{}) {
+		t.Errorf("the device without values has %+v", s)
+	}
+}
