@@ -182,6 +182,8 @@ type Task struct {
 	Reason  string `json:"reason,omitempty"`
 	// ExitCode is set once the task's process has exited.
 	ExitCode *int `json:"exit_code,omitempty"`
+	// Queued is when the attempt was queued; zero for the first attempts of a job, which are queued when it is submitted.
+	Queued time.Time `json:"queued,omitzero"`
 	// Launched is when the scheduler placed it.
 	Launched time.Time `json:"launched,omitzero"`
 	Started  time.Time `json:"started,omitzero"`

@@ -23,6 +23,9 @@ type StateChanges struct {
 	Transitions []StateTransition
 	// LateEnds are attempts that were given up as lost and have reported their end since.
 	LateEnds []job.Task
+	// UnaccountedLost is how many ended attempts were forgotten before the accounting had stored them, because too many
+	// of them waited for that.
+	UnaccountedLost int
 }
 
 // StateTransition is one change of a task's state.

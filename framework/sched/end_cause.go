@@ -69,3 +69,17 @@ func (o *attemptResult) endCause(old *job.Task) EndCause {
 	}
 	return CauseUnknown
 }
+
+// EndCauseOf returns the cause of an ended attempt from its record, "" if it finished. The record of an attempt whose
+// image fits no agent has only the reason of Mesos.
+func EndCauseOf(t *job.Task) EndCause {
+	o := attemptResult{state: t.State, reason: t.Reason, exitCode: t.ExitCode}
+	old := job.Task{State: job.Running, KillRequested: t.KillRequested, KillReason: t.KillReason}
+	switch {
+	case t.Launched.IsZero():
+		old.State = job.Waiting
+	case t.State == job.Lost && !t.Started.IsZero():
+		old.State = job.Unreachable
+	}
+	return o.endCause(&old)
+}

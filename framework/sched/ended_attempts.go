@@ -18,6 +18,8 @@ const MaxAttemptsPerJob, maxAttemptsOfAll = 100, 10_000
 type endedAttempts struct {
 	// documents has one document for each attempt.
 	documents *documentStore
+	// beforeDrop is called with the record of each attempt that is forgotten while its job is known.
+	beforeDrop func(id string, text []byte)
 	// byJob are the attempts of each run of a job, byRole those of each role.
 	byJob  map[job.RunID]*jobAttempts
 	byRole map[string]*roleAttempts
@@ -111,6 +113,7 @@ func (a *endedAttempts) add(t job.Task, role string) {
 // dropOldest forgets the oldest attempt of a job.
 func (a *endedAttempts) dropOldest(run job.RunID) {
 	of := a.byJob[run]
+	a.beforeDrop(of.ids[0], a.documents.Document(attemptPrefix+of.ids[0]))
 	a.documents.writeDocument(attemptPrefix+of.ids[0], nil)
 	of.ids = of.ids[1:]
 	a.byRole[of.role].count--

@@ -113,6 +113,8 @@ type (
 	}
 	// CountersChanged: metric counters that must survive a failover.
 	CountersChanged struct{ Value []byte }
+	// AttemptsAccounted: the accounting has stored the ends of attempts.
+	AttemptsAccounted struct{ TaskIDs []string }
 	// CordonHost: an operator excludes the agents of a host from placement and, with Drain, stops the tasks that run
 	// there. ResolveHost returns the Host.
 	CordonHost struct {
@@ -218,6 +220,7 @@ func (StopTasks) isEvent()             {}
 func (EndBackoff) isEvent()            {}
 func (PutDocument) isEvent()           {}
 func (CountersChanged) isEvent()       {}
+func (AttemptsAccounted) isEvent()     {}
 func (CordonHost) isEvent()            {}
 func (UncordonHost) isEvent()          {}
 func (SetQuota) isEvent()              {}

@@ -144,8 +144,11 @@ func (s *State) forgetRuns(name string) {
 
 // forgetJob removes an ended run and all its records.
 func (s *State) forgetJob(j *job.Job) {
-	s.removeJob(j)
+	for i := range j.Tasks {
+		s.keepUnaccounted(&j.Tasks[i], j)
+	}
 	s.endedAttempts.dropJob(j.RunID())
+	s.removeJob(j)
 	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
 	s.changes.removeJob(j)
 }

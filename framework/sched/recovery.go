@@ -31,7 +31,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
-	s.endedAttempts = endedAttempts{documents: &s.documentStore, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
+	s.endedAttempts = endedAttempts{documents: &s.documentStore, beforeDrop: s.keepDroppedAttempt, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)
 	}
@@ -73,6 +73,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		}
 	}
 	s.endedAttempts.restore(&s.jobs)
+	s.restoreUnaccounted()
 	slices.SortStableFunc(ended, func(a, b *job.Job) int { return lastEndOf(a).Compare(lastEndOf(b)) })
 	for _, j := range ended {
 		s.ended.add(j, j.Spec.TextBytes())

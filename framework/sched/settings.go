@@ -56,6 +56,9 @@ type SchedulerSettings struct {
 	// after its end; 0 is for ever. Roles may have other values. Both apply within the limits above.
 	KeepRuns  int
 	KeepEnded time.Duration
+	// Accounting means that the caller stores the ends of attempts and reports that by AttemptsAccounted. Those of
+	// forgotten attempts are kept until then.
+	Accounting bool
 }
 
 func (c *SchedulerSettings) setDefaults() {

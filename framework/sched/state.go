@@ -42,6 +42,10 @@ type State struct {
 
 	// endedAttempts is an index of the documents that record ended attempts. A retry adds to it.
 	endedAttempts endedAttempts
+	// unaccounted are the ended attempts that the accounting has not stored yet.
+	unaccounted unaccountedAttempts
+	// unaccountedEnds is the number of documents with ends of forgotten attempts.
+	unaccountedEnds int
 	// deadlines are what is due for placed tasks. A launch or a change of the task sets them, Tick checks them, the end of
 	// the task removes them.
 	deadlines deadlineTable

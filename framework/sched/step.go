@@ -66,6 +66,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		s.loseAgent(e.AgentID)
 	case PolicyChanged:
 		ops = s.setPolicy(e.Policy)
+	case AttemptsAccounted:
+		s.handleAccounted(e.TaskIDs)
 	case CountersChanged:
 		s.writeDocument(CountersKey, e.Value)
 	case CordonHost:

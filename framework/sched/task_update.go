@@ -14,6 +14,7 @@ func (s *State) handleTaskUpdate(u TaskUpdate) []Operation {
 	if ref, ok := s.tasks[u.TaskID]; !ok {
 		if t, late := s.endedAttempts.recordLateEnd(u); late {
 			s.changes.LateEnds = append(s.changes.LateEnds, t)
+			s.unaccounted.add(t.ID)
 		}
 		ops = killStrayTask(u)
 	} else {

@@ -10,7 +10,12 @@ import (
 // launched. t has what the new attempt inherits.
 func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	j := ref.job
-	s.endedAttempts.keep(j.Tasks[ref.index], j)
+	if old := &j.Tasks[ref.index]; old.ID != "" {
+		s.keepAttempt(old, j)
+	}
+	if s.now.After(j.Submitted) {
+		t.Queued = s.now
+	}
 	t.ID, t.Job, t.Run, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, j.Run, ref.index
 	t.State, t.Changed, t.Version = job.Waiting, s.now, j.Version
 	j.Tasks[ref.index] = t
@@ -50,6 +55,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	}
 	if !next.IsLive() {
 		t.Ended = s.now
+		s.unaccounted.add(t.ID)
 		s.liveTasks.Add(&ref.job.Spec, -1)
 		delete(s.deadlines, t.ID)
 		delete(s.reconciliation.unanswered, t.ID)
