@@ -40,7 +40,11 @@ const (
 	DefaultWorkdirsMiB     = 20 << 10
 	DefaultKeepWorkdirs    = 7 * 24 * time.Hour
 	DefaultArtifactsMiB    = 10 << 10
+	DefaultAccounting      = "/var/lib/mesos-gpu/scheduler/accounting.db"
 )
+
+// NoAccounting as the file of the accounting disables it.
+const NoAccounting = "none"
 
 // GCPercent is the GOGC of a process that only runs a scheduler, which holds the jobs in memory
 // for a long time: its memory may grow by half, not by the default of 100 %, before the garbage
@@ -90,6 +94,13 @@ type SchedulerConfig struct {
 	// them. ArtifactsMiB bounds those of one task.
 	Artifacts    string
 	ArtifactsMiB int64
+	// Accounting is the file in which the ends of attempts are stored, NoAccounting for none.
+	// Each scheduler has its own. "" is accounting.db beside the journal's file, else
+	// DefaultAccounting. KeepAccounting is how long records are kept, AccountingMiB the
+	// largest size of the file.
+	Accounting     string
+	KeepAccounting time.Duration
+	AccountingMiB  int64
 	// AdvertiseURL is the URL at which clients of other schedulers reach this
 	// API, and agents the working folders. It defaults to APIAddr, with the host's name if that is an
 	// unspecified address.
@@ -172,6 +183,13 @@ func (c *SchedulerConfig) setDefaults() {
 	default:
 		c.Workdirs = filepath.Join(filepath.Dir(c.JournalPath), "workdirs")
 	}
+	switch {
+	case c.Accounting != "":
+	case c.isReplicated():
+		c.Accounting = DefaultAccounting
+	default:
+		c.Accounting = filepath.Join(filepath.Dir(c.JournalPath), "accounting.db")
+	}
 	if c.WrapJournal == nil {
 		c.WrapJournal = func(j journal.Journal) journal.Journal { return j }
 	}
@@ -222,6 +240,9 @@ func (c *SchedulerConfig) Validate() error {
 	}
 	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
 		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))
+	}
+	if c.KeepAccounting < 0 || c.AccountingMiB < 0 {
+		errs = append(errs, fmt.Errorf("accounting: %d MiB for %s is negative", c.AccountingMiB, c.KeepAccounting))
 	}
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))

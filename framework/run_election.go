@@ -102,7 +102,7 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	by := standby.New(standby.Config{
 		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
 		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil, nil) }, SetBackend: s.setBackend,
-		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock,
+		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock, Accounting: s.accounting,
 	})
 	defer by.CloseListeners()
 	defer s.setBackend(apiserver.NewUnavailableBackend("this scheduler has lost its session with ZooKeeper"))

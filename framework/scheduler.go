@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
@@ -25,6 +26,8 @@ type Scheduler struct {
 	security apiSecurity
 	limits   apiLimits
 	workdirs *workdirstore.ArchiveStore
+	// accounting stores the ends of attempts, also on a standby; nil if it is disabled.
+	accounting *accounting.Recorder
 
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
@@ -49,6 +52,9 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
 	s.workdirs = workdirstore.NewArchiveStore(cfg.Workdirs, cfg.WorkdirsMiB<<20, cfg.KeepWorkdirs)
+	if cfg.Accounting != NoAccounting {
+		s.accounting = accounting.New(accounting.Config{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
+	}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }
@@ -89,7 +95,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		Total: s.limits.connections, PerAddress: s.limits.connectionsPerAddress, Usage: s.cfg.counters,
 	})
 	listener = s.security.wrapListener(limited)
-	err = runTogether(ctx, lead, func(ctx context.Context) error {
+	err = runTogether(ctx, lead, s.runAccounting, func(ctx context.Context) error {
 		return apiserver.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log), limited.TrackState)
 	}, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
@@ -99,6 +105,14 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	return nil
+}
+
+// runAccounting stores the ends of attempts until ctx ends, unless that is disabled.
+func (s *Scheduler) runAccounting(ctx context.Context) error {
+	if s.accounting == nil {
+		return nil
+	}
+	return s.accounting.Run(ctx)
 }
 
 // leadAlone leads with a journal in a file. After an abdication it leads again, with a new

@@ -31,7 +31,9 @@ type fakeCluster struct {
 	logs      map[string]string // stdout by task
 	errors    map[string]string // stderr by task
 	reruns    []apiserver.RerunQuery
-	stubborn  bool // whether jobs survive KillJob without force
+	// accounting is that of each job.
+	accounting api.JobAccounting
+	stubborn   bool // whether jobs survive KillJob without force
 
 	mu      sync.Mutex
 	jobs    []*job.Job
@@ -55,6 +57,11 @@ func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
 		j.Tasks = append(j.Tasks, t)
 	}
 	return j
+}
+
+// AccountJob returns the same sums for each job.
+func (c *fakeCluster) AccountJob(context.Context, string, time.Duration) (api.JobAccounting, error) {
+	return c.accounting, nil
 }
 
 func (c *fakeCluster) AsOf() time.Time { return time.Time{} }

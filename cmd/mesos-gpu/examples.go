@@ -42,6 +42,7 @@ func commandExamples() map[string][]string {
 		"uncordon":           {"uncordon gpu7"},
 		"drain":              {"drain gpu7 gpu8 --reason 'new kernel'"},
 		"top":                {"top", "top train", "top --by agent --sort -duty", "top --watch=false"},
+		"usage":              {"usage", "usage --by user,role,type --since 7d", "usage --by job --owner ada --since 2026-01-01", "usage --attempts --csv --since 90d > attempts.csv"},
 		"token":              {"token alice"},
 		"discover":           {"discover", "discover -o json"},
 		"simulate":           {"simulate", "simulate --policy headroom,binpack --plot gpus.svg"},

@@ -125,6 +125,13 @@ type LeaderBackend interface {
 	EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (api.JobView, error)
 	// ListArtifacts lists the artifacts of a job that were copied to the store.
 	ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error)
+	// ReportAccounting sums up ended attempts, ListAttempts lists them by their ends, at
+	// most limit, from the one after the key after on; next is the key of the last one
+	// if more follow. Both omit what the requester may not see. AccountJob sums up those
+	// of one run, and waits up to wait for what its agents have measured.
+	ReportAccounting(ctx context.Context, q api.AccountingQuery) (api.AccountingReport, error)
+	ListAttempts(ctx context.Context, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error)
+	AccountJob(ctx context.Context, name string, wait time.Duration) (api.JobAccounting, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error

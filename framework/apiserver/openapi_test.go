@@ -240,6 +240,15 @@ func (f fullBackend) GetDemand(context.Context) (api.DemandList, error) {
 func (f fullBackend) ListUsage(context.Context, UsageQuery) (api.UsageList, error) {
 	return filledValue[api.UsageList](), f.err
 }
+func (f fullBackend) ReportAccounting(context.Context, api.AccountingQuery) (api.AccountingReport, error) {
+	return filledValue[api.AccountingReport](), f.err
+}
+func (f fullBackend) ListAttempts(context.Context, api.AccountingQuery, int, []byte) ([]api.AccountedAttempt, []byte, error) {
+	return filledValue[[]api.AccountedAttempt](), []byte("x"), f.err
+}
+func (f fullBackend) AccountJob(context.Context, string, time.Duration) (api.JobAccounting, error) {
+	return filledValue[api.JobAccounting](), f.err
+}
 func (f fullBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) {
 	return filledValue[[]api.ScheduleView](), f.err
 }
@@ -313,6 +322,9 @@ var validRequests = map[string]struct {
 	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
 	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
 	"GET /v1/usage/history":                 {query: "?hours=720"},
+	"GET /v1/accounting":                    {query: "?by=user,role&since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z&user=ada&role=web&job=train&state=FAILED"},
+	"GET /v1/accounting/attempts":           {query: "?limit=5&since=2026-01-01T00:00:00Z&job=train@2"},
+	"GET /v1/jobs/{name}/accounting":        {query: "?wait=3"},
 	"GET /v1/events":                        {query: "?job=train&state=live"},
 
 	"GET /v1/jobs/{name}/tasks/{task}/port-forward": {query: "?port=web", header: upgrade, status: 409}, // the task has no such port

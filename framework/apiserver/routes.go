@@ -51,6 +51,8 @@ func routes() []route {
 		{"GET /v1/gpus", access.View, requireInAnyRole, onReads((*apiServer).handleListGPUs), page, false},
 		{"GET /v1/usage", access.View, requireInAnyRole, (*apiServer).handleListUsage, page + " job role task agent minutes", false},
 		{"GET /v1/usage/history", access.View, requireInAnyRole, onLeader((*apiServer).handleClusterUsage), "hours", false}, // all roles share the agents
+		{"GET /v1/accounting", access.View, requireInAnyRole, onLeader((*apiServer).handleReportAccounting), "by" + accountingFilters, false},
+		{"GET /v1/accounting/attempts", access.View, requireInAnyRole, onLeader((*apiServer).handleListAttempts), page + accountingFilters, false},
 		{"GET /v1/agents", access.View, requireInAnyRole, onReads((*apiServer).handleListAgents), page, false},
 		{"GET /v1/queue", access.View, requireInAnyRole, onReads((*apiServer).handleListQueue), page, false},
 		{"GET /v1/roles", access.View, requireInAnyRole, onReads((*apiServer).handleListRoles), page, false},
@@ -72,6 +74,7 @@ func routes() []route {
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
 		{"GET /v1/jobs/{name}/usage", access.View, requireOnJob, onLeader((*apiServer).handleJobUsage), "", false},
 		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},
+		{"GET /v1/jobs/{name}/accounting", access.View, requireOnJob, onLeader((*apiServer).handleAccountJob), "wait", false},
 		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
 		{"PUT /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleHoldJob, "", true}, // the leader also checks who holds it
 		{"DELETE /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleReleaseJob, "", true},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/artifacts"
@@ -74,6 +75,8 @@ type Leader struct {
 	artifacts *artifacts.Store
 	// tunnels connect clients to ports of tasks.
 	tunnels tunnelTable
+	// accounting stores the ends of attempts; nil if it is disabled.
+	accounting *accounting.Recorder
 	// abdicated is closed when a client has requested that this scheduler stops leading.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
@@ -106,7 +109,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
-		abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
+		accounting: l.accounting, abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
 	}
 	b.tunnels.run, b.tunnels.idleTime = b.runCommand, tunnelIdleTime
 	b.Usage = usage.New(b.Model, b.ReadUsage)
@@ -421,7 +424,7 @@ const gaugesTimeout = 2 * time.Second
 // metrics if they are not available in time.
 func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
-	s.GPUs = b.gpuCounts.Current()
+	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.accounting.Figures()
 	s.IsLeader, s.Connected = true, b.loop.connected.Load()
 	if shares := b.loop.roleShares.Load(); shares != nil {
 		s.RoleShares = *shares

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/readmodel"
@@ -44,6 +45,8 @@ type Loop struct {
 	// clock gives the time of each event; the State has no clock of its own.
 	clock func() time.Time
 	log   logrus.FieldLogger
+	// accounting stores the ends of attempts; nil if it is disabled.
+	accounting *accounting.Recorder
 	// events come from the master client, requests from the API, schedules, extensions and
 	// reloads of the policy. There is no order between the two.
 	events   chan sched.Event
@@ -83,16 +86,19 @@ type LoopConfig struct {
 	// Clock gives the time of events; time.Now outside of tests.
 	Clock func() time.Time
 	Log   logrus.FieldLogger
+	// Accounting stores the ends of attempts; nil for none.
+	Accounting *accounting.Recorder
 }
 
 // NewLoop returns a loop that continues from the journal's contents. It calls post
 // with each operation after the journal has recorded the operation's cause.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
+	cfg.Sched.Accounting = cfg.Accounting != nil
 	v := readmodel.New(past) // a copy, before the State takes ownership of the jobs
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past, v),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
-		clock: cfg.Clock, log: cfg.Log, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
+		clock: cfg.Clock, log: cfg.Log, accounting: cfg.Accounting, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
 	}
 }
 
@@ -224,6 +230,10 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 	} else {
 		l.connected.Store(l.state.IsConnected())
 		l.Model.ApplyRecorded(change, changes.Transitions, changes.LateEnds)
+		if l.accounting != nil {
+			l.accounting.ObserveChange(l.Model, change)
+			l.accounting.CountLost(changes.UnaccountedLost)
+		}
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

@@ -20,9 +20,10 @@ const (
 type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
-	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned      *prometheus.Desc
-	deserved, demanded, entitled                                          *prometheus.Desc
-	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds *prometheus.Desc
+	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned                *prometheus.Desc
+	deserved, demanded, entitled                                                    *prometheus.Desc
+	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds           *prometheus.Desc
+	accounted, accountingLost, accountingWaiting, accountingBytes, accountingFailed *prometheus.Desc
 }
 
 // newCollector returns the collector for one scrape.
@@ -51,9 +52,14 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		free:          desc("gpus_free", "GPUs of agents that accept tasks and that no task of any framework holds, by type.", "type"),
 		gpuSeconds: desc("gpu_seconds_total", "Seconds for which tasks have held GPUs, by role and type. The journal stores them, so that a new leader continues the count.",
 			"role", "type"),
-		isLeader:  desc("leads", "1 if this scheduler is the leader, 0 if it is a standby."),
-		connected: desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
-		cordoned:  desc("cordoned_agents", "Hosts that operators have cordoned, whether their agents are registered or not."),
+		accounted:         desc("accounting_stored_total", "Ends of attempts that the accounting has stored since the scheduler's start."),
+		accountingLost:    desc("accounting_lost_total", "Ends of attempts that were forgotten while the accounting could not store them."),
+		accountingWaiting: desc("accounting_waiting", "Ends of attempts that the accounting has not stored yet."),
+		accountingBytes:   desc("accounting_size_bytes", "Used part of the accounting's file."),
+		accountingFailed:  desc("accounting_failed", "1 while the accounting's file cannot be written."),
+		isLeader:          desc("leads", "1 if this scheduler is the leader, 0 if it is a standby."),
+		connected:         desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
+		cordoned:          desc("cordoned_agents", "Hosts that operators have cordoned, whether their agents are registered or not."),
 	}, nil
 }
 
@@ -104,6 +110,13 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, s := range c.GPUSeconds {
 		sendMetric(ch, c.gpuSeconds, prometheus.CounterValue, s.Seconds, sanitizeLabel(s.Role), sanitizeLabel(s.Type))
+	}
+	if a := c.Accounting; a != nil {
+		sendMetric(ch, c.accounted, prometheus.CounterValue, float64(a.Stored))
+		sendMetric(ch, c.accountingLost, prometheus.CounterValue, float64(a.Lost))
+		put(c.accountingWaiting, float64(a.Waiting))
+		put(c.accountingBytes, float64(a.Bytes))
+		put(c.accountingFailed, boolValue(a.Failed))
 	}
 	for _, g := range c.Gauges {
 		keys := slices.Sorted(maps.Keys(g.Labels))

@@ -23,6 +23,8 @@ type Snapshot struct {
 	// RoleShares are what roles deserve, demand and are entitled to. They are empty unless a role
 	// deserves GPUs, and on a standby.
 	RoleShares []RoleShare
+	// Accounting are the figures of the accounting, nil without one.
+	Accounting *AccountingFigures
 	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
@@ -37,6 +39,15 @@ type Snapshot struct {
 // NewSnapshot returns an empty snapshot that is exported together with the counters.
 func (c *SchedulerCounters) NewSnapshot(now time.Time) Snapshot {
 	return Snapshot{Now: now, counters: c, types: c.types}
+}
+
+// AccountingFigures describe the store of ended attempts.
+type AccountingFigures struct {
+	// Stored and Lost count ends of attempts since the start of the process. Waiting ends are not stored yet.
+	Stored, Lost, Waiting int
+	// Bytes is the used part of the file. Failed is set while it cannot be written.
+	Bytes  int64
+	Failed bool
 }
 
 // GPUCount counts GPUs: all of them, and those that no task of any framework holds.

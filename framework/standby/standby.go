@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
@@ -43,6 +44,8 @@ type Config struct {
 	// Counters and Clock are those of the scheduler.
 	Counters *metrics.SchedulerCounters
 	Clock    func() time.Time
+	// Accounting stores the ends of attempts, as the leader's does; nil for none.
+	Accounting *accounting.Recorder
 }
 
 // Standby serves reads from a read model that follows the leader's journal.
@@ -92,9 +95,21 @@ func (b *Standby) CloseListeners() {
 }
 
 // ReplaceAll, ApplyChange, RefreshRequests and ConfirmUpToDate implement journal.Replica.
-func (b *Standby) ReplaceAll(all journal.JournalContents) { b.Model.ReplaceAll(all) }
-func (b *Standby) ApplyChange(c journal.Change)           { b.Model.ApplyChange(c) }
-func (b *Standby) RefreshRequests() <-chan struct{}       { return b.refreshWanted }
+func (b *Standby) ReplaceAll(all journal.JournalContents) {
+	b.Model.ReplaceAll(all)
+	if b.cfg.Accounting != nil {
+		b.cfg.Accounting.ObserveAll(b.Model)
+	}
+}
+
+func (b *Standby) ApplyChange(c journal.Change) {
+	b.Model.ApplyChange(c)
+	if b.cfg.Accounting != nil {
+		b.cfg.Accounting.ObserveChange(b.Model, c)
+	}
+}
+
+func (b *Standby) RefreshRequests() <-chan struct{} { return b.refreshWanted }
 
 func (b *Standby) ConfirmUpToDate(asked time.Time) {
 	if b.Model.ConfirmedAt().IsZero() {
@@ -204,7 +219,9 @@ func (b *Standby) LeaderRedirect(ctx context.Context) error {
 
 // MetricsSnapshot returns the metrics of the read model. A standby is never connected to a master.
 func (b *Standby) MetricsSnapshot(context.Context) (metrics.Snapshot, error) {
-	return b.Model.MetricsSnapshot(b.cfg.Counters, b.cfg.Clock()), nil
+	s := b.Model.MetricsSnapshot(b.cfg.Counters, b.cfg.Clock())
+	s.Accounting = b.cfg.Accounting.Figures()
+	return s, nil
 }
 
 // GetHealth returns the framework id and the leader's URL, "" without a leader.

@@ -109,7 +109,7 @@ var exclusiveImports = map[string]struct {
 	"github.com/NVIDIA/go-nvml/pkg/nvml":                    {[]string{"isolator/nvml"}, "one package loads the driver's library"},
 	"github.com/robfig/cron/v3":                             {[]string{"job"}, "one type computes due times"},
 	"github.com/spf13/cobra":                                {[]string{"cmd", "internal/cli"}, "flags end where configuration begins"},
-	"go.etcd.io/bbolt":                                      {[]string{"framework/journal"}, "one package reads and writes the file"},
+	"go.etcd.io/bbolt":                                      {[]string{"framework/journal", "framework/accounting"}, "one package reads and writes each file"},
 	"github.com/opencontainers/runtime-spec/specs-go":       {[]string{"internal/local"}, "only the embedded agent runs containers itself"},
 	"github.com/cilium/ebpf":                                {[]string{"isolator/cgroup"}, "one package loads device programs"},
 	"github.com/docker/go-plugins-helpers/volume":           {[]string{"volumemgr/plugin"}, "one package serves the engine's plugin API"},

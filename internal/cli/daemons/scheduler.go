@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
@@ -84,6 +85,9 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.KeepWorkdirs, "keep-workdirs", framework.DefaultKeepWorkdirs, "how long a working folder is kept after its last use; those of live jobs are kept in any case")
 	f.StringVar(&cfg.Artifacts, "artifacts", "", "folder to which artifacts of ended tasks are copied, such as a mounted NFS; several schedulers share it; empty: jobs may have none")
 	f.Int64Var(&cfg.ArtifactsMiB, "artifacts-size", framework.DefaultArtifactsMiB, "maximum size of the artifacts of one task in MiB")
+	f.StringVar(&cfg.Accounting, "accounting", "", "file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: accounting.db beside the file of the journal, else "+framework.DefaultAccounting)
+	f.DurationVar(&cfg.KeepAccounting, "keep-accounting", accounting.DefaultKeep, "how long the accounting keeps the end of a task")
+	f.Int64Var(&cfg.AccountingMiB, "accounting-size", accounting.DefaultMaxMiB, "maximum size of the accounting in MiB; then the oldest ends are removed")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "name of the framework")
 	addPolicyFlags(f, &cfg)

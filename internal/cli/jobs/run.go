@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
@@ -138,7 +140,29 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 		return err
 	}
 	fmt.Fprint(a.Stderr, feed.explainLoss(&view))
+	if verbose || term.IsTerminal(a.Stderr) {
+		a.reportEfficiency(context.WithoutCancel(ctx), api, &view)
+	}
 	return a.reportOutcome(&view)
+}
+
+// efficiencyWait is how long run waits after the end of a job for what the agents have measured.
+const efficiencyWait = 2 * time.Second
+
+// reportEfficiency prints one line about the GPU time of an ended job. A scheduler of an earlier version has no accounting.
+func (a *jobCommands) reportEfficiency(ctx context.Context, c *client.Client, view *api.JobView) {
+	if !usesGPUs(view) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	one, err := c.AccountJob(ctx, view.RunID().String(), efficiencyWait)
+	if err != nil {
+		return
+	}
+	if text := cli.FormatEfficiency(&one); text != "" {
+		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s: %s\n", view.Spec.Name, text)
+	}
 }
 
 // reportOutcome returns the job's exit code as an ExitStatus, and nil on success. It

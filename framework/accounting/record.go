@@ -1,0 +1,194 @@
+// Package accounting stores the ends of attempts in a file that outlives the journal's retention, and sums them up. It
+// derives records from what the journal has recorded, each attempt once by its id, and decides nothing about jobs.
+// Each scheduler has its own file: a standby follows the journal and writes the same records as the leader.
+package accounting
+
+import (
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+// attemptRecord is a stored attempt.
+type attemptRecord struct {
+	id, job, owner, role, host, state, reason string
+	run, index, attempt                       int
+	exitCode                                  *int
+	// Times are in nanoseconds since 1970, 0 if there is none.
+	queued, launched, started, ended int64
+	milliCPUs                        int
+	// types and devices are the GPUs, in thousandths.
+	types, devices []heldGPUs
+	// usageState is whether usage is known. usage is valid if it is measured.
+	usageState usageState
+	usage      api.MeasuredUsage
+}
+
+// heldGPUs are thousandths of GPUs of one type or of one device.
+type heldGPUs struct {
+	name  string
+	milli int
+}
+
+// usageState is what is known of the usage of an attempt.
+type usageState byte
+
+const (
+	// usagePending: its agent may have measured it. usageUnknown: its agent has not, or it is no longer available.
+	usagePending usageState = iota
+	usageMeasured
+	usageUnknown
+)
+
+// milliPerGPU is how many thousandths a GPU has.
+const milliPerGPU = 1000
+
+// newRecord returns the record of an ended attempt.
+func newRecord(e *sched.AttemptEnd) attemptRecord {
+	t := &e.Task
+	r := attemptRecord{
+		id: t.ID, job: t.Job, owner: e.Owner, role: e.Role, host: t.Hostname, state: string(t.State), reason: string(sched.EndCauseOf(t)),
+		run: t.RunID().Run, index: t.Index, attempt: max(t.Attempt, 1), exitCode: t.ExitCode,
+		launched: unixNano(t.Launched), started: unixNano(t.Started), ended: unixNano(t.Ended), milliCPUs: int(e.CPUs*1000 + 0.5),
+	}
+	if r.ended == 0 { // records of older releases
+		r.ended = unixNano(t.Changed)
+	}
+	r.queued = max(unixNano(e.Submitted), unixNano(t.Queued), unixNano(t.NotBefore))
+	shared := map[string]bool{}
+	for i := range t.Shares {
+		p := &t.Shares[i]
+		r.types, r.devices = addGPUs(r.types, p.Type, p.MilliDevices), addGPUs(r.devices, p.UUID, p.MilliDevices)
+		shared[p.UUID] = true
+	}
+	for _, id := range t.DeviceIDs {
+		if !shared[id] {
+			r.devices = addGPUs(r.devices, id, milliPerGPU)
+		}
+	}
+	for name, n := range t.GPUTypes {
+		r.types = addGPUs(r.types, name, n*milliPerGPU)
+	}
+	if t.AgentURL == "" || len(r.types) == 0 || r.launched == 0 {
+		r.usageState = usageUnknown
+	}
+	return r
+}
+
+func addGPUs(list []heldGPUs, name string, milli int) []heldGPUs {
+	for i := range list {
+		if list[i].name == name {
+			list[i].milli += milli
+			return list
+		}
+	}
+	return append(list, heldGPUs{name, milli})
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos).UTC()
+}
+
+// heldSeconds returns how long the attempt held its resources. It is never negative: the clock of a new leader may be
+// behind the old one's.
+func (r *attemptRecord) heldSeconds() float64 {
+	if r.launched == 0 {
+		return 0
+	}
+	return max(time.Duration(r.ended-r.launched), 0).Seconds()
+}
+
+func (r *attemptRecord) waitSeconds() float64 {
+	until := r.launched
+	if until == 0 {
+		until = r.ended
+	}
+	return max(time.Duration(until-r.queued), 0).Seconds()
+}
+
+// milliGPUs returns the thousandths of GPUs of all types.
+func (r *attemptRecord) milliGPUs() (sum int) {
+	for _, g := range r.types {
+		sum += g.milli
+	}
+	return sum
+}
+
+func (r *attemptRecord) gpuSeconds() float64 {
+	return float64(r.milliGPUs()) / milliPerGPU * r.heldSeconds()
+}
+
+// view returns the API's view.
+func (r *attemptRecord) view() api.AccountedAttempt {
+	v := api.AccountedAttempt{
+		Task: r.id, Job: r.job, Run: r.run, Index: r.index, Attempt: r.attempt,
+		Owner: r.owner, Role: r.role, Host: r.host,
+		State: job.State(r.state), Reason: r.reason, ExitCode: r.exitCode,
+		Queued: timeOf(r.queued), Launched: timeOf(r.launched), Started: timeOf(r.started), Ended: timeOf(r.ended),
+		CPUs: float64(r.milliCPUs) / 1000, GPUTypes: gpuFractions(r.types), Devices: gpuFractions(r.devices),
+		WaitSeconds: r.waitSeconds(), GPUSeconds: r.gpuSeconds(),
+	}
+	if r.usageState == usageMeasured {
+		usage := r.usage
+		v.Usage = &usage
+	}
+	return v
+}
+
+func gpuFractions(list []heldGPUs) map[string]float64 {
+	if len(list) == 0 {
+		return nil
+	}
+	m := make(map[string]float64, len(list))
+	for _, g := range list {
+		m[g.name] = float64(g.milli) / milliPerGPU
+	}
+	return m
+}
+
+// measuredUsage returns what a usage file says of an attempt; false if it has no totals. Values above what the attempt
+// held are cut off: a task can write the file.
+func (r *attemptRecord) measuredUsage(u *gpu.TaskUsage) (m api.MeasuredUsage, ok bool) {
+	held := r.heldSeconds()
+	for i := range u.Devices {
+		d := u.Devices[i].Totals
+		if d == nil || d.Seconds <= 0 {
+			continue
+		}
+		seconds := min(d.Seconds, held)
+		part := seconds / d.Seconds
+		m.GPUSeconds += seconds
+		m.BusyGPUSeconds += min(d.BusySeconds*part, seconds)
+		m.MemMiBSeconds += d.MemMiBSeconds * part
+		m.MemUsedMiBSeconds += min(d.MemUsedMiBSeconds, d.MemMiBSeconds) * part
+		m.MaxMemMiB = max(m.MaxMemMiB, d.MaxMemMiB)
+		m.Joules += min(d.Joules, maxWatts*seconds)
+		ok = true
+	}
+	m.Simulated = u.Simulated
+	return m, ok
+}
+
+// maxWatts is more than any GPU draws.
+const maxWatts = 10_000
+
+// clone returns a copy that shares no slices.
+func (r *attemptRecord) clone() attemptRecord {
+	c := *r
+	c.types, c.devices = slices.Clone(r.types), slices.Clone(r.devices)
+	return c
+}
