@@ -2,6 +2,11 @@ package executor
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -18,11 +23,14 @@ const (
 	signalTimeout = 10 * time.Second
 )
 
-// pendingKill is a kill in progress: SIGTERM was sent, SIGKILL follows at the
-// deadline.
+// pendingKill is a kill in progress: after a warning, which most tasks do not have,
+// SIGTERM is sent, and SIGKILL follows at the deadline.
 type pendingKill struct {
 	deadline time.Time
-	timer    *time.Timer
+	// warning is true until SIGTERM is sent. The timer fires then, and afterwards at the
+	// deadline.
+	warning bool
+	timer   *time.Timer
 }
 
 // deadlineReached returns a channel that fires at the deadline; nil if no kill
@@ -34,16 +42,26 @@ func (k *pendingKill) deadlineReached() <-chan time.Time {
 	return k.timer.C
 }
 
+// isDone reports whether a task that was warned has ended its work before SIGTERM: it
+// has exited with 0. With any other code it requests to be started again.
+func (k *pendingKill) isDone(exit *task.ExitStatus) bool {
+	return k.warning && exit.Succeeded()
+}
+
 func (k *pendingKill) stopTimer() {
 	if k != nil {
 		k.timer.Stop()
 	}
 }
 
-// shortenDeadline brings the deadline forward. It never postpones it.
-func (k *pendingKill) shortenDeadline(grace time.Duration) {
+// shortenDeadline brings the deadline forward. It never postpones it. killGrace is the
+// time between SIGTERM and SIGKILL at most.
+func (k *pendingKill) shortenDeadline(grace, killGrace time.Duration) {
 	if d := time.Now().Add(grace); d.Before(k.deadline) {
 		k.deadline = d
+		if k.warning {
+			grace = max(0, grace-killGrace)
+		}
 		k.timer.Reset(grace)
 	}
 }
@@ -70,10 +88,17 @@ func (l *taskLoop) killGrace(policy *mesos.KillPolicy) time.Duration {
 // shortens the deadline.
 func (l *taskLoop) startKill(grace time.Duration) {
 	if l.kill != nil {
-		l.kill.shortenDeadline(grace)
+		l.kill.shortenDeadline(grace, l.task.KillGrace)
 		return
 	}
-	l.kill = &pendingKill{deadline: time.Now().Add(grace), timer: time.NewTimer(grace)}
+	warning := grace - l.task.KillGrace
+	if l.task.Warn == nil || l.phase != phaseRunning {
+		warning = 0
+	}
+	l.kill = &pendingKill{deadline: time.Now().Add(grace), warning: warning > 0, timer: time.NewTimer(grace)}
+	if l.kill.warning {
+		l.kill.timer.Reset(warning)
+	}
 	if l.reportsKilling {
 		l.sendUpdate(statusContent{state: mesos.TASK_KILLING})
 	}
@@ -81,6 +106,81 @@ func (l *taskLoop) startKill(grace time.Duration) {
 		l.cancelLaunch()
 		return
 	}
+	if l.kill.warning {
+		l.warnTask()
+		return
+	}
+	l.terminateTask()
+}
+
+// warnTask sends the signal and creates the file of the task's warning.
+func (l *taskLoop) warnTask() {
+	w := l.task.Warn
+	if sig, ok := warningSignals[w.Signal]; ok {
+		l.signalTask(sig)
+	}
+	if target, ok := l.running.(task.ProbeTarget); ok && w.HTTP != "" && target.ProbeAddress() != "" {
+		url := "http://" + net.JoinHostPort(target.ProbeAddress(), strconv.Itoa(l.task.WarnPort)) + w.HTTP
+		log := l.log
+		l.goroutines.Go(func() {
+			if err := postWarning(url); err != nil {
+				log.WithError(err).Warn("cannot post the warning")
+			}
+		})
+	}
+	if w.File == "" {
+		return
+	}
+	if err := writeWarningFile(l.cfg.Sandbox, w.File, l.kill.deadline.Add(-l.task.KillGrace)); err != nil {
+		l.log.WithError(err).Warn("cannot write the warning")
+	}
+}
+
+// warningSignals are the signals of job.WarningSignals.
+var warningSignals = map[string]syscall.Signal{
+	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "WINCH": syscall.SIGWINCH,
+}
+
+// postWarning sends a POST without a body. It follows no redirect.
+func postWarning(url string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	res, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%s answered %s", url, res.Status)
+	}
+	return nil
+}
+
+// writeWarningFile writes the time of SIGTERM to a file in the sandbox. It follows no
+// link out of the sandbox.
+func writeWarningFile(sandbox, name string, at time.Time) error {
+	root, err := os.OpenRoot(sandbox)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.WriteFile(name, []byte(at.UTC().Format(time.RFC3339)+"\n"), 0o644)
+}
+
+// continueKill sends SIGTERM at the end of the warning, and SIGKILL at the deadline.
+func (l *taskLoop) continueKill() {
+	if !l.kill.warning {
+		l.forceKill()
+		return
+	}
+	l.kill.warning = false
+	l.kill.timer.Reset(max(0, time.Until(l.kill.deadline)))
 	l.terminateTask()
 }
 

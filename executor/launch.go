@@ -105,7 +105,7 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	}
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
 	t.Secrets, t.SecretFiles, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.Devices
-	t.User, t.Fetch, t.ImageEntrypoint = launch.User, launch.Fetch, launch.ImageEntrypoint
+	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
 	for i, text := range launch.HealthChecks {
 		h := &mesos.HealthCheck{}
 		if err := json.Unmarshal(text, h); err != nil {

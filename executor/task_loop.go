@@ -139,7 +139,7 @@ func (l *taskLoop) serveEvents(ctx context.Context, events <-chan executor.Event
 		case <-l.completionTimer:
 			l.endOverdueTask()
 		case <-l.kill.deadlineReached():
-			l.forceKill()
+			l.continueKill()
 		case <-l.endTimer.C:
 			l.log.Warn("stopped waiting: time is up")
 			l.done = true
@@ -326,7 +326,7 @@ func (l *taskLoop) handleProgress(p taskProgress) {
 	switch {
 	case p.ended:
 		l.logTaskError(p.err)
-		l.finishTask(endStatus(p.exit, p.err, l.kill != nil))
+		l.finishTask(endStatus(p.exit, p.err, l.kill != nil && !l.kill.isDone(&p.exit)))
 	case p.err != nil:
 		l.logTaskError(p.err)
 		o := startFailureStatus(&l.task, p.err, l.kill != nil)

@@ -106,6 +106,17 @@ type Spec struct {
 	// IdleTimeout ends a running task to whose job no client has been connected for so
 	// long. 0 means never.
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
+	// OnTimeout is what follows at the Timeout, "" for FailOnTimeout.
+	OnTimeout TimeoutAction `json:"on_timeout,omitempty"`
+	// Warn, if set, warns tasks before they are preempted, drained, queued again, or stopped at
+	// their Timeout.
+	Warn *Warning `json:"warn,omitempty"`
+	// MinRunTime is how long a preemptible task runs before it may be preempted.
+	MinRunTime time.Duration `json:"min_run_time,omitempty"`
+	// PreemptAfter is how long after its submission the job preempts others at the earliest.
+	PreemptAfter time.Duration `json:"preempt_after,omitempty"`
+	// CheckpointDir is a folder that all attempts see, below which each task has its own.
+	CheckpointDir string `json:"checkpoint_dir,omitempty"`
 }
 
 // ClientKey is a key that a client chose for a submission, and a digest of what it
@@ -256,6 +267,11 @@ const (
 	// KillByRequeue means that a user queues its job again.
 	KillByRequeue KillReason = "requeued"
 )
+
+// WarnsTask reports whether a task that is stopped for that reason is warned first.
+func (r KillReason) WarnsTask() bool {
+	return r == KillByPreemption || r == KillByDrain || r == KillByRequeue || r == KillByTimeout
+}
 
 // RequeuesTask reports whether a task killed for that reason is queued again.
 func (r KillReason) RequeuesTask() bool {

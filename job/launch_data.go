@@ -14,6 +14,7 @@ const (
 	secretsLaunchVersion    = 4
 	filesLaunchVersion      = 5
 	devicesLaunchVersion    = 6
+	warnLaunchVersion       = 7
 )
 
 // LaunchData is what the scheduler passes to the executor about a task in addition to
@@ -38,6 +39,11 @@ type LaunchData struct {
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
 	// ImageEntrypoint is the Spec's.
 	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
+	// Warn is the Spec's. A KILL with a grace period above that of the task's KillPolicy
+	// warns the task first.
+	Warn *Warning `json:"warn,omitempty"`
+	// WarnPort is the port of Warn's HTTP request, where the task listens for it.
+	WarnPort int `json:"warn_port,omitempty"`
 	// HealthChecks are those that TaskInfo has no field for, each a HealthCheck
 	// message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
@@ -59,6 +65,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	if len(l.Devices) > 0 {
 		l.Version = devicesLaunchVersion
 	}
+	if l.Warn != nil {
+		l.Version = warnLaunchVersion
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
@@ -72,8 +81,8 @@ func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return LaunchData{}, false, nil
 	}
-	if l.Version < LaunchVersion || l.Version > devicesLaunchVersion {
-		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, devicesLaunchVersion)
+	if l.Version < LaunchVersion || l.Version > warnLaunchVersion {
+		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, warnLaunchVersion)
 	}
 	return l, true, nil
 }

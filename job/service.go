@@ -81,6 +81,7 @@ func (s *Spec) validateService(bad reportFunc) {
 		{"timeout", s.Timeout != 0, "it runs until a user ends it"},
 		{"run_time", s.RunTime != 0, "it runs until a user ends it"},
 		{"idle_timeout", s.IdleTimeout != 0, "it runs until a user ends it"},
+		{"on_timeout", s.OnTimeout != "", "it runs until a user ends it"},
 		{"max_wait", s.MaxWait != 0, "it waits until a user ends it"},
 	} {
 		if other.set {

@@ -6,7 +6,7 @@ const specOverhead = 512
 // TextBytes returns about how many bytes the job's texts need in memory and in the journal, without its tasks. Dependencies
 // that are met and tasks that are added do not change it.
 func (s *Spec) TextBytes() int {
-	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) + len(s.User) + len(s.Network) + len(s.Workdir)
+	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) + len(s.User) + len(s.Network) + len(s.Workdir) + len(s.CheckpointDir)
 	add := func(texts ...string) {
 		for _, text := range texts {
 			n += len(text) + 16
@@ -20,6 +20,9 @@ func (s *Spec) TextBytes() int {
 	add(s.Request.Devices.Include...)
 	add(s.Request.Devices.Exclude...)
 	n += sizeOfTexts(s.Env) + sizeOfTexts(s.Secrets) + sizeOfTexts(s.SecretFiles) + sizeOfTexts(s.Labels) + sizeOfTexts(s.NetworkLabels)
+	if s.Warn != nil {
+		add(s.Warn.Signal, s.Warn.File, s.Warn.HTTP)
+	}
 	if s.ClientKey != nil {
 		add(s.ClientKey.Key, s.ClientKey.Digest)
 	}

@@ -31,11 +31,12 @@ func (s *Spec) validateLaunch(bad reportFunc) {
 		bad(field("image_entrypoint").and("image", "command", "entrypoint"), "image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
 	}
 	s.validateWorkdir(bad)
+	s.validateInterruption(bad)
 	if len(s.Artifacts) > maxArtifacts {
 		bad(field("artifacts"), "artifacts: %d are more than %d", len(s.Artifacts), maxArtifacts)
 	}
 	for i, name := range s.Artifacts {
-		if name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../") || len(name) > maxURI || strings.ContainsRune(name, 0) {
+		if !isSandboxPath(name) {
 			bad(field("artifacts", i), "artifacts: %q is not a plain path in the sandbox, such as results or results/model.pt", name)
 		}
 	}

@@ -27,6 +27,10 @@ type TaskSpec struct {
 	// frameworks they are the task's name and 0.
 	Job   string
 	Index int
+	// Warn is sent before SIGTERM if a KILL leaves time for it, nil for none. WarnPort is
+	// the port of its HTTP request.
+	Warn     *job.Warning
+	WarnPort int
 	// Container is the executor's own container, the parent of nested
 	// containers.
 	Container     mesos.ContainerID

@@ -83,6 +83,7 @@ var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
 	reflect.TypeFor[job.DependencyOutcome](): string(job.OutcomeFinished),
 	reflect.TypeFor[job.HoldKind]():          string(job.HeldRole),
+	reflect.TypeFor[job.TimeoutAction]():     string(job.RequeueOnTimeout),
 	reflect.TypeFor[gpu.Topology]():          string(gpu.NVLink),
 	reflect.TypeFor[gpu.EnforcementMethod](): string(gpu.EnforcedByMPS),
 	reflect.TypeFor[api.GPUState]():          string(api.HeldGPU),
@@ -140,7 +141,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
 	for name, v := range map[string]any{
 		"Problem": filledValue[api.Problem](), "ClusterHistory": filledValue[api.ClusterHistory](), "JobUsageHistory": filledValue[api.JobUsageHistory](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
-		"ClientKey": filledValue[job.ClientKey](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
+		"ClientKey": filledValue[job.ClientKey](), "Warning": filledValue[job.Warning](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
 		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
 		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
 		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),

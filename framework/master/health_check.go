@@ -82,6 +82,14 @@ func checkPort(s *job.Spec, p job.CheckPort, ports []int) uint32 {
 	return uint32(containerPort(s.Ports[p.Index], ports[p.Index]))
 }
 
+// warningPort returns the port of the job's warning, 0 if that makes no HTTP request.
+func warningPort(s *job.Spec, ports []int) int {
+	if s.Warn == nil || s.Warn.HTTP == "" {
+		return 0
+	}
+	return int(checkPort(s, job.CheckPort{}, ports))
+}
+
 // checkCommand returns a command as each containerizer expects it: the
 // arguments start with the program's name, except for docker.
 func checkCommand(s *job.Spec, argv []string) *mesos.CommandInfo {

@@ -86,8 +86,8 @@ func (s *masterSession) buildAccept(o sched.AcceptOffers) (*scheduler.Call, erro
 
 func buildKill(o sched.KillTask) *scheduler.Call {
 	call := calls.Kill(o.TaskID, o.AgentID)
-	if o.Force { // without a policy the task's own applies
-		call.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{}}
+	if o.Force || o.Grace > 0 { // without a policy the task's own applies
+		call.Kill.KillPolicy = &mesos.KillPolicy{GracePeriod: durationInfo(o.Grace)}
 	}
 	return call
 }

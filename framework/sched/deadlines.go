@@ -14,6 +14,8 @@ type taskDeadlines struct {
 	timeoutAt time.Time
 	// idleAt is when the task has been without clients for its job's idle timeout.
 	idleAt time.Time
+	// preemptibleAt is when the task may be preempted: when it has run for its job's MinRunTime.
+	preemptibleAt time.Time
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
@@ -32,7 +34,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.giveUpAt.IsZero() {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() {
 		delete(d, id)
 	}
 }

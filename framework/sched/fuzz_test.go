@@ -255,6 +255,12 @@ func fuzzSpec(arg byte) job.Spec {
 		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.DependencyOutcome{job.OutcomeFinished, job.OutcomeEnded, job.OutcomeFailed}[arg/13%3]}}
 	}
 	s.Owner = []string{"", "u", "v"}[arg/6%3]
+	if s.Preemptible && arg%2 == 0 {
+		s.Warn, s.MinRunTime = &job.Warning{Signal: "USR1", Before: time.Duration(arg%5+1) * time.Second}, time.Duration(arg%3)*time.Minute
+	}
+	if s.Timeout > 0 && arg%16 == 1 {
+		s.OnTimeout = job.RequeueOnTimeout
+	}
 	s.SetDefaults()
 	return s
 }

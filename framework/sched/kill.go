@@ -1,6 +1,10 @@
 package sched
 
-import "mesos-gpu/job"
+import (
+	"time"
+
+	"mesos-gpu/job"
+)
 
 // killJob kills a job: waiting tasks end at once, placed tasks by KILL operations, which are repeated until they have
 // ended.
@@ -20,8 +24,12 @@ func (s *State) killJob(e KillJob) []Operation {
 			t.KillRequested, t.KilledBy = s.now, e.By
 			s.transition(ref, job.Killed, "killed while it waited")
 		case t.State.IsPlaced() && t.KillReason != job.KillByUser:
+			warned := warnedGrace(ref) > 0
 			t.KillReason, t.KilledBy = job.KillByUser, e.By // and does not restart
 			s.changes.markTask(ref)
+			if warned && !again { // its warning ends here
+				ops = append(ops, s.sendKill(ref)...)
+			}
 		default:
 			ops = append(ops, s.requestEnd(ref, job.KillByUser, e.By, "")...)
 		}
@@ -69,6 +77,17 @@ func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, by, message str
 	return s.requestEnd(ref, why, by, message)
 }
 
+// warnedGrace returns the grace period of a task whose end was requested, with its warning; 0 if it is not warned. KILLs
+// are repeated with the same period, which an executor counts from the first one.
+func warnedGrace(ref taskRef) time.Duration {
+	t := ref.get()
+	spec := ref.job.SpecOf(t)
+	if t.KillForced || spec.Warn == nil || t.KillRequested.IsZero() || !t.KillReason.WarnsTask() {
+		return 0
+	}
+	return spec.EvictionGrace()
+}
+
 // sendKill returns a KILL, and sets when the next one is due. KILLs are repeated until the task has ended, because Mesos
 // does not deliver them reliably.
 func (s *State) sendKill(ref taskRef) []Operation {
@@ -80,5 +99,5 @@ func (s *State) sendKill(ref taskRef) []Operation {
 	}
 	tm.killAt = s.now.Add(backoffDelay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
 	tm.killsSent++
-	return []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced}}
+	return []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced, Grace: warnedGrace(ref)}}
 }

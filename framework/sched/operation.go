@@ -48,6 +48,9 @@ type (
 	KillTask struct {
 		TaskID, AgentID string
 		Force           bool
+		// Grace, unless it is 0, replaces the task's kill grace: a task with a Warning is warned in the time by which it
+		// is longer.
+		Grace time.Duration
 	}
 	// ReconcileTasks requests the states of tasks. If Tasks is empty, it requests those of all of the framework's
 	// tasks.
@@ -118,6 +121,9 @@ func (o AcknowledgeUpdate) String() string    { return fmt.Sprintf("acknowledge 
 func (o KillTask) String() string {
 	if o.Force {
 		return fmt.Sprintf("kill %s on %s by force", o.TaskID, o.AgentID)
+	}
+	if o.Grace > 0 {
+		return fmt.Sprintf("kill %s on %s within %s", o.TaskID, o.AgentID, o.Grace)
 	}
 	return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID)
 }

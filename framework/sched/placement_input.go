@@ -96,7 +96,7 @@ func hasPreemptible(in *placement.PlanInput) bool {
 	}
 	return slices.ContainsFunc(in.Running, func(r queue.RunningTask) bool {
 		p, ok := highest[r.Spec.Role]
-		return ok && r.Spec.Preemptible && !r.Ending && !r.Stuck && r.Spec.Priority < p
+		return ok && r.IsPreemptible(in.Now) && !r.Ending && !r.Stuck && r.Spec.Priority < p
 	})
 }
 

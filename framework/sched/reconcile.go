@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"mesos-gpu/job"
 )
@@ -68,7 +69,11 @@ func (s *State) handleTick() []Operation {
 			ops = append(ops, s.sendKill(ref)...)
 		}
 		if isDue(tm.timeoutAt, s.now) {
-			ops = append(ops, s.requestEnd(ref, job.KillByTimeout, "", fmt.Sprintf("ran for %s, the job's timeout", ref.job.Spec.Timeout))...)
+			ops = append(ops, s.endAtTimeout(ref)...)
+		}
+		if isDue(tm.preemptibleAt, s.now) {
+			tm.preemptibleAt, s.offers.stale = time.Time{}, true
+			s.deadlines.dropIdle(id)
 		}
 		if !tm.idleAt.IsZero() {
 			ops = append(ops, s.endIdleTask(ref, tm)...)
@@ -89,6 +94,19 @@ func (s *State) handleTick() []Operation {
 		ops = append(ops, ReconcileTasks{})
 	}
 	return ops
+}
+
+// endAtTimeout requests the end of a task that has run for its job's timeout, or will have after its warning.
+func (s *State) endAtTimeout(ref taskRef) []Operation {
+	spec := &ref.job.Spec
+	message := fmt.Sprintf("ran for %s, the job's timeout", spec.Timeout)
+	if ref.job.SpecOf(ref.get()).Warn != nil {
+		message = fmt.Sprintf("reaches its timeout of %s", spec.Timeout)
+	}
+	if spec.OnTimeout == job.RequeueOnTimeout {
+		return s.requestEnd(ref, job.KillByRequeue, "", message)
+	}
+	return s.requestEnd(ref, job.KillByTimeout, "", message)
 }
 
 // handleAcceptFailed makes the next tick reconcile the tasks.
@@ -131,6 +149,9 @@ func (s *State) expireWaiting() []Operation {
 	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
 		j := q.Job
 		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
+		if at := j.Submitted.Add(j.Spec.PreemptAfter); j.Spec.PreemptAfter > 0 && at.After(s.offers.pausesCheckedAt) && !at.After(s.now) {
+			s.offers.stale = true // it may preempt others now
+		}
 		pause := s.longestPause(&j.Spec)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}

@@ -495,8 +495,8 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
-// priority= owner= retries= ports= run= timeout= maxwait= grace= where=FIELD:OP:VALUE
-// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible, guaranteed and service.
+// priority= owner= retries= ports= run= timeout= maxwait= minrun= preempt= grace= warn= where=FIELD:OP:VALUE
+// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible, guaranteed, service and requeue (at the timeout).
 func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
@@ -517,6 +517,13 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 		s.Service.Backoff.Initial = p.duration(opt["backoff"])
 	}
 	s.Owner = opt["owner"]
+	if opt["warn"] != "" {
+		s.Warn = &job.Warning{Signal: "USR1", Before: p.duration(opt["warn"])}
+	}
+	s.PreemptAfter = p.duration(opt["preempt"])
+	if s.MinRunTime = p.duration(opt["minrun"]); slices.Contains(args, "requeue") {
+		s.OnTimeout = job.RequeueOnTimeout
+	}
 	s.Group, s.MaxParallel = opt["group"], int(float(opt["parallel"], 0))
 	for _, d := range list(opt["after"]) {
 		name, outcome, _ := strings.Cut(d, ":")

@@ -43,8 +43,8 @@ func CommandAliases() map[string][]string {
 // commandAlternatives returns hints for commands of other tools that have no counterpart here.
 func commandAlternatives() map[string]string {
 	return map[string]string{
-		"update":  "mesos-gpu edit JOB changes a job, and apply FILE submits what has changed, and updates services",
-		"restart": "mesos-gpu requeue JOB stops running tasks and queues them again, rerun JOB runs an ended job again, and stop TASK starts another task of a service",
+		"update":  "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
+		"restart": "mesos-gpu rerun JOB runs an ended job again, requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
 		"login":   "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
 		"open":    "open the address of --api in a browser",
 		"init":    "mesos-gpu explain has the keys of job files, and schema their JSON Schema",

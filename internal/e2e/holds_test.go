@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +64,50 @@ func checkHolds(t *testing.T, c *cluster) {
 	if r := c.run("hold", "--drain", "held"); r.code != 2 || !strings.Contains(r.err, "requeue --hold") {
 		t.Errorf("hold --drain of a job: %+v", r)
 	}
+}
+
+// checkWarnings preempts the example that saves its state when it is warned. The next attempt continues with the next step: no
+// step is lost or repeated. It also warns a task by a file before its timeout, at which it is queued again.
+func checkWarnings(t *testing.T, c *cluster) {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var agents []api.AgentSummary // one, of which the example takes all GPUs
+	decodeJSON(t, c.mustRun("agents", "-o", "json"), &agents)
+	example := filepath.Join("..", "..", "examples", "checkpoint.yaml")
+	c.mustRun("submit", "--set", "checkpoint_dir="+folder, "--set", fmt.Sprint("gpus=", agents[0].GPUs), "-e", "STEPS=1000000", example)
+	c.awaitOutput("step 3", "logs", "--stdout", "checkpoint")
+	started := time.Now()
+	c.mustRun("submit", writeJobFile(t, "urgent", "name: urgent\ngpus: 1\npriority: 5\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ncommand: exec sleep 1000\n"))
+	c.mustRun("wait", "--for", "running", "urgent")
+	if took := time.Since(started); took > 25*time.Second {
+		t.Errorf("the task left %s after its warning, although it had saved its state", took)
+	}
+	first := c.awaitJob("checkpoint", func(v *api.JobView) bool { return v.State == job.Waiting })
+	c.mustRun("kill", "urgent")
+	c.awaitOutput("restart 1 begins", "logs", "--stdout", "checkpoint")
+	text := c.mustRun("logs", "--stdout", "--since", "1h", "checkpoint") // with the first attempt
+	_, after, _ := strings.Cut(text, "saved step ")
+	saved, _, _ := strings.Cut(after, "\n")
+	if saved == "" || !strings.Contains(text, "restart 1 begins after step "+saved+"\n") || first.Tasks[0].Failures != 0 {
+		t.Errorf("the attempts print, with the task %+v:\n%s", first.Tasks[0], text)
+	}
+	c.mustRun("kill", "checkpoint")
+	c.awaitJobEnd("checkpoint")
+
+	c.mustRun("submit", writeJobFile(t, "limited", "name: limited\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ntimeout: 6s\non_timeout: requeue\nwarn: {file: warned, before: 4s}\ncommand: test $MESOS_GPU_RESTART_COUNT = 1 && exit 0; until [ -s warned ]; do sleep 0.1; done; exit 3\n"))
+	view := c.awaitJob("limited", func(v *api.JobView) bool { return v.Terminal })
+	if view.State != job.Finished || view.Tasks[0].Attempt != 2 || view.Tasks[0].Failures != 0 {
+		t.Errorf("the job with the timeout is %+v", view)
+	}
+}
+
+// TestWarnings checks warnings on the embedded cluster.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	checkWarnings(t, startCluster(t))
 }
 
 // TestHoldsAndRequeues checks holds and requeues on the embedded cluster.

@@ -168,6 +168,29 @@ func jobKeys() []keyField[job.Spec] {
 		key("idle_timeout", duration(), func(s *spec) *time.Duration { return &s.IdleTimeout },
 			"a running task is stopped after this time without a connected client: of `notebook`, `port-forward`, `exec`, `shell` or `attach`").withDefault("never").
 			withFlag(Flag{Name: "idle", Kind: DurationFlag, Usage: "stop the tasks after this time without a connected client"}),
+		key("on_timeout", oneOf(job.FailOnTimeout, job.RequeueOnTimeout), func(s *spec) *job.TimeoutAction { return &s.OnTimeout },
+			"at the `timeout`: `fail`, or `requeue`: the task is queued again, which counts as no retry").withDefault("`fail`").
+			withFlag(Flag{Name: "on-timeout", Usage: "what follows at the timeout: fail or requeue"}),
+		key("warn", optional(object(
+			key("signal", oneOf(job.WarningSignals()...), func(w *job.Warning) *string { return &w.Signal },
+				"a signal to the command"),
+			key("file", word(""), func(w *job.Warning) *string { return &w.File },
+				"a file to create in the sandbox"),
+			key("http", word("^/"), func(w *job.Warning) *string { return &w.HTTP },
+				"path of a POST to the job's first port"),
+			key("before", positiveDuration(), func(w *job.Warning) *time.Duration { return &w.Before },
+				"time between the warning and SIGTERM").needed(),
+		)), func(s *spec) **job.Warning { return &s.Warn },
+			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: a [warning](../guides/jobs.md#checkpoints-and-warnings) before the task is preempted, drained, queued again, or stopped at its `timeout`").withDefault("none"),
+		key("min_run_time", duration(), func(s *spec) *time.Duration { return &s.MinRunTime },
+			"how long a `preemptible` task runs before it may be preempted").withDefault("0").
+			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a preemptible task runs before it may be preempted"}),
+		key("preempt_after", duration(), func(s *spec) *time.Duration { return &s.PreemptAfter },
+			"how long after its submission the job preempts others at the earliest").withDefault("0").
+			withFlag(Flag{Name: "preempt-after", Kind: DurationFlag, Usage: "how long after its submission the job preempts others at the earliest"}),
+		key("checkpoint_dir", word("^/"), func(s *spec) *string { return &s.CheckpointDir },
+			"folder that all attempts see, such as a volume: `MESOS_GPU_CHECKPOINT_DIR` is a [folder of the task](../guides/jobs.md#checkpoints-and-warnings) below it").withDefault("none").
+			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),

@@ -100,6 +100,13 @@ tty: true
 matrix: {lr: [0.1, 1e-3, ""], SEED: [1], include: [{lr: 1, extra: x}, {only: "a b"}], exclude: [{lr: "0.1"}]}
 max_parallel: 2
 guaranteed: true
+timeout: 1h
+on_timeout: requeue
+warn: {signal: USR1, file: warned, http: /warn, before: 5m}
+ports: 1
+min_run_time: 10m
+preempt_after: 2m
+checkpoint_dir: /data/checkpoints
 container: mesos
 network: front
 network_labels: {zone: a}

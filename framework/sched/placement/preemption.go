@@ -80,7 +80,7 @@ func (f *forecaster) victimsAmong(units []victimUnit, base *PartitionedCluster, 
 	for _, u := range units {
 		for _, t := range u.tasks {
 			v := *t.RunningTask
-			v.Ending, v.Ends = true, f.in.Now.Add(v.Spec.KillGrace+ExitSlack)
+			v.Ending, v.Ends = true, f.in.Now.Add(v.Spec.EvictionGrace()+ExitSlack)
 			victims = append(victims, v)
 		}
 	}
@@ -89,11 +89,14 @@ func (f *forecaster) victimsAmong(units []victimUnit, base *PartitionedCluster, 
 
 // preemptibleUnits returns what the job may preempt, in the order of preference.
 func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []victimUnit {
+	if wait := j.Spec.PreemptAfter; wait > 0 && f.in.Now.Before(j.Submitted.Add(wait)) {
+		return nil
+	}
 	gangs := map[string]int{}
 	var units []victimUnit
 	for i := range f.in.Running {
 		r := &f.in.Running[i]
-		if r.Spec.Role != j.Spec.Role || r.Ending || r.Stuck || !r.Spec.Preemptible || r.Spec.Priority >= j.Spec.Priority {
+		if r.Spec.Role != j.Spec.Role || r.Ending || r.Stuck || !r.IsPreemptible(f.in.Now) || r.Spec.Priority >= j.Spec.Priority {
 			continue
 		}
 		t := f.locateTask(r)

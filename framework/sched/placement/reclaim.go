@@ -171,7 +171,7 @@ func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key cla
 	}
 	for _, u := range chosen {
 		for _, t := range u.tasks {
-			t.Ending, t.Ends = true, r.in.Now.Add(t.Spec.KillGrace+ExitSlack)
+			t.Ending, t.Ends = true, r.in.Now.Add(t.Spec.EvictionGrace()+ExitSlack)
 			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
 			r.victims = append(r.victims, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
 		}

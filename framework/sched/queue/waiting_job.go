@@ -58,6 +58,12 @@ type RunningTask struct {
 	Stuck bool
 }
 
+// IsPreemptible reports whether the task may be preempted now: its job is preemptible, and it has run for its
+// MinRunTime.
+func (r *RunningTask) IsPreemptible(now time.Time) bool {
+	return r.Spec.Preemptible && !r.Since.Add(r.Spec.MinRunTime).After(now)
+}
+
 // Resources returns what the task frees when it ends. overhead is what its executor uses besides the task.
 func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
 	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}

@@ -48,7 +48,6 @@ func (a *jobCommands) editCommand() *cobra.Command {
 		},
 	}
 	c.Long = c.Short + ".\nRunning tasks keep what they have; a new timeout applies to them too. The role changes while no task of the job runs."
-	c.Example = "  mesos-gpu edit train --priority 10 --gpu-type A100,H100\n  mesos-gpu edit train --set timeout=12h --set labels.team=vision"
 	flags = addEditFlags(c.Flags())
 	c.Flags().StringArrayVar(&sets, "set", nil, "KEY=VALUE: set a key of the job file, or KEY.SUBKEY; without a VALUE restore its default")
 	return c

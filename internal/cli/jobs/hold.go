@@ -70,7 +70,6 @@ func (a *jobCommands) holdCommand() *cobra.Command {
 		},
 	}
 	c.Long = c.Short + ".\nJobs keep their place in the queue. A hold of a user or a role also applies to jobs that are submitted later."
-	c.Example = "  mesos-gpu hold train --reason 'wrong data'\n  mesos-gpu hold --role lab --drain"
 	targets.addFlags(c)
 	c.Flags().StringVar(&q.Reason, "reason", "", "reason, shown to other users")
 	c.Flags().BoolVar(&q.Drain, "drain", false, "with --user or --role: also stop their running tasks, which are queued again")
