@@ -156,16 +156,23 @@ func (s *State) expireWaiting() []Operation {
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
-			if limited := limitWait(t.NotBefore, s.now, pause); t.State == job.Waiting && limited != t.NotBefore {
+			allowed := pause
+			if t.Attempt <= 1 {
+				allowed = 0 // it has no pause, its time is in the future if the clock was set back
+			}
+			if limited := limitWait(t.NotBefore, s.now, allowed); t.State == job.Waiting && limited != t.NotBefore {
 				t.NotBefore = limited
 				s.changes.markTask(ref)
+				if allowed == 0 {
+					s.requestOffers(ref)
+				}
 			}
 			switch {
 			case t.State != job.Waiting:
 			case late && !t.Ran:
 				ops = append(ops, s.endAttempt(ref, attemptResult{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
 			case t.Attempt > 1 && t.NotBefore.After(s.offers.pausesCheckedAt) && !t.NotBefore.After(s.now):
-				s.requestOffers(ref) // a first attempt has no pause
+				s.requestOffers(ref)
 			}
 		}
 		s.retireJob(j)
