@@ -44,6 +44,9 @@ func readExportedMetrics(t *testing.T) metricLabels {
 	for _, m := range gaugePattern.FindAllStringSubmatch(readFile(t, "../marathon/control/gauges.go"), -1) {
 		all["mesos_gpu_"+m[1]] = map[string]bool{"job": true, "instance": true, m[3]: true}
 	}
+	for _, m := range accountingPattern.FindAllStringSubmatch(readFile(t, "../framework/metrics/collector.go"), -1) {
+		all["mesos_gpu_scheduler_"+m[1]] = map[string]bool{"job": true, "instance": true}
+	}
 	if len(all) < 60 {
 		t.Fatalf("found %d metrics, want at least 60: the patterns are broken", len(all))
 	}
@@ -60,6 +63,9 @@ func readFile(t *testing.T, file string) string {
 }
 
 var (
+	// accountingPattern finds the metrics that only a scheduler with accounting exports.
+	accountingPattern = regexp.MustCompile(`desc\("(accounting_[a-z_]+)", "[^"]*"\)`)
+
 	metricPattern   = regexp.MustCompile(`\b(mesos_gpu_[a-z_]+|up)\b(?:\{([^}]*)\})?`)
 	matcherPattern  = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)\s*"`)
 	groupingPattern = regexp.MustCompile(`\b(?:by|on|without|ignoring)\s*\(([^)]*)\)`)

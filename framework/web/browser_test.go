@@ -139,6 +139,9 @@ func evalJS[T any](p *browserTab, expression string) T {
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	for err != nil && strings.Contains(err.Error(), "Inspected target navigated") { // to the page that is expected, perhaps
+		v, err = chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	}
 	if err != nil {
 		p.t.Fatalf("%s: %v; the page shows:\n%s", shorten(expression), err, p.pageText())
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/leader"
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/marathon"
@@ -26,6 +29,14 @@ type cluster struct {
 	binary string
 	master *master.EmbeddedMaster
 	agents map[string]*agent.EmbeddedAgent // by rack
+	handle atomic.Pointer[leader.ExtensionHandle]
+}
+
+// awaitAttributes waits until the scheduler has the attributes of an agent from the master's list, which it
+// requests now and then.
+func (c *cluster) awaitAttributes(agentID string) {
+	c.t.Helper()
+	apachemesos.PollUntil(c.t, "the attributes of agent "+agentID, func() bool { return c.handle.Load().AgentFields(agentID) != nil })
 }
 
 // startCluster starts a cluster without agents until the test ends, and returns the URL of the
@@ -47,7 +58,7 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 	ctl := control.New(control.ControllerConfig{Settings: marathon.ParseSettings{GPUBehavior: marathon.GPUUnrestricted}, Version: "test", Log: c.log})
 	s, err := framework.New(framework.SchedulerConfig{
 		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(t.TempDir(), "journal"), ExecutorPath: self,
-		Extension: extension{ctl}, Log: c.log, Ready: func(addr string) { up <- "http://" + addr },
+		Extension: extension{ctl, &c.handle}, Log: c.log, Ready: func(addr string) { up <- "http://" + addr },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,10 +34,17 @@ func TestMain(m *testing.M) {
 	reexec.Main(m, reexec.CommandTable{"executor": reexec.ExecutorCommand(nil)})
 }
 
-// extension connects the controller to a scheduler as cmd/mesos-gpu does.
-type extension struct{ *control.Controller }
+// extension connects the controller to a scheduler as cmd/mesos-gpu does. handle is set when the
+// scheduler leads, if it is not nil.
+type extension struct {
+	*control.Controller
+	handle *atomic.Pointer[leader.ExtensionHandle]
+}
 
 func (e extension) Lead(ctx context.Context, c *leader.ExtensionHandle) error {
+	if e.handle != nil {
+		e.handle.Store(c)
+	}
 	return e.Run(ctx, c)
 }
 
@@ -83,7 +91,7 @@ func startLocalCluster(t *testing.T) string {
 	go func() {
 		ended <- local.Run(ctx, local.ClusterConfig{
 			WorkDir: work, Hosts: []gpu.Host{host}, API: "127.0.0.1:0", Master: "127.0.0.1:0", Agent: "127.0.0.1:0", Binary: self,
-			Scheduler: framework.SchedulerConfig{Extension: extension{c}}, Log: log,
+			Scheduler: framework.SchedulerConfig{Extension: extension{c, nil}}, Log: log,
 			ExecutorEnv: map[string]string{"GORACE": "atexit_sleep_ms=0"},
 		}, func(at local.ClusterURLs) { up <- at.API })
 	}()

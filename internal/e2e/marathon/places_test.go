@@ -53,6 +53,9 @@ func TestScaleDownRemovesInstancesOfTheFullestRack(t *testing.T) {
 	if got, want := c.countInstancesByRack("/spread"), map[string]int{"west": 3, "east": 2}; !maps.Equal(got, want) {
 		t.Fatalf("before: got %v, want %v", got, want)
 	}
+	for _, one := range c.getApp("/spread").Tasks {
+		cluster.awaitAttributes(one.SlaveID)
+	}
 	c.awaitDeployment(c.ScaleApplicationInstances("/spread", 2, false))
 	if got, want := c.countInstancesByRack("/spread"), map[string]int{"west": 1, "east": 1}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
