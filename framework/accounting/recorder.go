@@ -96,8 +96,7 @@ func (r *Recorder) ObserveChange(m *readmodel.Model, c journal.Change) {
 	r.mu.Lock()
 	if r.model = m; len(r.queue)+len(ends) > maxQueuedEnds {
 		r.queue, r.rescan = nil, true
-	}
-	if !r.rescan {
+	} else { // also before a scan: the model may have forgotten them by then
 		r.queue = append(r.queue, ends...)
 	}
 	r.mu.Unlock()
@@ -240,7 +239,7 @@ func (r *Recorder) takeBatch() []sched.AttemptEnd {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rescan {
-		r.rescan, r.queue = false, r.model.AllEndedAttempts()
+		r.rescan, r.queue = false, append(r.model.AllEndedAttempts(), r.queue...) // an end is stored once
 	}
 	r.writing = min(writeBatch, len(r.queue))
 	batch := r.queue[:r.writing:r.writing]
