@@ -16,6 +16,7 @@ import (
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/cputime"
 	"mesos-gpu/job"
 )
 
@@ -31,11 +32,11 @@ func BenchmarkSubmit(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				in := startInstance(b, mesostest.NewCluster(b, 1), SchedulerConfig{JournalPath: filepath.Join(b.TempDir(), "journal.db")})
-				before := frameworktest.ProcessCPUTime(b)
+				before := cputime.Read(b)
 				b.StartTimer()
 				submitAll(b, in.addr, clients)
 				b.StopTimer()
-				spent += frameworktest.ProcessCPUTime(b) - before
+				spent += cputime.Read(b) - before
 				in.stopAndWait(b)
 				b.StartTimer()
 			}
@@ -85,7 +86,7 @@ func BenchmarkListPages(b *testing.B) {
 		b.Fatal(err)
 	}
 	var ended, waiting []time.Duration // times for pages with ended and with pending jobs
-	spent := frameworktest.ProcessCPUTime(b)
+	spent := cputime.Read(b)
 	for b.Loop() {
 		listed := 0
 		for q := (api.JobQuery{PageRequest: api.PageRequest{Limit: pageOfJobs}}); ; {
@@ -109,7 +110,7 @@ func BenchmarkListPages(b *testing.B) {
 		}
 	}
 	all := append(slices.Clone(ended), waiting...)
-	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // includes the client
+	b.ReportMetric(float64((cputime.Read(b)-spent).Microseconds())/1000/float64(len(all)), "cpu-ms/page") // includes the client
 	reportPages(b, all, "page")
 	reportPages(b, waiting, "waiting")
 }

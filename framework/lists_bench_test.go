@@ -15,8 +15,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/cputime"
 )
 
 const (
@@ -51,7 +51,7 @@ func readBothWays(b *testing.B, in *testInstance, path string, entries int) {
 	var first, pages, whole []time.Duration
 	var ofPages, ofWhole time.Duration // CPU time, including the client's
 	for b.Loop() {
-		read, after, spent := 0, "", frameworktest.ProcessCPUTime(b)
+		read, after, spent := 0, "", cputime.Read(b)
 		for range pagesOfList {
 			began := time.Now()
 			n, next := readPart(b, in, path, pageOfJobs, after)
@@ -62,10 +62,10 @@ func readBothWays(b *testing.B, in *testInstance, path string, entries int) {
 			read += n
 			after = next
 		}
-		between, began := frameworktest.ProcessCPUTime(b), time.Now()
+		between, began := cputime.Read(b), time.Now()
 		n, _ := readPart(b, in, path, 0, "")
 		whole = append(whole, time.Since(began))
-		ofPages, ofWhole = ofPages+between-spent, ofWhole+frameworktest.ProcessCPUTime(b)-between
+		ofPages, ofWhole = ofPages+between-spent, ofWhole+cputime.Read(b)-between
 		if n != entries || read != pagesOfList*pageOfJobs {
 			b.Fatalf("%s: %d by pages and %d at once, want %d and %d", path, read, n, pagesOfList*pageOfJobs, entries)
 		}

@@ -15,6 +15,7 @@ import (
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/cputime"
 	"mesos-gpu/job"
 )
 
@@ -50,7 +51,7 @@ func BenchmarkEventStreams(b *testing.B) {
 	<-all
 	b.ReportMetric(time.Since(began).Seconds(), "s/500-begin")
 	var publishing time.Duration
-	spent := frameworktest.ProcessCPUTime(b)
+	spent := cputime.Read(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		left.Store(streams * streamBurst)
@@ -64,7 +65,7 @@ func BenchmarkEventStreams(b *testing.B) {
 	events := float64(b.N * streamBurst)
 	b.ReportMetric(float64(publishing.Nanoseconds())/events, "ns/publish")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/events, "ns/event")
-	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
+	b.ReportMetric(float64((cputime.Read(b)-spent).Nanoseconds())/events/streams, "cpu-ns/event/client")
 }
 
 // BenchmarkInventoryStreams notifies 500 clients of one scheduler that agents or GPUs have
@@ -84,13 +85,13 @@ func BenchmarkInventoryStreams(b *testing.B) {
 			}
 		})
 	}
-	spent := frameworktest.ProcessCPUTime(b)
+	spent := cputime.Read(b)
 	for b.Loop() {
 		left.Store(streams)
 		l.Model.PublishInventoryChange()
 		<-all
 	}
-	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Nanoseconds())/float64(b.N)/streams, "cpu-ns/event/client")
+	b.ReportMetric(float64((cputime.Read(b)-spent).Nanoseconds())/float64(b.N)/streams, "cpu-ns/event/client")
 }
 
 // readStream reads the stream until it ends, and calls each for each event.

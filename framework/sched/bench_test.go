@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cputime"
 	"mesos-gpu/job"
 )
 
@@ -117,7 +117,7 @@ func BenchmarkChangesInLongQueue(b *testing.B) {
 			st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Role: "a", Free: Amount{CPUs: 0.1, MemMiB: 1}}}})
 			st.Step(now, Cycle{})
 			st.TakeChanges()
-			i, began := 0, frameworktest.ProcessCPUTime(b)
+			i, began := 0, cputime.Read(b)
 			for b.Loop() {
 				st.Step(now, c.change(st, i))
 				st.Step(now, Cycle{})
@@ -126,7 +126,7 @@ func BenchmarkChangesInLongQueue(b *testing.B) {
 				}
 				i++
 			}
-			b.ReportMetric(float64(frameworktest.ProcessCPUTime(b)-began)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Read(b)-began)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/cputime"
 	"mesos-gpu/job"
 )
 
@@ -159,13 +160,13 @@ func BenchmarkSample(b *testing.B) {
 	if _, err := leads.reader.ReadUsage(b.Context(), &users[0].Task); err != nil {
 		b.Fatal(err)
 	}
-	spent := frameworktest.ProcessCPUTime(b)
+	spent := cputime.Read(b)
 	for b.Loop() {
 		if _, err := leads.reader.ReadUsage(b.Context(), &users[0].Task); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64((frameworktest.ProcessCPUTime(b)-spent).Microseconds())/float64(b.N), "cpu-µs/file")
+	b.ReportMetric(float64((cputime.Read(b)-spent).Microseconds())/float64(b.N), "cpu-µs/file")
 }
 
 // usageBackend answers requests for usage only.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 	"testing"
 	"time"
 
@@ -100,13 +99,4 @@ func RecordedJob(i int) *job.Job {
 	}
 	j.Tasks = []job.Task{t}
 	return j
-}
-
-// ProcessCPUTime returns the CPU time of this process, user and system, over all threads.
-func ProcessCPUTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -8,11 +8,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/cputime"
 )
 
 var whole = flag.Bool("whole", false, "BenchmarkScale up to 100,000 agents and a million tasks")
@@ -26,7 +26,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 	for _, n := range sizes {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			cluster, begun := agents(n), cpuSeconds(b)
+			cluster, begun := agents(n), cputime.Read(b).Seconds()
 			for b.Loop() {
 				r, err := RunReplay(ReplaySettings{Agents: cluster}, scaleRecords(10*n))
 				if err != nil {
@@ -40,7 +40,7 @@ func BenchmarkScale(b *testing.B) {
 			}
 			b.ReportMetric(float64(10*n*b.N)/b.Elapsed().Seconds(), "decisions/s")
 			// Processor time does not depend on other programs.
-			b.ReportMetric(float64(10*n*b.N)/(cpuSeconds(b)-begun), "decisions/cpu-s")
+			b.ReportMetric(float64(10*n*b.N)/(cputime.Read(b).Seconds()-begun), "decisions/cpu-s")
 			b.ReportMetric(peakMiB(b), "peak-MiB")
 		})
 	}
@@ -61,14 +61,6 @@ func scaleRecords(n int) iter.Seq[JobRecord] {
 			}
 		}
 	}
-}
-
-func cpuSeconds(b *testing.B) float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
 // peakMiB returns the peak memory use of the process.

@@ -127,7 +127,11 @@ func TestClearUnknown(t *testing.T) {
 		if err := next.ClearUnknown(t.Context(), adopted); err != nil {
 			t.Fatal(err)
 		}
-		if !fenced {
+		if !fenced { // nothing was killed: the next agent ends what it adopted
+			for _, c := range adopted {
+				c.Kill()
+				r.wait(c)
+			}
 			return
 		}
 		r.wait(unknown)
