@@ -78,14 +78,15 @@ var changeSteps = []struct {
 	{"#/jobs/train-002", "Release", nil, "Release job", `DELETE /v1/jobs/train-002/hold`},
 	{"#/jobs/train-000", "Requeue", map[string]string{"reason": "new driver", "hold": "true"}, "Requeue tasks", `POST /v1/jobs/train-000/requeue {"reason":"new driver","hold":true}`},
 	{"#/jobs/train-000", "Edit", map[string]string{"priority": "7", "timeout": "2h"}, "Save", `PATCH /v1/jobs/train-000 {"priority":7,"timeout":"2h"}`},
-	{"#/jobs/train-001", "Run again", nil, "Run again", `POST /v1/jobs/train-001/rerun {}`},
-	{"#/jobs/train-001", "Run again", map[string]string{"failed": "true"}, "Run again", `POST /v1/jobs/train-001/rerun {"failed":true}`},
+	{"#/jobs/train-001", "Rerun", nil, "Rerun job", `POST /v1/jobs/train-001/rerun {}`},
+	{"#/jobs/train-001", "Rerun", map[string]string{"failed": "true"}, "Rerun job", `POST /v1/jobs/train-001/rerun {"failed":true}`},
 	{"#/agents/c1d9a6f0-S0", "Cordon", map[string]string{"reason": "new fans"}, "Cordon agent", `POST /v1/agents/c1d9a6f0-S0/cordon {"reason":"new fans"}`},
 	{"#/agents/c1d9a6f0-S0", "Drain", map[string]string{"reason": "new fans"}, "Drain agent", `POST /v1/agents/c1d9a6f0-S0/drain {"reason":"new fans"}`},
 	{"#/agents/c1d9a6f0-S1", "Uncordon", nil, "Uncordon agent", `POST /v1/agents/c1d9a6f0-S1/uncordon {}`},
-	{"#/quotas", "Set quota", map[string]string{"quota": "A100=4, *=8"}, "Set quota", `PUT /v1/roles/research/quota {"quota":"A100=4, *=8"}`},
-	{"#/quotas", "Restore quota", nil, "Restore quota", `PUT /v1/roles/research/quota {"quota":null}`},
-	{"#/schedules", "End", nil, "End schedule", `DELETE /v1/schedules/nightly`},
+	{"#/roles", "Set quota", map[string]string{"quota": "A100=4, *=8"}, "Set quota", `PUT /v1/roles/research/quota {"quota":"A100=4, *=8"}`},
+	{"#/roles", "Unset quota", nil, "Unset quota", `PUT /v1/roles/research/quota {"quota":null}`},
+	{"#/roles", "Hold", map[string]string{"reason": "audit", "drain": "true"}, "Hold jobs", `PUT /v1/roles/research/hold {"reason":"audit","drain":true}`},
+	{"#/schedules", "Kill", nil, "Kill schedule", `DELETE /v1/schedules/nightly`},
 }
 
 // TestActionsOfPermittedUser checks each action: its dialog, the request, and the error of a
@@ -124,19 +125,19 @@ func TestActionsByPermission(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		permissions []api.RolePermission
-		want        []string // of #/jobs/train-000, #/jobs/train-001, an agent, the quotas, the schedules
+		want        []string // of #/jobs/train-000, #/jobs/train-001, an agent, the roles, the schedules
 	}{
 		{"viewer", grant("view", "/"), []string{"", "", "", "", ""}},
-		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
-		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job,Run again", "Submit job", "Submit job", "Submit job,New schedule"}},
-		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job", "Submit job,New schedule,End"}},
-		{"root", grant("admin", "/"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Run again", "Submit job,Cordon,Drain", "Submit job,Set quota,Restore quota", "Submit job,New schedule,End"}},
+		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule"}},
+		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
+		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule,Kill"}},
+		{"root", grant("admin", "/"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain", "Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill"}},
 	} {
 		f.identity = api.RequesterIdentity{User: c.name, Authenticated: true, Permissions: c.permissions}
 		p := openTab(t, url)
 		for i, view := range []struct{ address, there string }{
 			{"#/jobs/train-000", "document.querySelector('.beside')?.checkVisibility()"}, {"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
-			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"}, {"#/quotas", "document.querySelector('.role')"}, {"#/schedules", "document.querySelector('tbody tr')"},
+			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"}, {"#/roles", "document.querySelector('.bars li')"}, {"#/schedules", "document.querySelector('tbody tr')"},
 		} {
 			evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", view.address))
 			p.awaitTrue(view.there)
@@ -258,8 +259,8 @@ func TestSubmissionOnRealScheduler(t *testing.T) {
 	p.clickButton("Kill job")
 	p.awaitTrue("!document.querySelector('dialog')")
 	p.awaitTrue("document.querySelector('.badge[data-state=KILLED]')")
-	p.clickButton("Run again")
-	p.clickButton("Run again")
+	p.clickButton("Rerun")
+	p.clickButton("Rerun job")
 	p.awaitTrue("document.querySelector('.badge[data-state=RUNNING]')")
 
 	viewer := openTab(t, url+"/#/jobs/train")

@@ -111,7 +111,7 @@ var views = []struct{ name, address, there string }{
 	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
-	{"quotas", "#/quotas", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
+	{"roles", "#/roles", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
 	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1"},
 	{"submit", "#/submit", "document.querySelector('form.submit')"},
 }
@@ -232,7 +232,7 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	for _, stop := range []string{
-		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Quotas", "Submit job", "Account",
+		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Roles", "Submit job", "Account",
 		"GPUs in use", "Duty of GPUs in use", "GPUs not offered", "Live jobs", "Waiting tasks", "Failed in 24 hours", "radio",
 		"train-002", "train-005", "train-008", "train-011", "train-014", "All 8 in the queue", "train-025", "train-027", "train-029", "research", "prod", "search", "state",
 	} {

@@ -6,6 +6,12 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/mesostest"
 )
 
 // readAxe returns axe-core, which checks a page by the rules of the Web Content Accessibility
@@ -66,10 +72,71 @@ func TestAccessibility(t *testing.T) {
 	p.awaitTrue("document.getElementById('account').open")
 	check(p, "account")
 
+	_, url := serveActions(t)
+	p = openTab(t, url)
+	evalJS[bool](p, axe+"; true")
+	for _, s := range changeSteps {
+		evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", s.view))
+		p.clickButton(s.button)
+		p.awaitTrue("document.querySelector('dialog[open]')")
+		check(p, s.view+" "+s.button)
+		p.clickButton("Cancel")
+		p.awaitTrue("!document.querySelector('dialog')")
+	}
+
 	f := newFakeCluster(1, 1)
 	f.token = "s3cret"
+	f.identity.SignIn = &api.OIDCSignIn{Issuer: "https://sso.example.org", ClientID: "mesos-gpu", AuthorizationEndpoint: "https://sso.example.org/authorize", Scopes: "openid"}
 	p = openTab(t, f.serve(t).URL)
-	p.awaitText("requires a token")
+	p.awaitText("Sign in with sso.example.org")
 	evalJS[bool](p, axe+"; true")
 	check(p, "sign-in")
+}
+
+// TestJobFileByKeyboard submits a job file with mistakes to a real scheduler, corrects it, submits it
+// and kills the job, all by keyboard.
+func TestJobFileByKeyboard(t *testing.T) {
+	c := mesostest.NewCluster(t, 2)
+	url, _ := startScheduler(t, c)
+	p := openTab(t, url+"/#/submit")
+	p.awaitTrue("document.querySelector('form.submit')?.checkVisibility()")
+	press := func(keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			p.runActions(chromedp.KeyEvent(key))
+		}
+	}
+	tabTo := func(expression string) {
+		t.Helper()
+		for range 60 {
+			press(kb.Tab)
+			if evalJS[bool](p, "Boolean(document.activeElement."+expression+")") {
+				return
+			}
+		}
+		t.Fatalf("no Tab leads to %s", expression)
+	}
+	tabTo("closest('.chip')")
+	press(kb.ArrowRight)
+	tabTo("matches('.file textarea')")
+	p.runActions(chromedp.KeyEvent("name: train\ncommand: python train.py\ngpuz: 1\nmem: lots\n"))
+	p.awaitTrue(`document.querySelector('#validation[data-result=bad]')?.textContent.includes('gpuz') && document.getElementById('validation').textContent.includes('mem')`)
+	if !evalJS[bool](p, "document.querySelector('form.submit .primary').disabled") {
+		t.Error("a file with mistakes can be submitted")
+	}
+	if wrong := evalJS[[]string](p, readAxe(t)+"; "+listViolations); len(wrong) > 0 {
+		t.Errorf("a file with mistakes: %q", wrong)
+	}
+	p.runActions(chromedp.KeyEvent("a", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.runActions(chromedp.KeyEvent("name: train\ncommand: python train.py\ngpus: 1\n"))
+	p.awaitTrue(`document.querySelector('#validation[data-result=good]') && !document.querySelector('form.submit .primary').disabled`)
+	tabTo("matches('form.submit .primary')")
+	press(kb.Enter)
+	p.awaitTrue("location.hash === '#/jobs/train' && document.querySelector('.badge[data-state=RUNNING]')")
+	tabTo("textContent === 'Kill'")
+	press(kb.Enter)
+	p.awaitTrue("document.querySelector('dialog[open]')")
+	tabTo("textContent === 'Kill job'")
+	press(kb.Enter)
+	p.awaitTrue("document.querySelector('.badge[data-state=KILLED]') && !document.querySelector('dialog')")
 }

@@ -57,7 +57,7 @@ func TestEmptyCluster(t *testing.T) {
 	f := newFakeCluster(0, 0)
 	f.hold = make(chan struct{})
 	p := openTab(t, f.serve(t).URL)
-	for _, address := range []string{"#/", "#/queue", "#/jobs", "#/agents", "#/agents/x", "#/quotas", "#/jobs/x"} {
+	for _, address := range []string{"#/", "#/queue", "#/jobs", "#/agents", "#/agents/x", "#/roles", "#/jobs/x"} {
 		evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", address))
 		p.awaitTrue(`getComputedStyle(document.getElementById('main'), '::after').content.includes('Connecting') || document.body.innerText.includes('Loading job')`)
 		for _, claim := range []string{"0 GPUs", "Nothing waits", "No agent", "No GPU", "No job", "no such agent", "0 of 0", "0 agents", "0 jobs", "no quota"} {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,11 @@ func TestFiles(t *testing.T) {
 		policy := res.Header.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
 			t.Errorf("%s: policy %q", test.path, policy)
+		}
+		for _, directive := range []string{"script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"} {
+			if !slices.Contains(strings.Split(policy, "; "), directive) {
+				t.Errorf("%s: the policy %q lacks %s", test.path, policy, directive)
+			}
 		}
 		if res.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: a browser may guess another type", test.path)

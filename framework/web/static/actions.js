@@ -3,7 +3,7 @@
 import { createButton, syncChildren } from './dom.js';
 import { openDialog } from './dialog.js';
 import { sendJSON, encodePath } from './api.js';
-import { canChange, hasPermission, hasPermissionOnAllRoles } from './permissions.js';
+import { canChange, hasPermissionOnAllRoles, mayChangeHold } from './permissions.js';
 import { agentNote } from './cluster.js';
 import { listQueueActions } from './queue_actions.js';
 
@@ -25,9 +25,9 @@ export function listJobActions(store, job) {
   const actions = [];
   const changes = canChange(store.identity, spec);
   if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh));
-  if (hasPermission(store.identity, 'submit', spec.role || '*') && job.terminal) actions.push(rerunAction(job, path, refresh));
+  if (changes && job.terminal) actions.push(rerunAction(job, path, refresh)); // another user's name may not be used
   if (changes && !job.terminal) {
-    actions.push(...listQueueActions(job, path, refresh), {
+    actions.push(...listQueueActions(job, path, refresh, mayChangeHold(store.identity, job.hold, spec.role || '*')), {
       label: 'Kill', danger: true,
       open: () => openDialog({
         title: `Kill ${spec.name}?`, text: 'Its tasks get SIGTERM and, after their grace period, SIGKILL.', confirmLabel: 'Kill job', danger: true, command: `mesos-gpu kill ${spec.name}`,
@@ -53,9 +53,9 @@ function scaleAction(spec, path, refresh) {
 function rerunAction({ spec, state }, path, refresh) {
   const partial = spec.tasks > 1 && !spec.gang && !spec.service && state !== 'FINISHED';
   return {
-    label: 'Run again',
+    label: 'Rerun',
     open: () => openDialog({
-      title: `Run ${spec.name} again?`, text: 'The same specification is submitted as a new run.', confirmLabel: 'Run again', command: `mesos-gpu rerun ${spec.name}`,
+      title: `Rerun ${spec.name}?`, text: 'The same specification is submitted as a new run.', confirmLabel: 'Rerun job', command: `mesos-gpu rerun ${spec.name}`,
       fields: partial ? [{ type: 'checkbox', name: 'failed', label: 'Only the tasks that did not finish' }] : [],
       run: ({ failed }) => sendJSON('POST', `${path}/rerun`, failed ? { failed: true } : {}).then(refresh),
     }),

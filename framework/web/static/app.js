@@ -8,7 +8,7 @@ import { renderQueue } from './queue.js';
 import { renderJobs } from './jobs.js';
 import { renderJob } from './job.js';
 import { renderAgent, renderAgents } from './agents.js';
-import { renderQuotas } from './quotas.js';
+import { renderRoles } from './roles.js';
 import { renderSchedules } from './schedules.js';
 import { renderSubmit } from './submit.js';
 
@@ -22,7 +22,7 @@ const routes = [
   [/^\/jobs\/([^/]+)\/tasks\/([^/]+)$/, renderJob],
   [/^\/agents$/, renderAgents],
   [/^\/agents\/([^/]+)$/, renderAgent],
-  [/^\/quotas$/, renderQuotas],
+  [/^\/(?:roles|quotas)$/, renderRoles],
   [/^\/schedules$/, renderSchedules],
   [/^\/submit$/, renderSubmit],
 ];

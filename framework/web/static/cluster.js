@@ -250,7 +250,7 @@ export function countHolders(jobs) {
       if (task.state === 'WAITING') holder.waiting += spec.request.gpus;
     }
   }
-  return [...holders.values()].filter(({ gpus }) => gpus > 0).sort((a, b) => b.gpus - a.gpus);
+  return [...holders.values()].sort((a, b) => b.gpus - a.gpus);
 }
 
 function addHeld(held, task) {

@@ -5,12 +5,13 @@ import { Problem, fetchJSON } from './api.js';
 const minInterval = 2000; // milliseconds between two requests for a list
 
 // keys are the keys of the lists in the answers.
-const keys = { queue: 'jobs', roles: 'roles', schedules: 'schedules' };
+const keys = { queue: 'jobs', roles: 'roles', schedules: 'schedules', holds: 'holds' };
 
 export class ShownLists {
   queue = null;
   roles = null;
   schedules = null;
+  holds = null; // those of users and roles
   unavailable = new Map(); // lists that the scheduler does not provide to the user, with the reason
 
   #shown = new Set();
@@ -34,7 +35,7 @@ export class ShownLists {
   }
 
   clear() {
-    Object.assign(this, { queue: null, roles: null, schedules: null });
+    Object.assign(this, { queue: null, roles: null, schedules: null, holds: null });
     this.unavailable.clear();
   }
 

@@ -144,7 +144,7 @@ function createHolders() {
   const list = createElement('ul', { class: 'holders' });
   const emptyNote = createElement('p', { class: 'note empty' }, 'No job holds a GPU.');
   const update = (jobs) => {
-    const all = countHolders(jobs);
+    const all = countHolders(jobs).filter(({ gpus }) => gpus > 0);
     const most = Math.max(1, ...all.map(({ gpus }) => gpus));
     emptyNote.hidden = all.length > 0;
     syncChildren(list, all.slice(0, 2 * shownRows), ({ role, owner }) => `${role} ${owner}`,

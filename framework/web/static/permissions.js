@@ -32,6 +32,18 @@ export function canChange(identity, { role = '*', owner = '' }) {
   return hasPermission(identity, 'operate', role || '*') || (owner !== '' && owner === identity?.user && hasPermission(identity, 'submit', role || '*'));
 }
 
+// mayChangeHold reports whether a user who may hold the jobs may change the present hold, null for
+// none: that of another user needs the permission operate on the role.
+export function mayChangeHold(identity, hold, role) {
+  return !hold || (hold.by ?? '') === (identity?.user ?? '') || hasPermission(identity, 'operate', role);
+}
+
+// mayHoldUser reports whether the user may hold the jobs of a user, or release them.
+export function mayHoldUser(identity, name, hold) {
+  const own = name === identity?.user && hasPermissionOnAnyRole(identity, 'submit');
+  return hasPermissionOnAllRoles(identity, 'operate') || (own && mayChangeHold(identity, hold, allRoles));
+}
+
 // describePermissions formats the permissions: "submit on research, vision".
 export function describePermissions(identity) {
   return (identity?.permissions ?? []).map(({ permission, roles }) => `${permission} on ${roles.map((role) => (role === allRoles ? 'all roles' : role)).join(', ')}`);

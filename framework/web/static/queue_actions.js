@@ -2,15 +2,17 @@
 // and change its priority and limits.
 import { openDialog } from './dialog.js';
 import { isPlaced } from './cluster.js';
-import { sendJSON } from './api.js';
+import { sendJSON, encodePath } from './api.js';
 
 const reasonField = { name: 'reason', label: 'Reason', maxlength: 200, autocomplete: 'off' };
 
 // listQueueActions returns the actions of a job that has not ended and that the user may change.
-export function listQueueActions(job, path, refresh) {
+// changesHold is false if another user holds it whose hold the user may not change.
+export function listQueueActions(job, path, refresh, changesHold) {
   const { spec } = job;
-  const actions = [editAction(spec, path, refresh), job.hold ? releaseAction(job, path, refresh) : holdAction(spec, path, refresh)];
-  if (job.tasks.some(isPlaced)) actions.push(requeueAction(spec, path, refresh));
+  const actions = [editAction(spec, path, refresh)];
+  if (changesHold) actions.push(job.hold ? releaseAction(job, path, refresh) : holdAction(spec, path, refresh));
+  if (job.tasks.some(isPlaced)) actions.push(requeueAction(spec, path, refresh, changesHold));
   return actions;
 }
 
@@ -25,19 +27,41 @@ function holdAction({ name }, path, refresh) {
 }
 
 function releaseAction({ spec: { name }, hold }, path, refresh) {
-  const by = [hold.by && `by ${hold.by}`, hold.reason && `because: ${hold.reason}`].filter(Boolean).join(', ');
   return {
     label: 'Release',
-    open: () => openDialog({ title: `Release ${name}?`, text: `It is held${by && ` ${by}`}.`, confirmLabel: 'Release job', command: `mesos-gpu release ${name}`, run: () => sendJSON('DELETE', `${path}/hold`).then(refresh) }),
+    open: () => openDialog({ title: `Release ${name}?`, text: `${describeHold(hold)}.`, confirmLabel: 'Release job', command: `mesos-gpu release ${name}`, run: () => sendJSON('DELETE', `${path}/hold`).then(refresh) }),
   };
 }
 
-function requeueAction({ name }, path, refresh) {
+// describeHold formats a hold: "Held by bob: new data".
+export function describeHold({ by = '', reason = '' }) {
+  return `Held${by && ` by ${by}`}${reason && `: ${reason}`}`;
+}
+
+// groupHoldAction returns the action that holds or releases all jobs of a role or a user. kind is
+// "roles" or "users".
+export function groupHoldAction(kind, name, hold, refresh) {
+  const path = `v1/${kind}/${encodePath(name)}/hold`;
+  const option = kind === 'roles' ? `--role '${name}'` : `--user '${name}'`;
+  if (hold) {
+    return { label: 'Release', open: () => openDialog({ title: `Release the jobs of ${name}?`, text: `${describeHold(hold)}.`, confirmLabel: 'Release jobs', command: `mesos-gpu release ${option}`, run: () => sendJSON('DELETE', path).then(refresh) }) };
+  }
+  return {
+    label: 'Hold',
+    open: () => openDialog({
+      title: `Hold the jobs of ${name}`, text: 'Waiting tasks do not start until they are released. Running tasks continue.', confirmLabel: 'Hold jobs', command: `mesos-gpu hold ${option}`,
+      fields: [reasonField, { type: 'checkbox', name: 'drain', label: 'Also stop the running tasks and queue them again' }],
+      run: ({ reason, drain }) => sendJSON('PUT', path, { ...(reason && { reason }), ...(drain && { drain: true }) }).then(refresh),
+    }),
+  };
+}
+
+function requeueAction({ name }, path, refresh, changesHold) {
   return {
     label: 'Requeue', danger: true,
     open: () => openDialog({
       title: `Requeue ${name}?`, text: 'Its running tasks are stopped and queued again.', confirmLabel: 'Requeue tasks', danger: true, command: `mesos-gpu requeue ${name}`,
-      fields: [reasonField, { type: 'checkbox', name: 'hold', label: 'Hold the job, so that they wait until it is released' }],
+      fields: [reasonField, ...(changesHold ? [{ type: 'checkbox', name: 'hold', label: 'Hold the job, so that they wait until it is released' }] : [])],
       run: ({ reason, hold }) => sendJSON('POST', `${path}/requeue`, { ...(reason && { reason }), ...(hold && { hold: true }) }).then(refresh),
     }),
   };

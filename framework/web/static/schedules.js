@@ -49,9 +49,9 @@ function drawRuns(cell, { runs }) {
 
 function drawScheduleActions(cell, store, { spec }) {
   const actions = store.canAct && canChange(store.identity, spec) ? [{
-    label: 'End', danger: true,
+    label: 'Kill', danger: true,
     open: () => openDialog({
-      title: `End schedule ${spec.name}?`, text: 'It submits no more jobs. Those that it has submitted stay.', confirmLabel: 'End schedule', danger: true, command: `mesos-gpu kill ${spec.name}`,
+      title: `Kill schedule ${spec.name}?`, text: 'It submits no more jobs. Those that it has submitted stay.', confirmLabel: 'Kill schedule', danger: true, command: `mesos-gpu kill ${spec.name}`,
       run: () => sendJSON('DELETE', `v1/schedules/${encodePath(spec.name)}`).then(() => store.lists.request('schedules', true)),
     }),
   }] : [];

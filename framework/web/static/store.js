@@ -28,7 +28,7 @@ export class Store {
   loads = 0; // number of complete loads: one for each connection
   agentsError = ''; // why the list of agents is not available
   openJob = ''; // name of the job whose page is open; it stays in jobs after its end
-  lists = new ShownLists(this); // the queue, roles and schedules, while they are shown
+  lists = new ShownLists(this); // the queue, roles, schedules and holds, while they are shown
 
   #listeners = new Set();
   #notifyPending = false;

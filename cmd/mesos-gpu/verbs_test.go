@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/verbs"
+	"mesos-gpu/job"
+)
+
+// TestVerbsAreCommands checks that the command of each verb sends the verb's request.
+func TestVerbsAreCommands(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{"FILE": "name: train\ncommand: sleep 1\nservice: true\n", "SCHEDULE": "name: nightly\ncommand: sleep 1\nschedule: {cron: 0 3 * * *}\n"}
+	for name, text := range files {
+		files[name] = filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	train := api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1, Command: []string{"sleep", "2"}, Service: &job.Service{}}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, "")
+	nightly := api.ScheduleView{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *"}}}
+	answers := map[string]any{
+		"/v1/jobs/train": train, "/v1/jobs": api.JobList{Jobs: []api.JobView{train}}, "/v1/schedules/nightly": nightly,
+		"/v1/schedules": api.ScheduleList{Schedules: []api.ScheduleView{nightly}}, "/v1/roles/lab/quota": api.RoleStatus{Name: "lab"},
+		"/v1/jobs/train/rerun": train,
+	}
+	var requests []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests = append(requests, r.Method+" "+r.URL.Path)
+		answer, ok := answers[r.URL.Path]
+		if !ok && r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if !ok {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		if r.URL.Path == "/v1/schedules" && r.Method == http.MethodPost {
+			answer = nightly
+		} else if r.URL.Path == "/v1/jobs" && r.Method == http.MethodPost {
+			answer = train
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(s.Close)
+	for _, v := range verbs.List() {
+		args := strings.Fields(v.Command)
+		for i, arg := range args {
+			if file, ok := files[arg]; ok {
+				args[i] = file
+			}
+		}
+		requests = nil
+		r := commandAt(t, s.URL, args...)
+		method, path, _ := strings.Cut(v.Request, " ")
+		want := regexp.MustCompile("^" + method + " " + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "[^/]+") + "$")
+		if !slices.ContainsFunc(requests, want.MatchString) {
+			t.Errorf("%s: mesos-gpu %s sent %q, want %s; status %d, %s", v.Name, v.Command, requests, v.Request, r.status, r.err)
+		}
+		if word, _, _ := strings.Cut(v.Name, " "); args[0] != word {
+			t.Errorf("the command of %q is %s", v.Name, args[0])
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package web_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/verbs"
+)
+
+// verbStep is one use of a verb on the page of a real scheduler.
+type verbStep struct {
+	verb   string // of verbs.List
+	view   string
+	there  string // an expression that is true once the view is complete for each user
+	fields map[string]string
+	// confirm is the button of the dialog, "" for the form of a new job.
+	confirm string
+	// allowed may use the verb. For forbidden, the button is not shown, and the same request is rejected.
+	allowed, forbidden string
+	// path is the path of the request, and body what the forbidden user sends.
+	path, body string
+	// effect is true on the page of the allowed user after the change.
+	effect string
+}
+
+const (
+	hasTasks = "document.querySelector('.beside')?.checkVisibility()"
+	hasRoles = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"
+)
+
+// seesButton is true while a button with the label is visible.
+func seesButton(label string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('button, a.button')].some((b) => b.textContent === %q && b.checkVisibility())", label)
+}
+
+// hasFact is true while a property of the job has the value.
+func hasFact(name, value string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('.facts > div')].some((d) => d.firstChild.textContent === %q && d.lastChild.textContent === %q)", name, value)
+}
+
+var verbSteps = []verbStep{
+	{"submit a job", "#/submit", "document.getElementById('main').innerText", map[string]string{"name": "train", "command": "python train.py", "gpus": "1"}, "", "carol", "viewer", "/v1/jobs", `{"name":"train","command":["true"]}`, "location.hash === '#/jobs/train' && document.querySelector('.badge[data-state=RUNNING]')"},
+	{"edit a job", "#/jobs/train", hasTasks, map[string]string{"priority": "7"}, "Save", "carol", "stranger", "/v1/jobs/train", `{"priority":8}`, hasFact("Priority", "7")},
+	{"hold a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new data"}, "Hold job", "operator", "stranger", "/v1/jobs/train/hold", `{}`, seesButton("Release")},
+	{"release a job", "#/jobs/train", hasTasks, nil, "Release job", "operator", "carol", "/v1/jobs/train/hold", "", seesButton("Hold")}, // the hold of another user
+	{"requeue a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new driver"}, "Requeue tasks", "carol", "stranger", "/v1/jobs/train/requeue", `{}`, "[...document.querySelectorAll('tbody td')].some((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2'))"},
+	{"kill a job", "#/jobs/train", hasTasks, nil, "Kill job", "carol", "stranger", "/v1/jobs/train", "", "document.querySelector('.badge[data-state=KILLED]')"},
+	{"rerun a job", "#/jobs/train", hasTasks, nil, "Rerun job", "carol", "stranger", "/v1/jobs/train/rerun", `{}`, "document.querySelector('.badge[data-state=RUNNING]')"},
+	{"scale a service", "#/jobs/web", hasTasks, map[string]string{"tasks": "2"}, "Scale service", "operator", "stranger", "/v1/jobs/web/scale", `{"tasks":1}`, "document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"},
+	{"stop a task", "#/jobs/web", hasTasks, map[string]string{"retire": "true"}, "Stop task", "operator", "stranger", "/v1/tasks/{task}/stop", `{}`, "document.querySelectorAll('tbody tr').length === 1"},
+	{"submit a schedule", "#/submit?schedule=true", "document.getElementById('main').innerText", map[string]string{"name": "nightly", "command": "python train.py", "cron": "0 3 * * *"}, "", "carol", "viewer", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, "location.hash === '#/schedules' && document.querySelector('tbody tr')"},
+	{"kill a schedule", "#/schedules", "document.querySelector('tbody tr')", nil, "Kill schedule", "carol", "stranger", "/v1/schedules/nightly", "", "document.body.innerText.includes('No schedule.')"},
+	{"hold a user", "#/roles", hasRoles, map[string]string{"reason": "on leave"}, "Hold jobs", "carol", "stranger", "/v1/users/carol/hold", `{}`, "document.body.innerText.includes('Held by carol: on leave')"},
+	{"release a user", "#/roles", hasRoles, nil, "Release jobs", "carol", "stranger", "/v1/users/carol/hold", "", "!document.body.innerText.includes('Held by')"},
+	{"hold a role", "#/roles", hasRoles, map[string]string{"reason": "audit"}, "Hold jobs", "operator", "viewer", "/v1/roles/*/hold", `{}`, "document.body.innerText.includes('Held by operator: audit')"},
+	{"release a role", "#/roles", hasRoles, nil, "Release jobs", "operator", "viewer", "/v1/roles/*/hold", "", "!document.body.innerText.includes('Held by')"},
+	{"quota set", "#/roles", hasRoles, map[string]string{"quota": "*=8"}, "Set quota", "root", "operator", "/v1/roles/*/quota", `{"quota":"*=1"}`, "document.body.innerText.includes('of 8 held')"},
+	{"quota unset", "#/roles", hasRoles, nil, "Unset quota", "root", "operator", "/v1/roles/*/quota", `{"quota":null}`, "!document.body.innerText.includes('of 8 held')"},
+	{"cordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"}, "Cordon agent", "operator", "carol", "/v1/agents/agent-1/cordon", `{}`, seesButton("Uncordon")},
+	{"uncordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", nil, "Uncordon agent", "operator", "carol", "/v1/agents/agent-1/uncordon", `{}`, seesButton("Cordon")},
+	{"drain an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"}, "Drain agent", "operator", "carol", "/v1/agents/agent-1/drain", `{}`, "document.body.innerText.includes('draining')"},
+}
+
+// TestVerbsOnPage uses each verb of the page on a real scheduler, as a user who may and as one who
+// may not: the second sees no button, and the same request is rejected.
+func TestVerbsOnPage(t *testing.T) {
+	c := mesostest.NewCluster(t, 4)
+	file, tokens := writeAccessFile(t, "", map[string]string{"viewer": "view", "carol": "submit", "stranger": "submit", "operator": "operate", "root": "admin"})
+	url, _ := startScheduler(t, c, func(cfg *framework.SchedulerConfig) { cfg.API.AccessFile = file })
+	tabs := map[string]*browserTab{}
+	for user, token := range tokens {
+		tabs[user] = openTab(t, url+"/#/agents")
+		tabs[user].signIn(token)
+	}
+	request := func(user, method, path, body string) int {
+		kind := "application/yaml"
+		if strings.HasPrefix(body, "{") {
+			kind = "application/json"
+		}
+		return evalJS[int](tabs[user], fmt.Sprintf(`fetch(%q, {method: %q, body: %q || undefined, headers: {'Content-Type': %q, Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)`, path, method, body, kind))
+	}
+	if status := request("carol", http.MethodPost, "/v1/jobs", "name: web\ncommand: sleep 1\nservice: true\ngpus: 1\n"); status != http.StatusCreated {
+		t.Fatalf("submit the service: status %d", status)
+	}
+	table := map[string]verbs.Verb{}
+	for _, v := range verbs.List() {
+		table[v.Name] = v
+	}
+	used := map[string]bool{}
+	for _, s := range verbSteps {
+		v := table[s.verb]
+		used[s.verb] = true
+		method, route, _ := strings.Cut(v.Request, " ")
+		if !matchesRoute(route, s.path) {
+			t.Errorf("%s: the path %s is not of %s", s.verb, s.path, v.Request)
+		}
+		allowed, forbidden := tabs[s.allowed], tabs[s.forbidden]
+		for _, p := range []*browserTab{allowed, forbidden} {
+			evalJS[bool](p, fmt.Sprintf("(location.hash = '#/agents'), (location.hash = %q), true", s.view))
+			p.awaitTrue(s.there)
+		}
+		allowed.awaitTrue(seesButton(v.Page))
+		if evalJS[bool](forbidden, seesButton(v.Page)) {
+			t.Errorf("%s: %s sees the button %s", s.verb, s.forbidden, v.Page)
+		}
+		path := s.path
+		if strings.Contains(path, "{task}") {
+			path = strings.Replace(path, "{task}", evalJS[string](allowed, "document.querySelector('.card code, .log-task')?.textContent ?? ''"), 1)
+		}
+		want := http.StatusForbidden
+		if s.verb == "rerun a job" {
+			want = http.StatusConflict // as for a new job with a name that another user has taken
+		}
+		if status := request(s.forbidden, method, path, s.body); status != want {
+			t.Errorf("%s: %s %s by %s: status %d, want %d", s.verb, method, path, s.forbidden, status, want)
+		}
+		if s.confirm != "" {
+			allowed.clickButton(v.Page)
+			allowed.awaitTrue("document.querySelector('dialog[open]')")
+		}
+		for name, value := range s.fields {
+			allowed.fillField(name, value)
+		}
+		if s.confirm == "" {
+			allowed.awaitTrue("document.getElementById('validation').dataset.result === 'good'")
+		}
+		allowed.clickButton(cmp.Or(s.confirm, v.Page))
+		allowed.awaitTrue("!document.querySelector('dialog')")
+		allowed.awaitTrue(s.effect)
+		t.Logf("%s: %s may, %s may not", s.verb, s.allowed, s.forbidden)
+	}
+	for _, v := range verbs.List() {
+		if v.Page != "" && !used[v.Name] {
+			t.Errorf("no step uses %q", v.Name)
+		}
+	}
+}
+
+// matchesRoute reports whether a path is one of a route.
+func matchesRoute(route, path string) bool {
+	a, b := strings.Split(route, "/"), strings.Split(path, "/")
+	return len(a) == len(b) && slices.EqualFunc(a, b, func(pattern, part string) bool { return strings.HasPrefix(pattern, "{") || pattern == part })
+}

@@ -1,0 +1,42 @@
+package verbs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestVerbsAreDocumented checks that the table of verbs in the reference is this one.
+func TestVerbsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "command-line.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| verb | command | request | button | permission |\n|---|---|---|---|---|\n")
+	for _, v := range List() {
+		button, permission := v.Page, v.Permission.String()+" on "+v.Scope
+		if button == "" {
+			button = "none"
+		}
+		if v.Own {
+			permission += ", or owner"
+		}
+		fmt.Fprintf(&table, "| %s | `%s` | `%s` | %s | %s |\n", v.Name, v.Command, v.Request, button, permission)
+	}
+	if !strings.Contains(string(text), table.String()) {
+		t.Errorf("docs/reference/command-line.md does not contain this table:\n%s", table.String())
+	}
+}
+
+// TestPageUsesNamesOfCommands checks that the label of each button begins with the word of its command.
+func TestPageUsesNamesOfCommands(t *testing.T) {
+	for _, v := range List() {
+		words := strings.Fields(strings.ToLower(v.Page))
+		if v.Page != "" && !strings.Contains(v.Name, words[0]) {
+			t.Errorf("the button of %q is %q", v.Name, v.Page)
+		}
+	}
+}
