@@ -131,7 +131,7 @@ func TestInstallUpgradeRemovePurge(t *testing.T) {
 	}
 	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,' /etc/mesos-gpu/scheduler.conf")
 	binary := filepath.Join(c.dir, "usr/bin/mesos-gpu")
-	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--work-dir", t.TempDir())
+	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--process-user=", "--work-dir", t.TempDir())
 	scheduler := []string{"chroot", c.dir, "setpriv", "--reuid=mesos-gpu", "--regid=mesos-gpu", "--clear-groups", "/usr/lib/mesos-gpu/daemon", "scheduler"}
 	stop := startDaemon(t, scheduler...)
 	const api = "export MESOS_GPU_API=http://127.0.0.1:18081; "

@@ -178,7 +178,7 @@ func (m machine) checkJournalPriorities(t *testing.T) {
 func (m machine) startCluster(t *testing.T, host gpu.Host) {
 	t.Helper()
 	m.run(t, `systemd-run --quiet --collect --unit=cluster -p KillMode=process -p Delegate=yes -p ExecStopPost='/bin/rm -rf /root/cluster' \
-		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /root/cluster --log-level info
+		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /root/cluster --process-user= --log-level info
 		mkdir -p /etc/systemd/system/mesos-gpu-agent.service.d
 		printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
 		sed -i 's/^#\([a-z-]*=\)/\1/' /etc/mesos-gpu/*.conf

@@ -52,7 +52,7 @@ func TestServiceIsScaledByLoad(t *testing.T) {
 	if err := os.WriteFile(program, []byte(queueServer), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", t.TempDir(), "--autoscale-interval", "200ms")
+	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--autoscale-interval", "200ms")
 	file := writeJobFile(t, "web.yaml", fmt.Sprintf(`name: web
 cpus: 0.1
 mem: 64MiB
@@ -124,7 +124,7 @@ command: [python3, %s, %s]
 // gets more tasks while its tasks are busy; top shows the duty, the memory and the power.
 func TestServiceIsScaledByGPUDuty(t *testing.T) {
 	t.Parallel()
-	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", t.TempDir(), "--gpus", "2xV100", "--autoscale-interval", "200ms")
+	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--gpus", "2xV100", "--autoscale-interval", "200ms")
 	c.mustRun("submit", writeJobFile(t, "infer.yaml", `name: infer
 gpus: 1
 cpus: 0.1

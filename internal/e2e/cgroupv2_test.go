@@ -26,7 +26,7 @@ func TestDemoOnCgroupV2(t *testing.T) {
 	if hasDriver() {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
-	work := filepath.Join(t.TempDir(), "work")
+	work := filepath.Join(makeWorkDir(t), "work")
 	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cgroupV2Script, "sh", buildReleased(t), "local", "--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
 	var errs strings.Builder
 	c.Stderr = &errs

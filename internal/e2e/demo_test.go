@@ -19,7 +19,7 @@ func examplePath(name string) string {
 // TestDemo runs the first command of the tutorial twice in one work directory. It must leave
 // no process, mount, cgroup or device node.
 func TestDemo(t *testing.T) {
-	work := t.TempDir()
+	work := makeWorkDir(t)
 	for range 2 {
 		r := runProgram(t, buildReleased(t), nil, nil, "local", "--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
 		if r.code != 0 {
@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 // TestDemoRemovesItsWorkDirectory checks that local without --work-dir creates a temporary one
 // and removes it.
 func TestDemoRemovesItsWorkDirectory(t *testing.T) {
-	temp := t.TempDir()
+	temp := makeWorkDir(t)
 	r := runProgram(t, buildReleased(t), nil, []string{"TMPDIR=" + temp}, "local", "--free-ports", "--run", examplePath("hello-gpu.yaml"))
 	if r.code != 0 {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)

@@ -143,10 +143,19 @@ type cluster struct {
 
 var apiAddressPattern = regexp.MustCompile(`API (http://[0-9.:]+)`)
 
-// startCluster runs "mesos-gpu local" until the test ends.
+// startCluster runs "mesos-gpu local" until the test ends. Tasks without an image run as the
+// user of the tests, unless args have another one.
 func startCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--work-dir", t.TempDir()}, args...)...)
+	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--process-user=", "--work-dir", t.TempDir()}, args...)...)
+}
+
+// makeWorkDir returns a temporary work directory that tasks of other users can enter.
+func makeWorkDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	makeReadable(t, dir)
+	return dir
 }
 
 // startDaemon runs a daemon until the test ends. It returns when the daemon has printed the

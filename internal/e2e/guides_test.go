@@ -165,7 +165,7 @@ func (w *docRunner) runCommand(c docCommand) {
 		if w.cluster != nil {
 			w.cluster.stop()
 		}
-		w.cluster = startDaemon(w.t, buildReleased(w.t), append([]string{"local", "--free-ports", "--work-dir", w.t.TempDir()}, strings.Fields(c.command)[2:]...)...)
+		w.cluster = startDaemon(w.t, buildReleased(w.t), append([]string{"local", "--free-ports", "--work-dir", makeWorkDir(w.t)}, strings.Fields(c.command)[2:]...)...)
 		w.compareOutput(c, w.cluster.output.String)
 	case c.isFollowing():
 		w.followOutput(c)

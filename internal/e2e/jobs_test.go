@@ -322,7 +322,7 @@ func TestTasksSurviveKills(t *testing.T) {
 	work, ledger, goOn := filepath.Join(dir, "work"), filepath.Join(dir, "ledger"), filepath.Join(dir, "go")
 	program := buildReleased(t)
 	start := func() *cluster {
-		return startDaemon(t, program, "local", "--free-ports", "--work-dir", work, "--gpus", "4xV100")
+		return startDaemon(t, program, "local", "--free-ports", "--process-user=", "--work-dir", work, "--gpus", "4xV100")
 	}
 	c := start()
 	jobs := 0
@@ -401,7 +401,7 @@ func checkLedger(t *testing.T, file string, jobs int) {
 // and the next one removes mounts and cgroups.
 func TestKilledClusterWithoutWorkDirIsCleanedUp(t *testing.T) {
 	testneeds.RequireRoot(t)
-	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("TMPDIR", makeWorkDir(t))
 	c := startDaemon(t, binary, "local", "--free-ports")
 	c.mustRun("submit", writeJobFile(t, "sleeper", "name: sleeper\ngpus: 1\ncommand: echo up; exec sleep 1000\n"))
 	awaitRunningTask(t, c, "sleeper")

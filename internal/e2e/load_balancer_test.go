@@ -57,7 +57,7 @@ func TestLoadBalancerLosesNoRequest(t *testing.T) {
 	if err := os.WriteFile(program, []byte(drainingServer), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", t.TempDir())
+	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t))
 	c.mustRun("submit", writeJobFile(t, "web.yaml", fmt.Sprintf(`name: web
 tasks: 2
 cpus: 0.1

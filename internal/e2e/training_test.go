@@ -27,7 +27,7 @@ func TestTrainingExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", t.TempDir(), "--gpus", "8xV100,2xK80")
+	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--gpus", "8xV100,2xK80")
 	path := launchers + ":" + filepath.Dir(buildReleased(t)) + ":" + os.Getenv("PATH")
 	submit := func(t *testing.T, name string) {
 		t.Helper()
@@ -141,7 +141,11 @@ func TestTrainingExamples(t *testing.T) {
 	})
 
 	t.Run("a retry has other ports", func(t *testing.T) {
-		drawn, file := filepath.Join(t.TempDir(), "drawn"), filepath.Join(t.TempDir(), "ports.yaml")
+		folder, file := makeWorkDir(t), filepath.Join(t.TempDir(), "ports.yaml")
+		if err := os.Chmod(folder, 0o777); err != nil { // for tasks of another user
+			t.Fatal(err)
+		}
+		drawn := filepath.Join(folder, "drawn")
 		text := fmt.Sprintf("name: ports\nports: 1\ncpus: 0.1\nmem: 32MiB\nretries: 3\ncommand: echo $PORT0 >> %s; exit 1\n", drawn)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

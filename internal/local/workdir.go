@@ -3,8 +3,11 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -78,6 +81,56 @@ func LockWorkDir(dir string) (release func() error, err error) {
 		return nil, err
 	}
 	return lock.Close, nil
+}
+
+// OpenWorkDir lets tasks of the named user enter the work directory dir, in which their sandboxes are. It fails if the machine
+// has no such user, or if a parent of dir is closed to them.
+func OpenWorkDir(dir, userName string) error {
+	account, err := user.Lookup(userName)
+	if err != nil {
+		return fmt.Errorf("user of tasks without an image: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err == nil {
+		err = os.Chmod(dir, info.Mode().Perm()|0o001)
+	}
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("open work directory for user %s: %w", userName, err)
+	}
+	for parent := filepath.Dir(dir); parent != filepath.Dir(parent); parent = filepath.Dir(parent) {
+		open, err := canEnter(account, parent)
+		if err != nil {
+			return fmt.Errorf("open work directory for user %s: %w", userName, err)
+		}
+		if !open {
+			return fmt.Errorf("tasks without an image run as user %s, who cannot enter %s, a parent of their sandboxes: choose another directory by --work-dir or TMPDIR, "+
+				"or run them as root with --process-user root", userName, parent)
+		}
+	}
+	return nil
+}
+
+// canEnter reports whether the mode of a directory lets a user enter it. It ignores access control lists.
+func canEnter(account *user.User, dir string) (bool, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false, fmt.Errorf("no owner of %s is known", dir)
+	}
+	bit := fs.FileMode(0o001)
+	switch {
+	case account.Uid == strconv.Itoa(int(owner.Uid)):
+		bit = 0o100
+	case account.Gid == strconv.Itoa(int(owner.Gid)):
+		bit = 0o010
+	}
+	return info.Mode().Perm()&bit != 0, nil
 }
 
 // lockDir locks a folder of this user against other processes. The lock ends

@@ -60,7 +60,9 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
 	}
 	addProcessUserFlag(c.Flags(), &f.scheduler, "")
-	c.Flags().Lookup("process-user").Usage = "user of tasks without an image that name none, instead of the user who runs this command"
+	processUser := c.Flags().Lookup("process-user")
+	processUser.Usage = "user of tasks without an image that name none; root gives them this machine. Without root they run as the user of this command"
+	processUser.DefValue = framework.DefaultProcessUser
 	addAutoscaleFlag(c.Flags(), &f.scheduler)
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
@@ -96,6 +98,9 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	work, release, err := prepareWorkDir(f.workDir)
 	if err != nil {
 		return err
+	}
+	if f.scheduler.ProcessUser, err = prepareProcessUser(f, work); err != nil {
+		return errors.Join(err, release())
 	}
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
@@ -134,6 +139,22 @@ func prepareWorkDir(named string) (dir string, release func() error, err error) 
 	}
 	release, err = local.LockWorkDir(dir)
 	return dir, release, err
+}
+
+// prepareProcessUser returns the user of tasks without an image, and lets it enter the work
+// directory. Without root, tasks can only run as the user of this command.
+func prepareProcessUser(f localFlags, work string) (string, error) {
+	user := f.scheduler.ProcessUser
+	if os.Geteuid() != 0 {
+		return user, nil
+	}
+	if !f.isSet("process-user") {
+		user = framework.DefaultProcessUser
+	}
+	if user == "" || user == "root" {
+		return user, nil
+	}
+	return user, local.OpenWorkDir(work, user)
 }
 
 // listenAddress returns the value of an address flag, or any free loopback port if

@@ -18,7 +18,7 @@ var apiAddress = regexp.MustCompile(`API (http://[0-9.:]+)`)
 // startLocal runs "mesos-gpu local" until the benchmark ends and returns the address of its API.
 func startLocal(b *testing.B, program string) string {
 	b.Helper()
-	local := exec.Command(program, "local", "--free-ports", "--work-dir", b.TempDir())
+	local := exec.Command(program, "local", "--free-ports", "--process-user=", "--work-dir", b.TempDir())
 	out, err := local.StdoutPipe()
 	if err == nil {
 		err = local.Start()
