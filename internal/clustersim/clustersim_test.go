@@ -18,7 +18,8 @@ var (
 	// replayed is a seed to run alone: go test ./internal/clustersim -run Seeds -clustersim.seed=N
 	replayed = flag.Uint64("clustersim.seed", 0, "run this seed alone and print its last events")
 	// seedCount is small for the ordinary suite; make test-long runs more.
-	seedCount = flag.Int("clustersim.seeds", 50, "run the seeds from 1 to this one")
+	seedCount = flag.Int("clustersim.seeds", 50, "run this number of seeds")
+	firstSeed = flag.Uint64("clustersim.first", 1, "run the seeds from this one")
 )
 
 // regressions are seeds that once failed: the offers of a lost ACCEPT stayed blocked until the next subscription (103, 112), and the offers of a gang's
@@ -34,7 +35,7 @@ func TestSeeds(t *testing.T) {
 	}
 	seeds := slices.Clone(regressions)
 	for i := range *seedCount {
-		seeds = append(seeds, uint64(i+1))
+		seeds = append(seeds, *firstSeed+uint64(i))
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // clusters are small and short-lived
 	var all totals

@@ -24,6 +24,10 @@ type agentNode struct {
 	attributes []mesos.Attribute
 	cut        partition
 
+	// partitioned is the GPU whose MIG instances are offered as shares, nil for none. layouts counts its layouts.
+	partitioned *gpu.Device
+	layouts     int
+
 	// id is assigned at the first registration. A wiped agent gets another one: lives counts them.
 	id    string
 	lives int
@@ -77,6 +81,10 @@ func newAgent(w *World, number int) *agentNode {
 		whole = whole[1:]
 		n.resources = append(n.resources, resource.NewScalar(gpu.MemResource(shared.UUID), float64(shared.MemMiB)), resource.NewScalar(gpu.CoresResource(shared.UUID), 100))
 	}
+	if w.plan.mig && number%2 == 1 {
+		n.partitioned, whole = &whole[0], whole[1:]
+		n.resources = append(n.resources, n.instances()...)
+	}
 	var ids []string
 	for _, d := range whole {
 		ids = append(ids, d.UUID)
@@ -88,12 +96,58 @@ func newAgent(w *World, number int) *agentNode {
 	for name, value := range map[string]string{"gpu_type": "V100", "gpu_inventory": inventory, "gpu_driver": host.Driver, "gpu_cuda": host.CUDA} {
 		n.attributes = append(n.attributes, mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: value}})
 	}
+	if n.partitioned != nil {
+		n.attributes = append(n.attributes, mesos.Attribute{Name: "gpu_share_limit", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: string(gpu.EnforcedByMIG)}})
+	}
 	slices.SortFunc(n.attributes, func(a, b mesos.Attribute) int { return strings.Compare(a.Name, b.Name) })
 	return n
 }
 
+// migLayouts are the instances of a GPU, as parts of its memory.
+var migLayouts = [][]int64{{2, 2}, {2, 4, 4}, {4, 4, 4}, {1}}
+
+// instances returns the resources of the current layout. Instances of different layouts have different UUIDs.
+func (n *agentNode) instances() (list []mesos.Resource) {
+	for i, part := range migLayouts[n.layouts%len(migLayouts)] {
+		uuid := fmt.Sprintf("MIG-%s-%d-%d", n.host, n.layouts, i)
+		list = append(list, resource.NewScalar(gpu.MemResource(uuid), float64(n.partitioned.MemMiB/part)), resource.NewScalar(gpu.CoresResource(uuid), gpu.AllCores))
+	}
+	return list
+}
+
+// repartition replaces the layout, if no task holds an instance. The master learns of it by a message, as of any change of
+// an agent's resources.
+func (n *agentNode) repartition() {
+	before := n.instances()
+	for _, id := range n.taskIDs() {
+		if t := n.tasks[id]; !t.ended && len(resource.Subtract(before, t.resources)) < len(before) {
+			return
+		}
+	}
+	n.layouts++
+	n.resources = resource.Sum(resource.Subtract(n.resources, before), n.instances())
+	n.world.fault("GPU repartitioned")
+	if n.ready {
+		total := n.resources
+		n.connection.send(toMaster, "update resources", func() { n.world.master.updateResources(n.id, total) })
+	}
+}
+
 func (n *agentNode) start() {
+	if n.partitioned != nil {
+		n.world.after(n.world.between(time.Second, 30*time.Second), "repartition", n.considerRepartition)
+	}
 	n.world.after(n.world.between(0, 2*time.Second), "connect agent", n.connect)
+}
+
+// considerRepartition repartitions the GPU now and then, until the faults end.
+func (n *agentNode) considerRepartition() {
+	if n.world.faulty {
+		if !n.down {
+			n.repartition()
+		}
+		n.world.after(n.world.between(5*time.Second, 60*time.Second), "repartition", n.considerRepartition)
+	}
 }
 
 func (n *agentNode) taskIDs() []string { return slices.Sorted(maps.Keys(n.tasks)) }
@@ -180,6 +234,10 @@ func (n *agentNode) startAgain() {
 func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 	w, id := n.world, info.TaskID.Value
 	if n.tasks[id] != nil || !n.ready || info.AgentID.Value != n.id {
+		return
+	}
+	if !resource.Contains(n.resources, resources) { // it was accepted before the GPU was repartitioned
+		n.enqueue(&status{task: id, state: mesos.TASK_DROPPED, reason: mesos.REASON_INVALID_OFFERS, message: "the agent has other resources now"})
 		return
 	}
 	n.checkDevices(id, resources)

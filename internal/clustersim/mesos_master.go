@@ -53,6 +53,8 @@ type registeredAgent struct {
 	id   string
 	// connection is nil while the agent is disconnected.
 	connection *connection
+	// total is everything that the agent has, as the master knows it.
+	total []mesos.Resource
 	// free is what is neither used nor offered; nil if it must be computed again.
 	free []mesos.Resource
 }
@@ -347,7 +349,7 @@ func (m *masterNode) freeOf(a *registeredAgent) []mesos.Resource {
 			used = append(used, o.resources...)
 		}
 	}
-	free := resource.Subtract(a.node.resources, used)
+	free := resource.Subtract(a.total, used)
 	if free == nil {
 		free = []mesos.Resource{}
 	}
@@ -448,7 +450,7 @@ func (m *masterNode) register(n *agentNode, c *connection) {
 	if a.connection != nil && a.connection != c {
 		a.connection.breakUp()
 	}
-	a.connection, a.free = c, nil
+	a.connection, a.total, a.free = c, n.resources, nil
 	m.rescind(a)
 	for _, id := range n.taskIDs() {
 		t := n.tasks[id]
@@ -473,6 +475,15 @@ func (m *masterNode) register(n *agentNode, c *connection) {
 		}
 	}
 	c.send(fromMaster, "registered", func() { n.registered(c) })
+}
+
+// updateResources replaces what an agent has, and rescinds its offers.
+func (m *masterNode) updateResources(agent string, total []mesos.Resource) {
+	if a := m.agents[agent]; a != nil {
+		a.total = total
+		m.rescind(a)
+		a.free = nil
+	}
 }
 
 // updateStatus handles a status of an agent: it is forwarded if the framework is connected, and otherwise repeated by the
@@ -526,7 +537,7 @@ func (m *masterNode) listAgents() (list []mastermsg.Response_GetAgents_Agent) {
 	for _, a := range m.order {
 		list = append(list, mastermsg.Response_GetAgents_Agent{
 			AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: a.id}, Hostname: a.node.host, Attributes: a.node.attributes},
-			Active:    a.connection != nil, TotalResources: a.node.resources,
+			Active:    a.connection != nil, TotalResources: a.total,
 		})
 	}
 	return list

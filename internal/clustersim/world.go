@@ -48,9 +48,11 @@ type plan struct {
 	jobs      int
 	gangs     bool
 	shares    bool
-	services  bool
-	preempt   bool
-	quota     int // of GPUs; 0 for none
+	// mig is whether every second agent offers a GPU as MIG instances, whose layout changes while they are idle.
+	mig      bool
+	services bool
+	preempt  bool
+	quota    int // of GPUs; 0 for none
 	// lends is whether there is a second role, guests. batch and guests are then the parts of the GPUs, in percent, that
 	// the roles deserve.
 	lends         bool
@@ -94,6 +96,7 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 		p.lends, p.batch = true, int(seed/4%5)*25
 		p.guests = (100 - p.batch) * int(seed/20%3) / 2
 	}
+	p.mig = seed%8 == 5
 	return p
 }
 
