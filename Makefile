@@ -18,7 +18,7 @@ limiter: ## build bin/limiter/libmesosgpu.so, which holds containers to their pa
 	$(MAKE) --no-print-directory -j2 -C isolator/limiter limiter OUT=$(CURDIR)/bin/limiter
 
 ARCH ?=
-package: ## .deb, .rpm and .tar.gz for amd64, arm64 and ppc64le, or only for ARCH, in bin/packages
+package: ## .deb, .rpm, .tar.gz, SPDX and images for amd64, arm64 and ppc64le, or only for ARCH, in bin/packages
 	VERSION=$(VERSION) scripts/package.sh $(ARCH)
 
 package-test: ## build all packages; run the foreign ones; install, upgrade, remove and purge in a clean root and under a systemd

@@ -57,7 +57,7 @@ func TestPackages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 		make := exec.CommandContext(t.Context(), "../scripts/package.sh", runtime.GOARCH)
-		make.Env = append(os.Environ(), "PACKAGE_OUT="+dir, "VERSION=v1.2.3", "PACKAGE_COMPRESSION=gzip")
+		make.Env = append(os.Environ(), "PACKAGE_OUT="+dir, "VERSION=v1.2.3", "PACKAGE_COMPRESSION=gzip", "PACKAGE_CHECK_RELEASE=0")
 		if out, err := make.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -77,7 +77,16 @@ func TestPackages(t *testing.T) {
 			checkBinary(t, filepath.Join(root, "usr/bin/mesos-gpu"), base)
 			checkBinary(t, filepath.Join(root, "usr/lib/mesos-gpu/libmesosgpu.so"), base)
 			checkDocuments(t, root)
+			checkBillOfMaterials(t, base+".spdx.json", filepath.Join(root, "usr/bin/mesos-gpu"))
+			arch := base[strings.LastIndex(base, "-")+1:]
+			for _, daemon := range []string{"scheduler", "agent"} {
+				checkImage(t, strings.Replace(base, "/mesos-gpu-", "/mesos-gpu-"+daemon+"-", 1)+".image.tar", daemon, arch)
+			}
 		})
+	}
+	checkSums(t, dir)
+	if os.Getenv("MESOS_GPU_PACKAGES") == "" {
+		t.Run("images run", func(t *testing.T) { checkImagesRun(t, dir) })
 	}
 }
 

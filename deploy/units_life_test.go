@@ -295,7 +295,7 @@ func (m machine) checkUpgrade(t *testing.T, processes []string) {
 			t.Errorf("after the upgrade %s is process %s of %s, before it was %s", unit, now, program, pid)
 		}
 	}
-	if got := m.run(t, "mesos-gpu version"); got != "mesos-gpu v0.0.2\n" {
+	if got := m.run(t, "mesos-gpu version | head -n 1"); got != "mesos-gpu v0.0.2\n" {
 		t.Errorf("after the upgrade: %s", got)
 	}
 	m.awaitCondition(t, "the new scheduler has a master", func() bool { return strings.Contains(m.sendRequest(t, api, "/healthz", ""), `"connected":true`) })

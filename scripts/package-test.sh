@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # package-test.sh: builds the packages for all architectures and tests them. It
-# checks their contents, runs the binaries of other architectures under qemu-user,
+# compares them with a second build in another folder, checks their contents, runs the binaries of other architectures under qemu-user,
 # and installs, upgrades (with a running task), removes and purges the .deb: in a
 # chroot without systemd, and in a container with systemd for each cgroup version.
 # The .rpm is tested under systemd. If MESOS_PREFIX is set, the units also run with
@@ -13,8 +13,10 @@ cd "$(dirname "$0")/.."
 scripts/package-tools.sh cross
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
+export PACKAGE_CHECK_RELEASE=0
 PACKAGE_OUT=$packages VERSION=v0.0.1 scripts/package.sh
 PACKAGE_OUT=$packages/next VERSION=v0.0.2 scripts/package.sh "$(go env GOHOSTARCH)"
+scripts/reproduce.sh "$(go env GOHOSTARCH)"
 [ -z "${MESOS_PREFIX:-}" ] || make --no-print-directory module
 root=bin/clean-root-rpm.tar
 [ -s "$root" ] || {

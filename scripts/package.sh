@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# package.sh [ARCH…]: builds a .deb, an .rpm and a .tar.gz for each architecture
-# (default: amd64, arm64 and ppc64le) in bin/packages. NVML is loaded through cgo,
+# package.sh [ARCH…]: builds for each architecture (default: amd64, arm64 and ppc64le) in
+# bin/packages a .deb, an .rpm and a .tar.gz, an SPDX document of what the program
+# contains, and container images of scheduler and agent daemon for docker load. NVML is loaded through cgo,
 # so each architecture needs a C compiler; scripts/package-tools.sh cross installs
 # Debian's. All programs are looked for before the first build. The same commit and
 # compilers give the same bytes.
@@ -67,10 +68,47 @@ limiter() { # ARCH DIR
 	make --no-print-directory -s -C isolator/limiter limiter CC="$(compiler "$1")" OUT="$2"
 }
 
+# check_release fails for a release, the version of a tag, that CHANGELOG.md does not
+# describe.
+check_release() {
+	local release=${described#v}
+	[[ $described =~ ^v[0-9]+\.[0-9]+\.[0-9]+$ ]] || return 0
+	grep -q "^## $release - [0-9-]*$" CHANGELOG.md || {
+		echo "package: CHANGELOG.md has no section \"## $release - DATE\": rename Unreleased, or set VERSION for a build that is no release" >&2
+		return 1
+	}
+}
+
+# modules lists the modules of the program, with their folders.
+modules() {
+	go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/mesos-gpu | sort -u
+}
+
+# libraries prints the folders with an architecture's C library.
+libraries() {
+	case $1-$(go env GOHOSTARCH) in
+	amd64-amd64) echo /lib/x86_64-linux-gnu:/lib64:/usr/lib64 ;;
+	arm64-arm64) echo /lib/aarch64-linux-gnu:/lib:/lib64 ;;
+	ppc64le-ppc64le) echo /lib/powerpc64le-linux-gnu:/lib64 ;;
+	amd64-*) echo /usr/x86_64-linux-gnu/lib ;;
+	arm64-*) echo /usr/aarch64-linux-gnu/lib ;;
+	ppc64le-*) echo /usr/powerpc64le-linux-gnu/lib ;;
+	esac
+}
+
+# image builds the container image of a daemon.
+image() { # DAEMON ARCH NAME
+	"$work/image" -daemon "$1" -program "$PACKAGE_ROOT/mesos-gpu" -arch "$2" -version "${PACKAGE_VERSION//[~+]/-}" -date "$SOURCE_DATE_EPOCH" -libraries "$(libraries "$2")" \
+		-file "usr/lib/mesos-gpu/libmesosgpu.so=$PACKAGE_ROOT/libmesosgpu.so" -file etc/ssl/certs/ca-certificates.crt=/etc/ssl/certs/ca-certificates.crt \
+		-file usr/share/doc/mesos-gpu/copyright=LICENSE -file "usr/share/doc/mesos-gpu/third-party-licences.gz=$work/shared/third-party-licences.gz" \
+		-file usr/share/doc/libc6/copyright=/usr/share/doc/libc6/copyright \
+		"$out/mesos-gpu-$1-$3.image.tar"
+}
+
 # licences prints the licences of the binary's modules. It fails if one has
 # none.
 licences() {
-	go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/mesos-gpu | sort -u |
+	modules |
 		while read -r module version dir; do
 			found=$(find "$dir" -maxdepth 1 -type f \( -iname 'licen[sc]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'unlicense*' \) | sort)
 			[ -n "$found" ] || { echo "package: $module $version has no licence file in $dir" >&2 && exit 1; }
@@ -110,14 +148,18 @@ nfpm() {
 
 (($#)) || set -- amd64 arm64 ppc64le
 require "$@"
+[ "${PACKAGE_CHECK_RELEASE:-1}" = 0 ] || check_release
 PACKAGE_VERSION=$(version)
 export PACKAGE_VERSION
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/shared"
+out=$(cd "$out" && pwd)
 echo "package: the binary for this machine, manual pages and licences"
 build "$(go env GOHOSTARCH)" "$work/here"
 shared "$work/shared" "$work/here"
+go build -o "$work/image" ./deploy/package/image
+go -C deploy/package/sbom build -o "$work/sbom" .
 sed "s/compression: xz/compression: ${PACKAGE_COMPRESSION:-xz}/" deploy/package/nfpm.yaml >"$work/nfpm.yaml"
 for arch in "$@"; do
 	echo "package: $arch"
@@ -133,6 +175,9 @@ for arch in "$@"; do
 	nfpm package -f "$work/nfpm.yaml" -p deb -t "$out/$name.deb"
 	nfpm package -f "$work/nfpm.yaml" -p rpm -t "$out/$name.rpm"
 	tarball "$out/$name.deb" "$name"
+	modules | "$work/sbom" -program "$PACKAGE_ROOT/mesos-gpu" -version "$PACKAGE_VERSION" -date "$SOURCE_DATE_EPOCH" >"$out/$name.spdx.json"
+	image scheduler "$arch" "$PACKAGE_VERSION-$arch"
+	image agent "$arch" "$PACKAGE_VERSION-$arch"
 done
-(cd "$out" && sha256sum "mesos-gpu-$PACKAGE_VERSION"-* >SHA256SUMS)
+(cd "$out" && sha256sum mesos-gpu-*"$PACKAGE_VERSION"-* >SHA256SUMS)
 ls -l "$out"

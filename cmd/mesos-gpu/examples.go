@@ -69,7 +69,7 @@ func commandExamples() map[string][]string {
 		"agent share":        {"agent share 3"},
 		"agent unshare":      {"agent unshare 3"},
 		"local":              {"local", "local --gpus 8xV100,4xA100 --free-ports"},
-		"version":            {"version"},
+		"version":            {"version", "version -o json"},
 	}
 }
 

@@ -53,7 +53,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	add("jobs", jobs.Commands(a)...)
 	add("cluster", append(cluster.Commands(a), agent.DiscoverCommand(a), volumes.Command(a), simulate.Command(a))...)
 	add("daemons", append(agent.DaemonCommands(a), daemons.Commands(a)...)...)
-	root.AddCommand(versionCommand(a.Stdout), daemons.ContainerInitCommand(), manCommand())
+	root.AddCommand(versionCommand(a), daemons.ContainerInitCommand(), manCommand())
 	for _, c := range root.Commands() {
 		c.SuggestFor = cli.CommandAliases()[c.Name()]
 	}

@@ -2,6 +2,10 @@ package api
 
 import _ "embed"
 
+// Version is the version of the REST API: the first part of its paths, and that of the
+// OpenAPI document.
+const Version = "v1"
+
 // openAPIDocument is the OpenAPI description of the API.
 //
 //go:embed openapi.yaml

@@ -33,6 +33,10 @@ import (
 // know schema 4 cannot read several runs of a job, which schema 5 added.
 const Schema = 5
 
+// OldestSchema is the oldest schema of a file that OpenBolt opens. Journals in ZooKeeper
+// started with schema 2.
+const OldestSchema = 1
+
 // lockTimeout is how long OpenBolt waits for another process, such as a scheduler
 // that is being replaced, to release the file.
 const lockTimeout = 2 * time.Second
@@ -182,7 +186,7 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 		return 0, corruptFile(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
 	case version > Schema:
 		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
-	case version < 1 || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil || version >= 3 && tx.Bucket(documentsBucket()) == nil:
+	case version < OldestSchema || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil || version >= 3 && tx.Bucket(documentsBucket()) == nil:
 		return 0, corruptFile(path, fmt.Errorf("schema version %d without its buckets", version))
 	}
 	return version, nil

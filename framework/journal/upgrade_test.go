@@ -5,25 +5,35 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
+	bolt "go.etcd.io/bbolt"
+
+	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
 
-// The journals in testdata/upgrade were written by the release before the marker of a
-// journal file, before the number of the last change in ZooKeeper and before runs of jobs.
-// They hold the same contents.
-func contentsBeforeUpgrade() JournalContents {
+// The journals in testdata/upgrade were written by the last release of each schema, and by
+// this one. They hold the same contents, as far as the schema can store them.
+func contentsOfSchema(schema int) JournalContents {
 	one, three := testJob("one", 3), testJob("three", 1)
 	one.Tasks[2].State = job.Finished
-	three.Spec.Constraints = []job.Constraint{{Field: "@hostname", Operator: job.Like, Value: "gpu-[0-9]+"}}
-	return JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one, three}, Documents: map[string][]byte{"k": []byte("v")}}
+	all := JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one, three}}
+	if schema >= 2 {
+		three.Spec.Constraints = []job.Constraint{{Field: "@hostname", Operator: job.Like, Value: "gpu-[0-9]+"}}
+	}
+	if schema >= 3 {
+		all.Documents = map[string][]byte{"k": []byte("v")}
+	}
+	return all
 }
 
 func readFixture(t *testing.T, name string) []byte {
@@ -46,9 +56,9 @@ func readFixture(t *testing.T, name string) []byte {
 
 // checkUpgrade checks that the contents are loaded, and that they and a new change are there
 // after the journal is opened again.
-func checkUpgrade(t *testing.T, open func() Journal) {
+func checkUpgrade(t *testing.T, schema int, open func() Journal) {
 	t.Helper()
-	want := contentsBeforeUpgrade()
+	want := contentsOfSchema(schema)
 	j := open()
 	if diff := diffContents(want, loadContents(t, j)); diff != "" {
 		t.Fatalf("loaded other contents: %s", diff)
@@ -64,38 +74,72 @@ func checkUpgrade(t *testing.T, open func() Journal) {
 	closeJournal(t, j)
 }
 
-// A file without a marker is opened, and has one from the first change on.
-func TestFileOfReleaseBeforeIsOpened(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.db")
-	if err := os.WriteFile(path, readFixture(t, "journal.db.gz"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	checkUpgrade(t, func() Journal { return openBolt(t, path) })
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenBolt(path); !errors.Is(err, ErrEmptied) {
-		t.Errorf("emptied after the upgrade: got %v, want ErrEmptied", err)
+// A file of each schema is opened, and has a marker and this release's schema from the first
+// change on.
+func TestFilesOfEarlierReleasesAreOpened(t *testing.T) {
+	for schema := OldestSchema; schema <= Schema; schema++ {
+		t.Run(fmt.Sprint("schema ", schema), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			if err := os.WriteFile(path, readFixture(t, fmt.Sprintf("schema-%d.db.gz", schema)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			checkUpgrade(t, schema, func() Journal { return openBolt(t, path) })
+			if got := storedSchema(t, path); got != strconv.Itoa(Schema) {
+				t.Errorf("schema %s after the upgrade, want %d", got, Schema)
+			}
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenBolt(path); !errors.Is(err, ErrEmptied) {
+				t.Errorf("emptied after the upgrade: got %v, want ErrEmptied", err)
+			}
+		})
 	}
 }
 
-// A journal in ZooKeeper without the number of its last change is opened and followed, and
-// has the number from the first change on.
-func TestZnodesOfReleaseBeforeAreOpened(t *testing.T) {
+func storedSchema(t *testing.T, path string) (schema string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		schema = string(tx.Bucket(metaBucket()).Get(schemaKey()))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// A journal of each schema in ZooKeeper is opened and followed. Journals up to schema 4 do
+// not have the number of their last change, and have it from the first change on.
+func TestZnodesOfEarlierReleasesAreOpened(t *testing.T) {
 	t.Parallel()
-	s := newSession(t, zktest.StartServer(t).Addr())
+	addr := zktest.StartServer(t).Addr()
+	for schema := 2; schema <= Schema; schema++ { // schema 1 had only files
+		t.Run(fmt.Sprint("schema ", schema), func(t *testing.T) {
+			checkZnodesUpgrade(t, newSession(t, addr), schema, fmt.Sprint("/journal", schema))
+		})
+	}
+}
+
+func checkZnodesUpgrade(t *testing.T, s *zkconn.Session, schema int, path string) {
+	t.Helper()
 	znodes := map[string][]byte{}
-	if err := json.Unmarshal(readFixture(t, "znodes.json.gz"), &znodes); err != nil {
+	if err := json.Unmarshal(readFixture(t, fmt.Sprintf("schema-%d.json.gz", schema)), &znodes); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(znodes)) {
-		if _, err := s.Conn.Create("/journal"+name, znodes[name], 0, s.ACL); err != nil {
+		if _, err := s.Conn.Create(path+name, znodes[name], 0, s.ACL); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	copied, ended := newTestReplica(), make(chan error, 1)
-	go func() { ended <- FollowJournal(ctx, s, "/journal", copied) }()
+	go func() { ended <- FollowJournal(ctx, s, path, copied) }()
 	follows := func(want int) {
 		t.Helper()
 		if all := copied.awaitUpToDate(t); len(all.Jobs) != want {
@@ -103,13 +147,16 @@ func TestZnodesOfReleaseBeforeAreOpened(t *testing.T) {
 		}
 	}
 	follows(2)
-	checkUpgrade(t, func() Journal { return openZooKeeper(t, s, "/journal") })
+	checkUpgrade(t, schema, func() Journal { return openZooKeeper(t, s, path) })
 	follows(4)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Follow returned %v", err)
 	}
-	if last, err := (znodeStore{session: s, path: "/journal"}).lastEntry(testTimeout(t)); err != nil || last != 5 {
-		t.Errorf("last entry %d, %v, want 5", last, err)
+	store := znodeStore{session: s, path: path}
+	last, err := store.lastEntry(testTimeout(t))
+	names, _, lerr := s.Conn.Children(path + logNode)
+	if want := slices.Max(names); err != nil || lerr != nil || fmt.Sprintf("%0*d", len(want), last) != want {
+		t.Errorf("last entry %d, %v, want %s", last, err, want)
 	}
 }

@@ -388,15 +388,15 @@ type testReplica struct {
 }
 
 func newTestReplica() *testReplica {
-	return &testReplica{model: mapModel{jobs: map[job.RunID]*job.Job{}}, more: make(chan struct{}, 1)}
+	return &testReplica{model: mapModel{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}}, more: make(chan struct{}, 1)}
 }
 
 func (m *testReplica) ReplaceAll(all JournalContents) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.model = mapModel{frameworkID: all.FrameworkID, jobs: map[job.RunID]*job.Job{}}
+	m.model = mapModel{frameworkID: all.FrameworkID, jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}}
 	m.reset++
-	m.model.apply(Change{Jobs: all.Jobs})
+	m.model.apply(Change{Jobs: all.Jobs, Documents: all.Documents})
 }
 
 func (m *testReplica) ApplyChange(c Change) {

@@ -23,7 +23,7 @@ func TestDependenciesAreExplained(t *testing.T) {
 		named[m[1]] = true
 	}
 	there := map[string]bool{}
-	for _, file := range []string{"go.mod", filepath.Join("deploy", "package", "nfpm", "go.mod")} {
+	for _, file := range []string{"go.mod", filepath.Join("deploy", "package", "nfpm", "go.mod"), filepath.Join("deploy", "package", "sbom", "go.mod")} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,10 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
+// APIVersion is the version of the daemon's API: the first part of its paths. The module
+// of Mesos agents states the version that it uses.
+const APIVersion = "v1"
+
 // callHandler answers a request with a value for JSON, or an error.
 type callHandler func(*http.Request) (any, error)
 

@@ -108,5 +108,8 @@ mesos::slave::Isolator* createIsolator(const mesos::Parameters& parameters) {
 
 }  // namespace
 
+// Read from the file by "mesos-gpu version" and "mesos-gpu cluster check".
+extern "C" const char io_mesosgpu_info[] __attribute__((used)) = "mesos=" MESOS_VERSION " agent-api=v1";
+
 mesos::modules::Module<mesos::slave::Isolator> io_mesosgpu_GpuIsolator(
     MESOS_MODULE_API_VERSION, MESOS_VERSION, "mesos-gpu", "mesos-gpu", "GPU isolation by the daemon of mesos-gpu agent.", nullptr, createIsolator);
