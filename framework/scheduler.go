@@ -53,7 +53,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
 	s.workdirs = workdirstore.NewArchiveStore(cfg.Workdirs, cfg.WorkdirsMiB<<20, cfg.KeepWorkdirs)
 	if cfg.Accounting != NoAccounting {
-		s.accounting = accounting.New(accounting.Config{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
+		s.accounting = accounting.New(accounting.RecorderConfig{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
 	}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil

@@ -24,10 +24,10 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// fakeAgent answers the v1 API by type of call.
-type fakeAgent map[agent.Call_Type]func(*agent.Call) (int, proto.Message)
+// answeringAgent answers the v1 API by type of call.
+type answeringAgent map[agent.Call_Type]func(*agent.Call) (int, proto.Message)
 
-func (a fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a answeringAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	call := &agent.Call{}
 	if err != nil || proto.Unmarshal(body, call) != nil || a[call.GetType()] == nil {
@@ -48,7 +48,7 @@ func (a fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-func runtime(t *testing.T, a fakeAgent) *NestedRuntime {
+func runtime(t *testing.T, a answeringAgent) *NestedRuntime {
 	t.Helper()
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
@@ -81,7 +81,7 @@ func TestLaunchAndWait(t *testing.T) {
 	var launched *agent.Call_LaunchNestedContainer
 	var r *NestedRuntime
 	status := int32(3 << 8)
-	r = runtime(t, fakeAgent{
+	r = runtime(t, answeringAgent{
 		agent.Call_LAUNCH_NESTED_CONTAINER: func(c *agent.Call) (int, proto.Message) {
 			launched = c.LaunchNestedContainer
 			dir := filepath.Join(r.Sandbox, "containers", launched.ContainerID.Value)
@@ -203,7 +203,7 @@ func TestLaunchRejectedByAgent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			killed := false
-			r := runtime(t, fakeAgent{
+			r := runtime(t, answeringAgent{
 				agent.Call_LAUNCH_NESTED_CONTAINER: func(*agent.Call) (int, proto.Message) { return tt.status, nil },
 				agent.Call_KILL_NESTED_CONTAINER:   func(*agent.Call) (int, proto.Message) { killed = true; return http.StatusNotFound, nil },
 			})
@@ -243,7 +243,7 @@ func TestLaunchRejectedByAgent(t *testing.T) {
 func TestSignalReachesNestedContainer(t *testing.T) {
 	var got []int32
 	status := http.StatusOK
-	r := runtime(t, fakeAgent{
+	r := runtime(t, answeringAgent{
 		agent.Call_LAUNCH_NESTED_CONTAINER: func(*agent.Call) (int, proto.Message) { return http.StatusAccepted, nil },
 		agent.Call_KILL_NESTED_CONTAINER: func(c *agent.Call) (int, proto.Message) {
 			got = append(got, *c.KillNestedContainer.Signal)

@@ -253,7 +253,7 @@ func TestUnwritableFileDelaysRecords(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		log, hook := logtest.NewNullLogger()
-		r := New(Config{Path: filepath.Join(folder, "a.db"), Clock: time.Now, Log: log})
+		r := New(RecorderConfig{Path: filepath.Join(folder, "a.db"), Clock: time.Now, Log: log})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
@@ -295,7 +295,7 @@ func TestUsageIsReadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := func() time.Time { return testStart.Add(2 * time.Minute) }
 		lead := func(read func(ctx context.Context, n int) (gpu.TaskUsage, error)) api.JobAccounting {
-			r := New(Config{Path: path, Clock: clock, Log: frameworktest.DiscardLog()})
+			r := New(RecorderConfig{Path: path, Clock: clock, Log: frameworktest.DiscardLog()})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 2)
 			go func() { ended <- r.Run(ctx) }()

@@ -151,7 +151,7 @@ type schedulerRun struct {
 }
 
 func recorderAt(path string) (*accounting.Recorder, func()) {
-	r := accounting.New(accounting.Config{Path: path, Clock: func() time.Time { return ledgerStart }, Log: frameworktest.DiscardLog()})
+	r := accounting.New(accounting.RecorderConfig{Path: path, Clock: func() time.Time { return ledgerStart }, Log: frameworktest.DiscardLog()})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()

@@ -34,8 +34,8 @@ const (
 	maxQueuedEnds = 200_000
 )
 
-// Config configures a Recorder.
-type Config struct {
+// RecorderConfig configures a Recorder.
+type RecorderConfig struct {
 	// Path is the file.
 	Path string
 	// Keep is how long records are kept, MaxMiB how large the file becomes.
@@ -48,7 +48,7 @@ type Config struct {
 // Recorder stores the ends of attempts that a read model contains, of the leader or of a standby. An end that cannot be
 // stored is stored later: the scheduler does not depend on the file.
 type Recorder struct {
-	cfg Config
+	cfg RecorderConfig
 	// wake has an element while the writer may have something to do.
 	wake chan struct{}
 
@@ -74,7 +74,7 @@ type Recorder struct {
 }
 
 // New returns a recorder that Run starts.
-func New(cfg Config) *Recorder {
+func New(cfg RecorderConfig) *Recorder {
 	cfg.Keep, cfg.MaxMiB = cmp.Or(cfg.Keep, DefaultKeep), cmp.Or(cfg.MaxMiB, DefaultMaxMiB)
 	return &Recorder{cfg: cfg, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }

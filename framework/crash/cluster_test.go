@@ -31,9 +31,9 @@ const (
 	gpusPerAgent = 2
 )
 
-// cluster is an embedded master with agents that run real executors. None of them is
+// crashCluster is an embedded master with agents that run real executors. None of them is
 // killed in these tests.
-type cluster struct {
+type crashCluster struct {
 	t      testing.TB
 	url    string // of the master
 	binary string
@@ -41,14 +41,14 @@ type cluster struct {
 	api    http.Handler // of the master
 }
 
-func newCluster(t testing.TB) *cluster {
+func newCluster(t testing.TB) *crashCluster {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	c := &cluster{t: t, binary: binary, logs: t.TempDir()}
+	c := &crashCluster{t: t, binary: binary, logs: t.TempDir()}
 	m := master.New(master.MasterConfig{Log: c.newLogger("master"), Addr: server.Listener.Addr().String(), AllocationInterval: 100 * time.Millisecond})
 	c.api = m.Handler()
 	server.Config.Handler = c.api
@@ -66,7 +66,7 @@ func newCluster(t testing.TB) *cluster {
 }
 
 // startAgent starts an agent whose containers are plain processes.
-func (c *cluster) startAgent(m *master.EmbeddedMaster, name string) {
+func (c *crashCluster) startAgent(m *master.EmbeddedMaster, name string) {
 	c.t.Helper()
 	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpusPerAgent), name)
 	if err != nil {
@@ -102,7 +102,7 @@ func scalar(name string, value float64) mesos.Resource {
 }
 
 // newLogger returns a logger that writes to a file, which show prints.
-func (c *cluster) newLogger(name string) logrus.FieldLogger {
+func (c *crashCluster) newLogger(name string) logrus.FieldLogger {
 	f, err := os.Create(filepath.Join(c.logs, name+".log"))
 	if err != nil {
 		c.t.Fatal(err)
@@ -119,7 +119,7 @@ func newFormatter() logrus.Formatter {
 }
 
 // printLogs prints the ends of all logs if the test has failed.
-func (c *cluster) printLogs() {
+func (c *crashCluster) printLogs() {
 	if !c.t.Failed() {
 		return
 	}
@@ -147,7 +147,7 @@ func newAddress(t testing.TB) string {
 }
 
 // callMaster makes an operator call to the master.
-func (c *cluster) callMaster(kind operator.Call_Type) (*operator.Response, error) {
+func (c *crashCluster) callMaster(kind operator.Call_Type) (*operator.Response, error) {
 	body, err := proto.Marshal(&operator.Call{Type: kind})
 	if err != nil {
 		return nil, err

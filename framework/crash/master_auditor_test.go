@@ -16,14 +16,14 @@ const checkInterval = 20 * time.Millisecond
 
 // masterAuditor continuously checks the master's state.
 type masterAuditor struct {
-	c       *cluster
+	c       *crashCluster
 	stop    chan struct{}
 	running sync.WaitGroup
 
 	looks, most int // number of checks, and the most devices held at a time
 }
 
-func startAuditor(c *cluster) *masterAuditor {
+func startAuditor(c *crashCluster) *masterAuditor {
 	a := &masterAuditor{c: c, stop: make(chan struct{})}
 	a.running.Go(func() {
 		again := time.NewTicker(checkInterval)

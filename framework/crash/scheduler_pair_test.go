@@ -31,7 +31,7 @@ type pairMember struct {
 	api *client.Client
 }
 
-func newPair(t testing.TB, c *cluster, zk *zktest.ZooKeeperServer) *schedulerPair {
+func newPair(t testing.TB, c *crashCluster, zk *zktest.ZooKeeperServer) *schedulerPair {
 	t.Helper()
 	p := &schedulerPair{t: t, hits: crashCounts{}}
 	for i := range p.members {
@@ -152,7 +152,7 @@ func (p *schedulerPair) summarize() string {
 }
 
 // finish waits for all jobs, checks the evidence and stops both schedulers.
-func (p *schedulerPair) finish(c *cluster, all *testUsers, evidence *taskEvidence) (jobs int) {
+func (p *schedulerPair) finish(c *crashCluster, all *testUsers, evidence *taskEvidence) (jobs int) {
 	p.t.Helper()
 	ended := all.finishAll()
 	leader, standby := p.awaitSettled()

@@ -52,7 +52,7 @@ func (p *taskEvidence) endlessSpec(s job.Spec) job.Spec {
 }
 
 // checkAll compares the evidence with the results of the jobs.
-func (p *taskEvidence) checkAll(c *cluster, in *client.Client, jobs map[string]api.JobView) {
+func (p *taskEvidence) checkAll(c *crashCluster, in *client.Client, jobs map[string]api.JobView) {
 	p.t.Helper()
 	p.checkJobs(in, jobs)
 	p.checkLines(jobs)
@@ -142,7 +142,7 @@ func (p *taskEvidence) checkUnlocked() {
 }
 
 // checkFree checks that no GPU is allocated once the executors have exited.
-func (p *taskEvidence) checkFree(c *cluster, in *client.Client) {
+func (p *taskEvidence) checkFree(c *crashCluster, in *client.Client) {
 	p.t.Helper()
 	pollUntilOK(p.t, "all GPUs to be free", func() error {
 		list, err := in.ListAgents(withTimeout(p.t))

@@ -220,12 +220,12 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-type failingWriter struct{}
+type brokenWriter struct{}
 
-func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestPlotReturnsWriteError(t *testing.T) {
-	if err := PlotAllocation(failingWriter{}, "", nil); err == nil || err.Error() != "disk full" {
+	if err := PlotAllocation(brokenWriter{}, "", nil); err == nil || err.Error() != "disk full" {
 		t.Errorf("got %v, want disk full", err)
 	}
 }

@@ -29,7 +29,7 @@ type masterNode struct {
 	registry, unreachable map[string]bool
 
 	// The rest belongs to one term. order has the registered agents in the order of their registration.
-	framework *frameworkState
+	framework *simulatedFramework
 	agents    map[string]*registeredAgent
 	order     []*registeredAgent
 	tasks     map[string]*masterTask
@@ -37,12 +37,12 @@ type masterNode struct {
 	filters   *offers.Filters[filterSlot, []mesos.Resource]
 }
 
-// frameworkState is a framework. The simulated cluster has one, or successive ones if the scheduler died before it had
+// simulatedFramework is a framework. The simulated cluster has one, or successive ones if the scheduler died before it had
 // recorded the id of the first.
-type frameworkState struct {
+type simulatedFramework struct {
 	id string
 	// stream is the subscription, nil while the framework is disconnected.
-	stream     *eventStream
+	stream     *subscriptionStream
 	roles      []string
 	suppressed map[string]bool
 }
@@ -118,7 +118,7 @@ func (m *masterNode) giveUpAgents(term int) {
 }
 
 // subscribe handles SUBSCRIBE, which replaces an earlier subscription of the framework.
-func (m *masterNode) subscribe(s *eventStream, call *scheduler.Call) {
+func (m *masterNode) subscribe(s *subscriptionStream, call *scheduler.Call) {
 	if !m.leads {
 		s.connection.breakUp()
 		return
@@ -136,7 +136,7 @@ func (m *masterNode) subscribe(s *eventStream, call *scheduler.Call) {
 		}
 	}
 	s.framework = mesos.FrameworkID{Value: id}
-	m.framework = &frameworkState{id: id, stream: s, roles: info.Roles, suppressed: map[string]bool{}}
+	m.framework = &simulatedFramework{id: id, stream: s, roles: info.Roles, suppressed: map[string]bool{}}
 	for _, role := range call.GetSubscribe().GetSuppressedRoles() {
 		m.framework.suppressed[role] = true
 	}

@@ -263,7 +263,7 @@ func (p *process) subscribe() {
 	session, call := p.client.OpenDetached(p.emit)
 	p.connection, p.session = c, session
 	c.onBreak = func() { p.endSession(c) }
-	stream := &eventStream{connection: c, receive: func(ev *scheduler.Event) { p.receive(c, ev) }}
+	stream := &subscriptionStream{connection: c, receive: func(ev *scheduler.Event) { p.receive(c, ev) }}
 	c.send(toMaster, "SUBSCRIBE", func() { w.master.subscribe(stream, call) })
 }
 
@@ -375,13 +375,13 @@ func (n *schedulerNode) cutNetwork(length time.Duration) {
 // healNetwork ends a partition. Waiting messages arrive when it would have ended.
 func (n *schedulerNode) healNetwork() { n.cut.until = min(n.cut.until, n.world.now) }
 
-// eventStream is the master's end of a subscription.
-type eventStream struct {
+// subscriptionStream is the master's end of a subscription.
+type subscriptionStream struct {
 	connection *connection
 	framework  mesos.FrameworkID
 	receive    func(ev *scheduler.Event)
 }
 
-func (s *eventStream) send(ev *scheduler.Event) {
+func (s *subscriptionStream) send(ev *scheduler.Event) {
 	s.connection.send(fromMaster, ev.GetType().String(), func() { s.receive(ev) })
 }

@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// rig is an embedded master behind a proxy, and a scheduler that has subscribed.
-type rig struct {
+// proxyRig is an embedded master behind a proxy, and a scheduler that has subscribed.
+type proxyRig struct {
 	*faultproxy.Proxy
 	t      *testing.T
 	server *httptest.Server
@@ -31,15 +31,15 @@ type rig struct {
 	stream string
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T) *proxyRig {
 	m := master.New(master.MasterConfig{})
-	r := &rig{t: t, Proxy: faultproxy.New(m.Handler())}
+	r := &proxyRig{t: t, Proxy: faultproxy.New(m.Handler())}
 	r.server = httptest.NewServer(r.Proxy)
 	t.Cleanup(func() { r.server.CloseClientConnections(); r.server.Close() })
 	return r
 }
 
-func (r *rig) subscribe() {
+func (r *proxyRig) subscribe() {
 	r.t.Helper()
 	timeout := 60.0
 	r.stream = ""
@@ -54,7 +54,7 @@ func (r *rig) subscribe() {
 	r.id = r.next().GetSubscribed().GetFrameworkID()
 }
 
-func (r *rig) post(path string, call proto.Message) (*http.Response, error) {
+func (r *proxyRig) post(path string, call proto.Message) (*http.Response, error) {
 	body, err := proto.Marshal(call)
 	if err != nil {
 		r.t.Fatal(err)
@@ -75,7 +75,7 @@ func (r *rig) post(path string, call proto.Message) (*http.Response, error) {
 
 // call makes a call without a body and returns the answer's status, or 0 for a
 // closed connection.
-func (r *rig) call(kind scheduler.Call_Type) int {
+func (r *proxyRig) call(kind scheduler.Call_Type) int {
 	r.t.Helper()
 	res, err := r.post("/api/v1/scheduler", &scheduler.Call{Type: kind, FrameworkID: r.id})
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *rig) call(kind scheduler.Call_Type) int {
 
 // next returns the next event except heartbeats, or nil at the end of the
 // stream.
-func (r *rig) next() *scheduler.Event {
+func (r *proxyRig) next() *scheduler.Event {
 	r.t.Helper()
 	for {
 		line := ""

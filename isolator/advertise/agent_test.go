@@ -25,9 +25,9 @@ import (
 // patience is the timeout of a test; a successful wait is much shorter.
 const patience = time.Minute
 
-// fakeAgent is the resource provider API of a Mesos agent. It assigns provider IDs, keeps
+// providerAgent is the resource provider API of a Mesos agent. It assigns provider IDs, keeps
 // one stream per provider, and fails the test where a real agent would abort.
-type fakeAgent struct {
+type providerAgent struct {
 	t      *testing.T
 	server *httptest.Server
 	// calls receives every call in order, streams every subscription.
@@ -56,9 +56,9 @@ type senderFunc struct{ *mesosapi.EventStream }
 
 func (s senderFunc) Send(e *rp.ProviderEvent) { s.EventStream.Send(e) }
 
-func newAgent(t *testing.T, start func(*httptest.Server)) *fakeAgent {
+func newAgent(t *testing.T, start func(*httptest.Server)) *providerAgent {
 	t.Helper()
-	a := &fakeAgent{
+	a := &providerAgent{
 		t: t, calls: make(chan *rp.ProviderCall, 100), streams: make(chan *mesosapi.EventStream, 100),
 		id: "agent-1", asked: map[operator.Call_Type]int{}, known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
 	}
@@ -69,7 +69,7 @@ func newAgent(t *testing.T, start func(*httptest.Server)) *fakeAgent {
 	return a
 }
 
-func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *providerAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/slave(1)/api/v1":
 		a.tell(w, r)
@@ -109,7 +109,7 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tell serves the operator API: the agent's ID and its tasks.
-func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
+func (a *providerAgent) tell(w http.ResponseWriter, r *http.Request) {
 	call := new(operator.Call)
 	if err := mesosapi.ReadCall(r, call); err != nil {
 		mesosapi.WriteError(w, err)
@@ -138,7 +138,7 @@ func (a *fakeAgent) tell(w http.ResponseWriter, r *http.Request) {
 
 // tasks returns a task that holds the devices in use, a task that has ended, and a task
 // with devices of another provider.
-func (a *fakeAgent) tasks() *operator.Response_GetState {
+func (a *providerAgent) tasks() *operator.Response_GetState {
 	task := func(id, provider string, devices ...string) mesos.Task {
 		return mesos.Task{TaskID: mesos.TaskID{Value: id}, State: mesos.TASK_RUNNING.Enum(), Resources: []mesos.Resource{{
 			ProviderID: providerIDMessage(provider), Name: ResourceGPUIDs, Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: devices},
@@ -154,7 +154,7 @@ func (a *fakeAgent) tasks() *operator.Response_GetState {
 	return &operator.Response_GetState{GetTasks: tasks}
 }
 
-func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.ProviderCall) {
+func (a *providerAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.ProviderCall) {
 	stream, err := mesosapi.NewStream(r)
 	if err != nil {
 		mesosapi.WriteError(w, err)
@@ -189,14 +189,14 @@ func (a *fakeAgent) subscribe(w http.ResponseWriter, r *http.Request, call *rp.P
 	a.mu.Unlock()
 }
 
-func (a *fakeAgent) set(change func()) {
+func (a *providerAgent) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
 }
 
 // call waits for the next call and checks its type.
-func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
+func (a *providerAgent) call(want rp.CallType) *rp.ProviderCall {
 	a.t.Helper()
 	got := await(a.t, a.calls, want.String())
 	if got.Type != want {
@@ -207,7 +207,7 @@ func (a *fakeAgent) call(want rp.CallType) *rp.ProviderCall {
 
 // subscribed waits for a subscription with that provider ID ("" for a new one) and its
 // UPDATE_STATE, and returns the stream.
-func (a *fakeAgent) subscribed(id string) *mesosapi.EventStream {
+func (a *providerAgent) subscribed(id string) *mesosapi.EventStream {
 	a.t.Helper()
 	call := a.call(rp.CallSubscribe)
 	if got := call.Subscribe.ResourceProviderInfo.ID.GetValue(); got != id {
@@ -286,7 +286,7 @@ type daemon struct {
 	done   chan error
 }
 
-func config(t *testing.T, a *fakeAgent) (ProviderConfig, warningHook) {
+func config(t *testing.T, a *providerAgent) (ProviderConfig, warningHook) {
 	t.Helper()
 	log, warned := newLog()
 	return ProviderConfig{

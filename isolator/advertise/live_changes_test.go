@@ -28,7 +28,7 @@ func without(h gpu.Host, places ...int) gpu.Host {
 }
 
 // wantState waits for UPDATE_STATE and compares its resources.
-func (a *fakeAgent) wantState(gpus int, devices []gpu.Device) {
+func (a *providerAgent) wantState(gpus int, devices []gpu.Device) {
 	a.t.Helper()
 	got := a.call(rp.CallUpdateState).UpdateState.Resources
 	var ids []string
@@ -41,7 +41,7 @@ func (a *fakeAgent) wantState(gpus int, devices []gpu.Device) {
 }
 
 // quiet checks that no further call was made, once the daemon has ended.
-func (a *fakeAgent) quiet() {
+func (a *providerAgent) quiet() {
 	a.t.Helper()
 	select {
 	case got := <-a.calls:
@@ -51,7 +51,7 @@ func (a *fakeAgent) quiet() {
 }
 
 // live starts a daemon whose host state a test can change.
-func live(t *testing.T, a *fakeAgent) (*daemon, chan gpu.Host) {
+func live(t *testing.T, a *providerAgent) (*daemon, chan gpu.Host) {
 	t.Helper()
 	c, warned := config(t, a)
 	hosts := make(chan gpu.Host)
@@ -201,7 +201,7 @@ func TestAgentThatRefusesCaller(t *testing.T) {
 
 // publish sends PUBLISH_RESOURCES for those devices and checks the status of the
 // response.
-func (a *fakeAgent) publish(stream interface{ Send(*rp.ProviderEvent) }, want rp.PublishStatus, ids ...string) {
+func (a *providerAgent) publish(stream interface{ Send(*rp.ProviderEvent) }, want rp.PublishStatus, ids ...string) {
 	a.t.Helper()
 	stream.Send(&rp.ProviderEvent{Type: rp.EventPublishResources, PublishResources: &rp.PublishResources{
 		UUID:      newUUID(),

@@ -19,9 +19,9 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// fakeAgent is a Mesos agent that can be killed and restarted with the same folders and
+// providerAgent is a Mesos agent that can be killed and restarted with the same folders and
 // address. It does not isolate containers.
-type fakeAgent struct {
+type providerAgent struct {
 	t *testing.T
 	// gpus is the number of GPUs that the agent has without a provider.
 	gpus               int
@@ -29,14 +29,14 @@ type fakeAgent struct {
 	process            *apachemesos.MesosProcess
 }
 
-func startAgent(t *testing.T, master string, gpus int) *fakeAgent {
+func startAgent(t *testing.T, master string, gpus int) *providerAgent {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a := &fakeAgent{t: t, gpus: gpus, master: master, addr: l.Addr().String(), work: t.TempDir()}
+	a := &providerAgent{t: t, gpus: gpus, master: master, addr: l.Addr().String(), work: t.TempDir()}
 	t.Cleanup(func() {
 		killAll(t, a.work)
 		if text, err := os.ReadFile(filepath.Join(a.work, "log")); err == nil && t.Failed() {
@@ -48,7 +48,7 @@ func startAgent(t *testing.T, master string, gpus int) *fakeAgent {
 	return a
 }
 
-func (a *fakeAgent) start(flags ...string) {
+func (a *providerAgent) start(flags ...string) {
 	a.t.Helper()
 	_, port, err := net.SplitHostPort(a.addr)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *fakeAgent) start(flags ...string) {
 }
 
 // restart kills the agent with SIGKILL, applies the change and starts it again.
-func (a *fakeAgent) restart(change func(), flags ...string) {
+func (a *providerAgent) restart(change func(), flags ...string) {
 	a.t.Helper()
 	_ = a.process.Process.Kill()
 	apachemesos.PollUntil(a.t, a.addr+" to be free", func() bool {
@@ -107,7 +107,7 @@ func killAll(t *testing.T, dir string) {
 	}
 }
 
-func mesos(t *testing.T, gpus int) (master string, a *fakeAgent) {
+func mesos(t *testing.T, gpus int) (master string, a *providerAgent) {
 	t.Helper()
 	m := apachemesos.StartMaster(t, "--allocation_interval=200ms", "--roles=live,stock,*")
 	return "http://" + m.Addr, startAgent(t, m.Addr, gpus)

@@ -79,7 +79,7 @@ func (f *fakeModes) set(uuid string, shared bool) {
 }
 
 // names returns the resource names in the next state.
-func (a *fakeAgent) names() string {
+func (a *providerAgent) names() string {
 	a.t.Helper()
 	var words []string
 	for _, r := range a.call(rp.CallUpdateState).UpdateState.Resources {

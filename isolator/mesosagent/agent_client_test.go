@@ -19,8 +19,8 @@ import (
 	"mesos-gpu/internal/mesosapi"
 )
 
-// fakeAgent returns recorded responses.
-type fakeAgent struct {
+// agentServer returns recorded responses.
+type agentServer struct {
 	t *testing.T
 
 	mu     sync.Mutex
@@ -30,7 +30,7 @@ type fakeAgent struct {
 	big    bool
 }
 
-func (m *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *agentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := new(agent.Call)
 	if err := mesosapi.ReadCall(r, call); err != nil || r.URL.Path != "/slave(1)/api/v1" {
 		http.NotFound(w, r)
@@ -59,15 +59,15 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (m *fakeAgent) set(change func()) {
+func (m *agentServer) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-func startAgent(t *testing.T, start func(*httptest.Server)) (*fakeAgent, ClientConfig) {
+func startAgent(t *testing.T, start func(*httptest.Server)) (*agentServer, ClientConfig) {
 	t.Helper()
-	m := &fakeAgent{t: t}
+	m := &agentServer{t: t}
 	server := httptest.NewUnstartedServer(m)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	start(server)

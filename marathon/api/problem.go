@@ -10,8 +10,8 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Problem is an error with a status, in Marathon's form.
-type Problem struct {
+// ErrorResponse is an error with a status, in Marathon's form.
+type ErrorResponse struct {
 	Status  int    `json:"-"`
 	Message string `json:"message"`
 	// Details describe text that is not JSON.
@@ -20,10 +20,10 @@ type Problem struct {
 	Deployments []objectID `json:"deployments,omitempty"`
 }
 
-func (p *Problem) Error() string { return p.Message }
+func (p *ErrorResponse) Error() string { return p.Message }
 
-func newProblem(status int, format string, args ...any) *Problem {
-	return &Problem{Status: status, Message: fmt.Sprintf(format, args...)}
+func newProblem(status int, format string, args ...any) *ErrorResponse {
+	return &ErrorResponse{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
 // answerError answers with the status of an error. Any unknown error is an internal one.
@@ -40,9 +40,9 @@ func (s *apiServer) answerError(w http.ResponseWriter, r *http.Request, err erro
 	s.writeJSON(w, p.Status, p)
 }
 
-func problemOf(err error) *Problem {
+func problemOf(err error) *ErrorResponse {
 	var (
-		p         *Problem
+		p         *ErrorResponse
 		unknown   *deploy.NotFoundError
 		locked    *deploy.LockedError
 		malformed *marathon.SyntaxError
@@ -58,7 +58,7 @@ func problemOf(err error) *Problem {
 			p.Deployments = append(p.Deployments, objectID{id})
 		}
 	case errors.As(err, &malformed):
-		p = &Problem{Status: http.StatusBadRequest, Message: "Invalid JSON", Details: malformed.Cause.Error()}
+		p = &ErrorResponse{Status: http.StatusBadRequest, Message: "Invalid JSON", Details: malformed.Cause.Error()}
 	case errors.As(err, &large):
 		p = newProblem(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
 	default:

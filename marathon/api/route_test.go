@@ -269,7 +269,7 @@ func TestLeaderCalls(t *testing.T) {
 	if _, is := w.Header()["X-Marathon-Leader"]; is || !strings.Contains(w.Body.String(), "There is no leader") {
 		t.Errorf("got header %v and %s", w.Header(), w.Body)
 	}
-	a.abdicated = &Problem{Status: http.StatusForbidden, Message: "there is no other scheduler"}
+	a.abdicated = &ErrorResponse{Status: http.StatusForbidden, Message: "there is no other scheduler"}
 	w = a.send(http.MethodDelete, "/v2/leader", "", http.StatusForbidden)
 	if got, want := w.Body.String(), `{"message":"there is no other scheduler"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -287,7 +287,7 @@ func TestErrorsDetermineStatus(t *testing.T) {
 		{&deploy.NotFoundError{Kind: "app", ID: "/a"}, 404},
 		{errors.Join(errors.New("ask"), &deploy.NotFoundError{Kind: "app", ID: "/a"}), 404},
 		{&deploy.LockedError{Deployments: []string{"d"}}, 409},
-		{&Problem{Status: 503, Message: "nobody leads"}, 503},
+		{&ErrorResponse{Status: 503, Message: "nobody leads"}, 503},
 		{errors.New("broken"), 500},
 	} {
 		if got := problemOf(c.err).Status; got != c.want {

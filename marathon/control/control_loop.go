@@ -162,7 +162,7 @@ func (k *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
 }
 
 func unavailableError(format string, args ...any) error {
-	return &api.Problem{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...)}
+	return &api.ErrorResponse{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...)}
 }
 
 // watchChanges signals changes of the cluster to the loop.

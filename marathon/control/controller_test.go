@@ -389,7 +389,7 @@ func TestAppWhileLeadershipEnds(t *testing.T) {
 		f.uncheckable = errors.New("the scheduler is stopping")
 		s := startInBubble(t, f, nil)
 		for _, request := range [][2]string{{"POST", "/v2/apps"}, {"PUT", "/v2/apps/a"}} {
-			var answer api.Problem
+			var answer api.ErrorResponse
 			code := s.sendRequest(request[0], request[1], `{"id":"/a","cmd":"sleep 1"}`, &answer)
 			if code != http.StatusServiceUnavailable || answer.Message != "the scheduler is stopping" {
 				t.Errorf("%s: %d %+v", request, code, answer)

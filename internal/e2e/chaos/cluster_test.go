@@ -121,11 +121,11 @@ func (p *program) setHeld(held bool) {
 	p.release.Broadcast()
 }
 
-// cluster is 3 ZooKeepers, 3 masters, 3 schedulers and 5 agents, each with its daemon.
+// chaosCluster is 3 ZooKeepers, 3 masters, 3 schedulers and 5 agents, each with its daemon.
 //
 // There are 3 masters because the registry is a replicated log: its quorum is a majority, so 2
 // masters would stop when one fails, and a new log is initialized by 2*quorum-1 replicas.
-type cluster struct {
+type chaosCluster struct {
 	t        *testing.T
 	binary   string
 	dir      string
@@ -142,9 +142,9 @@ const (
 )
 
 // startCluster starts the processes until the test ends. It does not wait until they serve.
-func startCluster(t *testing.T, binary, logs string, history *historyFile) *cluster {
+func startCluster(t *testing.T, binary, logs string, history *historyFile) *chaosCluster {
 	t.Helper()
-	c := &cluster{t: t, binary: binary, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
+	c := &chaosCluster{t: t, binary: binary, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
 	for i := range agents {
 		apachemesos.RemoveCgroups(t, agentCgroup(i)) // of a killed run
 	}
@@ -186,7 +186,7 @@ func startCluster(t *testing.T, binary, logs string, history *historyFile) *clus
 
 func agentCgroup(i int) string { return fmt.Sprintf("%sagent%d", prefix, i) }
 
-func (c *cluster) addHost(group string, i, first int) *host {
+func (c *chaosCluster) addHost(group string, i, first int) *host {
 	c.t.Helper()
 	h := &host{fmt.Sprintf("%s%d", group, i), fmt.Sprintf("%s%d", subnet, first+i)}
 	c.network.addHost(h.name, h.ip)
@@ -194,13 +194,13 @@ func (c *cluster) addHost(group string, i, first int) *host {
 	return h
 }
 
-func (c *cluster) addProgram(name, group string, h *host, command []string) {
+func (c *chaosCluster) addProgram(name, group string, h *host, command []string) {
 	p := &program{name: name, group: group, host: h, command: command, log: filepath.Join(c.logs, name+".log"), history: c.history}
 	p.release = sync.NewCond(&p.mu)
 	c.programs = append(c.programs, p)
 }
 
-func (c *cluster) zooKeeperURL(path string) string {
+func (c *chaosCluster) zooKeeperURL(path string) string {
 	var addrs []string
 	for i := range zooKeepers {
 		addrs = append(addrs, fmt.Sprintf("%s%d:2181", subnet, 11+i))
@@ -208,7 +208,7 @@ func (c *cluster) zooKeeperURL(path string) string {
 	return "zk://" + strings.Join(addrs, ",") + path
 }
 
-func (c *cluster) zooKeeperCommand(i int) []string {
+func (c *chaosCluster) zooKeeperCommand(i int) []string {
 	c.t.Helper()
 	dir := c.makeDir(fmt.Sprintf("zk%d", i))
 	config := fmt.Sprintf("dataDir=%s\nclientPort=2181\ntickTime=500\ninitLimit=20\nsyncLimit=6\nadmin.enableServer=false\nmaxClientCnxns=0\n", dir)
@@ -224,7 +224,7 @@ func (c *cluster) zooKeeperCommand(i int) []string {
 }
 
 // addAgent adds a Mesos agent and its GPU daemon, which offers two simulated GPUs.
-func (c *cluster) addAgent(i int) {
+func (c *chaosCluster) addAgent(i int) {
 	c.t.Helper()
 	h := c.addHost("agent", i, 41)
 	dir := c.makeDir(h.name)
@@ -244,7 +244,7 @@ func (c *cluster) addAgent(i int) {
 		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)})
 }
 
-func (c *cluster) makeDir(name string) string {
+func (c *chaosCluster) makeDir(name string) string {
 	c.t.Helper()
 	dir := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -263,7 +263,7 @@ func schedulerURLs() []string {
 }
 
 // findLeader returns the host that leads a group, or nil.
-func (c *cluster) findLeader(group string) *host {
+func (c *chaosCluster) findLeader(group string) *host {
 	for _, p := range c.programs {
 		if p.group != group {
 			continue

@@ -15,7 +15,7 @@ import (
 // nemesis injects faults into a cluster. Equal seeds give equal faults, except that the leader of
 // a group depends on the run. It leaves the clocks alone: processes share the machine's.
 type nemesis struct {
-	cluster *cluster
+	cluster *chaosCluster
 	random  *rand.Rand
 	faults  int
 }

@@ -22,8 +22,8 @@ import (
 	"mesos-gpu/marathon/control"
 )
 
-// cluster is an embedded master and a scheduler. Tests add agents to it.
-type cluster struct {
+// marathonCluster is an embedded master and a scheduler. Tests add agents to it.
+type marathonCluster struct {
 	t      *testing.T
 	log    *logrus.Logger
 	binary string
@@ -34,21 +34,21 @@ type cluster struct {
 
 // awaitAttributes waits until the scheduler has the attributes of an agent from the master's list, which it
 // requests now and then.
-func (c *cluster) awaitAttributes(agentID string) {
+func (c *marathonCluster) awaitAttributes(agentID string) {
 	c.t.Helper()
 	apachemesos.PollUntil(c.t, "the attributes of agent "+agentID, func() bool { return c.handle.Load().AgentFields(agentID) != nil })
 }
 
 // startCluster starts a cluster without agents until the test ends, and returns the URL of the
 // scheduler's API.
-func startCluster(t *testing.T) (c *cluster, url string) {
+func startCluster(t *testing.T) (c *marathonCluster, url string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	c = &cluster{t: t, log: newLogger(t), binary: self, agents: map[string]*agent.EmbeddedAgent{}}
+	c = &marathonCluster{t: t, log: newLogger(t), binary: self, agents: map[string]*agent.EmbeddedAgent{}}
 	c.master = master.New(master.MasterConfig{Log: c.log, Addr: server.Listener.Addr().String(), AllocationInterval: 50 * time.Millisecond})
 	server.Config.Handler = c.master.Handler()
 	server.Start()
@@ -71,7 +71,7 @@ func startCluster(t *testing.T) (c *cluster, url string) {
 
 // runUntilCleanup runs a component of the cluster until the test ends. It fails the test if
 // the component returns an error.
-func (c *cluster) runUntilCleanup(part string, run func(context.Context) error) {
+func (c *marathonCluster) runUntilCleanup(part string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -84,7 +84,7 @@ func (c *cluster) runUntilCleanup(part string, run func(context.Context) error) 
 
 // startAgent starts an agent whose attribute rack has the given value. Its containers are
 // plain processes.
-func (c *cluster) startAgent(rack string) {
+func (c *marathonCluster) startAgent(rack string) {
 	c.t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	scalar := func(name string, value float64) mesos.Resource {

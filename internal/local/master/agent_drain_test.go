@@ -34,7 +34,7 @@ func drain(id mesos.AgentID, seconds int64, gone bool) *operator.Call {
 }
 
 // onAgent launches a task on an agent and reports it as RUNNING.
-func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string) {
+func onAgent(t *testing.T, m *EmbeddedMaster, c *masterClient, a *registeringAgent, id string) {
 	t.Helper()
 	task := custom(taskInfo(id, a.id, "cpus:1"), "e-"+id, "cpus:0.5")
 	task.KillPolicy = &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: 20e9}}
@@ -44,7 +44,7 @@ func onAgent(t *testing.T, m *EmbeddedMaster, c *client, a *fakeAgent, id string
 }
 
 // acknowledges also waits until the agent has received it.
-func (c *client) acknowledges(t *testing.T, a *fakeAgent, id string, uuid []byte) {
+func (c *masterClient) acknowledges(t *testing.T, a *registeringAgent, id string, uuid []byte) {
 	t.Helper()
 	c.acknowledge(t, a, id, uuid)
 	a.wants(t, "acknowledge "+id+" 16")

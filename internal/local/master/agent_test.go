@@ -12,8 +12,8 @@ import (
 	"mesos-gpu/internal/local/link"
 )
 
-// fakeAgent is a link.AgentLink that records its calls.
-type fakeAgent struct {
+// registeringAgent is a link.AgentLink that records its calls.
+type registeringAgent struct {
 	id    mesos.AgentID
 	runs  chan run
 	other chan string
@@ -25,29 +25,29 @@ type run struct {
 	task      mesos.TaskInfo
 }
 
-func newAgent() *fakeAgent {
-	return &fakeAgent{runs: make(chan run, 100), other: make(chan string, 100)}
+func newAgent() *registeringAgent {
+	return &registeringAgent{runs: make(chan run, 100), other: make(chan string, 100)}
 }
 
-func (a *fakeAgent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInfo) {
+func (a *registeringAgent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInfo) {
 	a.runs <- run{f, e, t}
 }
 
-func (a *fakeAgent) Kill(f mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy) {
+func (a *registeringAgent) Kill(f mesos.FrameworkID, task mesos.TaskID, policy *mesos.KillPolicy) {
 	a.other <- fmt.Sprintf("kill %s grace %d", task.Value, policy.GetGracePeriod().GetNanoseconds())
 }
 
-func (a *fakeAgent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, uuid []byte) {
+func (a *registeringAgent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, uuid []byte) {
 	a.other <- fmt.Sprintf("acknowledge %s %d", task.Value, len(uuid))
 }
 
-func (a *fakeAgent) ShutdownExecutor(f mesos.FrameworkID, e mesos.ExecutorID) {
+func (a *registeringAgent) ShutdownExecutor(f mesos.FrameworkID, e mesos.ExecutorID) {
 	a.other <- "shutdown executor " + e.Value
 }
 
-func (a *fakeAgent) ShutdownFramework(f mesos.FrameworkID) { a.other <- "shutdown framework" }
+func (a *registeringAgent) ShutdownFramework(f mesos.FrameworkID) { a.other <- "shutdown framework" }
 
-func (a *fakeAgent) nextRun(t *testing.T) run {
+func (a *registeringAgent) nextRun(t *testing.T) run {
 	t.Helper()
 	select {
 	case r := <-a.runs:
@@ -58,7 +58,7 @@ func (a *fakeAgent) nextRun(t *testing.T) run {
 	}
 }
 
-func (a *fakeAgent) wants(t *testing.T, want string) {
+func (a *registeringAgent) wants(t *testing.T, want string) {
 	t.Helper()
 	select {
 	case got := <-a.other:
@@ -82,7 +82,7 @@ const (
 	gpuAgent = cpuAgent + ";gpus:2;gpu_ids:{A,B}"
 )
 
-func register(t *testing.T, m *EmbeddedMaster, total string) *fakeAgent {
+func register(t *testing.T, m *EmbeddedMaster, total string) *registeringAgent {
 	t.Helper()
 	a := newAgent()
 	id, err := m.Register(agentInfo(), res(total), nil, a)
@@ -94,7 +94,7 @@ func register(t *testing.T, m *EmbeddedMaster, total string) *fakeAgent {
 }
 
 // again registers an agent again, with its running executors.
-func (a *fakeAgent) again(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) *fakeAgent {
+func (a *registeringAgent) again(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) *registeringAgent {
 	t.Helper()
 	b := newAgent()
 	b.id = a.id
@@ -107,7 +107,7 @@ func (a *fakeAgent) again(t *testing.T, m *EmbeddedMaster, total string, running
 }
 
 // status sends one and returns its uuid.
-func (a *fakeAgent) status(m *EmbeddedMaster, f *mesos.FrameworkID, task string, state mesos.TaskState) []byte {
+func (a *registeringAgent) status(m *EmbeddedMaster, f *mesos.FrameworkID, task string, state mesos.TaskState) []byte {
 	id := uuid.New()
 	m.Status(a.id, *f, mesos.TaskStatus{
 		TaskID: mesos.TaskID{Value: task}, State: state.Enum(), Source: mesos.SOURCE_EXECUTOR.Enum(),

@@ -111,8 +111,8 @@ func request(call proto.Message, path, streamID string) *http.Request {
 	return r
 }
 
-// client is a subscribed framework.
-type client struct {
+// masterClient is a subscribed framework.
+type masterClient struct {
 	*sink[scheduler.Event]
 	m          *EmbeddedMaster
 	id         *mesos.FrameworkID
@@ -128,14 +128,14 @@ func info(capabilities ...mesos.FrameworkInfo_Capability_Type) *mesos.FrameworkI
 	return out
 }
 
-func subscribe(t *testing.T, m *EmbeddedMaster, f *mesos.FrameworkInfo, suppressed ...string) *client {
+func subscribe(t *testing.T, m *EmbeddedMaster, f *mesos.FrameworkInfo, suppressed ...string) *masterClient {
 	t.Helper()
 	call := &scheduler.Call{
 		Type: scheduler.Call_SUBSCRIBE, FrameworkID: f.ID,
 		Subscribe: &scheduler.Call_Subscribe{FrameworkInfo: f, SuppressedRoles: suppressed},
 	}
 	s, cancel := open[scheduler.Event](t, m, "/api/v1/scheduler", call)
-	c := &client{sink: s, m: m, disconnect: func() { cancel(); <-s.ended }}
+	c := &masterClient{sink: s, m: m, disconnect: func() { cancel(); <-s.ended }}
 	first := c.next(t, "first event", func(*scheduler.Event) bool { return true })
 	if first.Type == scheduler.Event_SUBSCRIBED {
 		c.id = first.Subscribed.FrameworkID
@@ -146,7 +146,7 @@ func subscribe(t *testing.T, m *EmbeddedMaster, f *mesos.FrameworkInfo, suppress
 }
 
 // post makes a call and checks the response's status.
-func (c *client) post(t *testing.T, want int, call *scheduler.Call) string {
+func (c *masterClient) post(t *testing.T, want int, call *scheduler.Call) string {
 	t.Helper()
 	call.FrameworkID = c.id
 	w := httptest.NewRecorder()
@@ -157,17 +157,17 @@ func (c *client) post(t *testing.T, want int, call *scheduler.Call) string {
 	return w.Body.String()
 }
 
-func (c *client) event(t *testing.T, kind scheduler.Event_Type) *scheduler.Event {
+func (c *masterClient) event(t *testing.T, kind scheduler.Event_Type) *scheduler.Event {
 	t.Helper()
 	return c.next(t, kind.String(), func(e *scheduler.Event) bool { return e.Type == kind })
 }
 
-func (c *client) offers(t *testing.T) []mesos.Offer {
+func (c *masterClient) offers(t *testing.T) []mesos.Offer {
 	t.Helper()
 	return c.event(t, scheduler.Event_OFFERS).Offers.Offers
 }
 
-func (c *client) update(t *testing.T, task string) mesos.TaskStatus {
+func (c *masterClient) update(t *testing.T, task string) mesos.TaskStatus {
 	t.Helper()
 	e := c.next(t, "update of "+task, func(e *scheduler.Event) bool {
 		return e.Type == scheduler.Event_UPDATE && e.Update.Status.TaskID.Value == task
@@ -177,7 +177,7 @@ func (c *client) update(t *testing.T, task string) mesos.TaskStatus {
 
 // quiet fails if an event of that type has arrived. Call it when no event is on
 // its way.
-func (c *client) quiet(t *testing.T, kind scheduler.Event_Type) {
+func (c *masterClient) quiet(t *testing.T, kind scheduler.Event_Type) {
 	t.Helper()
 	for {
 		select {
@@ -191,14 +191,14 @@ func (c *client) quiet(t *testing.T, kind scheduler.Event_Type) {
 	}
 }
 
-func (c *client) accept(t *testing.T, refuse float64, offers []mesos.Offer, ops ...mesos.Offer_Operation) {
+func (c *masterClient) accept(t *testing.T, refuse float64, offers []mesos.Offer, ops ...mesos.Offer_Operation) {
 	t.Helper()
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
 		OfferIDs: ids(offers), Operations: ops, Filters: &mesos.Filters{RefuseSeconds: &refuse},
 	}})
 }
 
-func (c *client) decline(t *testing.T, refuse float64, offers []mesos.Offer) {
+func (c *masterClient) decline(t *testing.T, refuse float64, offers []mesos.Offer) {
 	t.Helper()
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_DECLINE, Decline: &scheduler.Call_Decline{
 		OfferIDs: ids(offers), Filters: &mesos.Filters{RefuseSeconds: &refuse},

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/internal/minimesos/resource"
 )
 
-func (c *client) reconcile(t *testing.T, tasks ...scheduler.Call_Reconcile_Task) {
+func (c *masterClient) reconcile(t *testing.T, tasks ...scheduler.Call_Reconcile_Task) {
 	t.Helper()
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{Tasks: tasks}})
 }
@@ -124,7 +124,7 @@ func TestNewMasterLearnsFromAgents(t *testing.T) {
 	m := New(MasterConfig{})
 	framework := info()
 	framework.ID = &mesos.FrameworkID{Value: "earlier-0007"}
-	a := &fakeAgent{id: mesos.AgentID{Value: "earlier-S0"}}
+	a := &registeringAgent{id: mesos.AgentID{Value: "earlier-S0"}}
 	running := taskInfo("t", a.id, "cpus:1")
 	running.Resources[0].Allocate("*")
 	a = a.again(t, m, cpuAgent, link.RunningExecutor{

@@ -29,7 +29,7 @@ func window(hostname string, start int64) maintenance.Window {
 	}
 }
 
-func (c *client) answerInverse(t *testing.T, accept bool, id mesos.OfferID, refuse float64) {
+func (c *masterClient) answerInverse(t *testing.T, accept bool, id mesos.OfferID, refuse float64) {
 	t.Helper()
 	ids, filters := []mesos.OfferID{id}, &mesos.Filters{RefuseSeconds: &refuse}
 	call := &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{InverseOfferIDs: ids, Filters: filters}}

@@ -27,14 +27,14 @@ func running(t *testing.T, test func(t *testing.T, m *EmbeddedMaster)) {
 	})
 }
 
-func (c *client) call(t *testing.T, kind scheduler.Call_Type) {
+func (c *masterClient) call(t *testing.T, kind scheduler.Call_Type) {
 	t.Helper()
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: kind})
 }
 
 // after fails unless the next offers arrive after that time, plus or minus one
 // allocation interval.
-func (c *client) after(t *testing.T, want time.Duration) []mesos.Offer {
+func (c *masterClient) after(t *testing.T, want time.Duration) []mesos.Offer {
 	t.Helper()
 	begin := time.Now()
 	c.quiet(t, scheduler.Event_OFFERS)

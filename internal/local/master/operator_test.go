@@ -66,7 +66,7 @@ func wantShape(t *testing.T, what string, got, recorded []byte, without ...strin
 }
 
 // busy returns a master with an offer and a framework whose task has ended.
-func busy(t *testing.T) (*EmbeddedMaster, *client, *fakeAgent) {
+func busy(t *testing.T) (*EmbeddedMaster, *masterClient, *registeringAgent) {
 	m := New(MasterConfig{})
 	total := res(gpuAgent)
 	for i := range total {
@@ -93,7 +93,7 @@ func busy(t *testing.T) (*EmbeddedMaster, *client, *fakeAgent) {
 	return m, c, a
 }
 
-func (a *fakeAgent) finish(t *testing.T, m *EmbeddedMaster, c *client) {
+func (a *registeringAgent) finish(t *testing.T, m *EmbeddedMaster, c *masterClient) {
 	t.Helper()
 	message, pid := "Command exited with status 0", uint32(7)
 	ip, v4 := "127.0.0.1", mesos.IPv4

@@ -67,7 +67,7 @@ func TestTaskFromOfferToAcknowledgement(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-func (c *client) acknowledge(t *testing.T, a *fakeAgent, task string, uuid []byte) {
+func (c *masterClient) acknowledge(t *testing.T, a *registeringAgent, task string, uuid []byte) {
 	t.Helper()
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_ACKNOWLEDGE, Acknowledge: &scheduler.Call_Acknowledge{
 		AgentID: a.id, TaskID: mesos.TaskID{Value: task}, UUID: uuid,

@@ -21,19 +21,19 @@ import (
 	api "mesos-gpu/internal/resourceprovider"
 )
 
-// rig is a manager that serves HTTP.
-type rig struct {
+// providerRig is a manager that serves HTTP.
+type providerRig struct {
 	t       *testing.T
 	manager *ProviderManager
 	server  *httptest.Server
 	changed chan struct{}
 }
 
-func newRig(t *testing.T, timeout time.Duration) *rig {
+func newRig(t *testing.T, timeout time.Duration) *providerRig {
 	t.Helper()
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	r := &rig{t: t, changed: make(chan struct{}, 16)}
+	r := &providerRig{t: t, changed: make(chan struct{}, 16)}
 	r.manager = New(ManagerConfig{Log: log, Changed: func() { r.changed <- struct{}{} }, PublishTimeout: timeout})
 	r.server = httptest.NewServer(r.manager)
 	t.Cleanup(r.server.Close)
@@ -41,7 +41,7 @@ func newRig(t *testing.T, timeout time.Duration) *rig {
 	return r
 }
 
-func (r *rig) awaitChange() {
+func (r *providerRig) awaitChange() {
 	r.t.Helper()
 	select {
 	case <-r.changed:
@@ -50,7 +50,7 @@ func (r *rig) awaitChange() {
 	}
 }
 
-func (r *rig) post(ctx context.Context, streamID string, call *api.ProviderCall) *http.Response {
+func (r *providerRig) post(ctx context.Context, streamID string, call *api.ProviderCall) *http.Response {
 	r.t.Helper()
 	body, err := proto.Marshal(call)
 	if err != nil {
@@ -73,9 +73,9 @@ func (r *rig) post(ctx context.Context, streamID string, call *api.ProviderCall)
 	return resp
 }
 
-// client is a subscribed provider.
-type client struct {
-	r          *rig
+// providerClient is a subscribed provider.
+type providerClient struct {
+	r          *providerRig
 	id, stream string
 	events     framing.Reader
 	leave      context.CancelFunc
@@ -89,7 +89,7 @@ func subscribe(id string) *api.ProviderCall {
 	return &api.ProviderCall{Type: api.CallSubscribe, Subscribe: &api.Subscribe{ResourceProviderInfo: info}}
 }
 
-func (r *rig) subscribe(id string) *client {
+func (r *providerRig) subscribe(id string) *providerClient {
 	r.t.Helper()
 	ctx, leave := context.WithCancel(r.t.Context())
 	resp := r.post(ctx, "", subscribe(id))
@@ -97,12 +97,12 @@ func (r *rig) subscribe(id string) *client {
 		text, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("SUBSCRIBE: %s: %s", resp.Status, text)
 	}
-	c := &client{r: r, stream: resp.Header.Get(mesosapi.HeaderStreamID), events: recordio.NewReader(resp.Body), leave: leave}
+	c := &providerClient{r: r, stream: resp.Header.Get(mesosapi.HeaderStreamID), events: recordio.NewReader(resp.Body), leave: leave}
 	c.id = c.next().Subscribed.ProviderID.Value
 	return c
 }
 
-func (c *client) next() *api.ProviderEvent {
+func (c *providerClient) next() *api.ProviderEvent {
 	c.r.t.Helper()
 	frame, err := c.events.ReadFrame()
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *client) next() *api.ProviderEvent {
 	return &e
 }
 
-func (c *client) call(call *api.ProviderCall) (status int, text string) {
+func (c *providerClient) call(call *api.ProviderCall) (status int, text string) {
 	c.r.t.Helper()
 	if call.ResourceProviderID == nil {
 		call.ResourceProviderID = &mesos.ResourceProviderID{Value: c.id}
@@ -125,7 +125,7 @@ func (c *client) call(call *api.ProviderCall) (status int, text string) {
 	return resp.StatusCode, string(body)
 }
 
-func (c *client) state(resources ...mesos.Resource) *api.ProviderCall {
+func (c *providerClient) state(resources ...mesos.Resource) *api.ProviderCall {
 	return &api.ProviderCall{Type: api.CallUpdateState, UpdateState: &api.UpdateState{Resources: resources, ResourceVersionUUID: mesos.UUID{Value: []byte("v")}}}
 }
 
@@ -201,7 +201,7 @@ func TestBadCalls(t *testing.T) {
 }
 
 // publish runs Publish in the background. The channel receives its result.
-func (r *rig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan error {
+func (r *providerRig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.manager.Publish(r.t.Context(), wanted, others) }()
 	return done
@@ -209,7 +209,7 @@ func (r *rig) publish(wanted []mesos.Resource, others ...mesos.Resource) <-chan 
 
 func list(rs ...mesos.Resource) []mesos.Resource { return rs }
 
-func (c *client) answer(e *api.ProviderEvent, status api.PublishStatus) {
+func (c *providerClient) answer(e *api.ProviderEvent, status api.PublishStatus) {
 	c.r.t.Helper()
 	call := &api.ProviderCall{Type: api.CallUpdatePublishResourcesStatus, UpdatePublishResourcesStatus: &api.UpdatePublishResourcesStatus{
 		UUID: e.PublishResources.UUID, Status: status,
