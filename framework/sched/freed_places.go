@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// freedPlaces are the places of tasks that have ended, until Mesos offers them again. Plans treat them as about to be
-// free, so that no task is preempted for a job that will start there.
+// freedPlaces are the places of tasks that have ended, until Mesos has had the time to offer them again. Plans treat those
+// that are not offered yet as about to be free, so that no task is preempted for a job that will start there.
 type freedPlaces []freedPlace
 
 type freedPlace struct {
@@ -19,33 +19,105 @@ type freedPlace struct {
 }
 
 // freedPlaceTimeout is how long Mesos takes at most to offer a freed place: it allocates each second, and the
-// scheduler's own refusals last some seconds.
-const freedPlaceTimeout = 10 * time.Second
+// scheduler's own refusals last some seconds. reclaimedPlaceTimeout applies if roles deserve GPUs: a tardy offer must not
+// cost another task its place.
+const (
+	freedPlaceTimeout     = 10 * time.Second
+	reclaimedPlaceTimeout = leftoverValidity
+)
 
-// dropOffered forgets the places on agents that have offered to their role since, or to any role if places of all roles
-// are reclaimed.
-func (f *freedPlaces) dropOffered(offers []Offer, anyRole bool) {
+// dropOffered forgets the places that new offers may have. An offer need not have all places that were freed before it
+// arrived: the master may have made it earlier. So places with GPUs are kept if appendFreedPlaces can recognize those that
+// are offered or used: by their ids, or by the number of GPUs of agents that the master has listed.
+func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) bool) {
 	if len(*f) == 0 {
 		return
 	}
 	offered := map[placement.AgentKey]bool{}
-	key := func(agent, role string) placement.AgentKey {
-		if anyRole {
-			role = ""
-		}
-		return placement.AgentKey{ID: agent, Role: role}
-	}
 	for i := range offers {
-		offered[key(offers[i].AgentID, offers[i].Role)] = true
+		offered[placement.AgentKey{ID: offers[i].AgentID, Role: offers[i].Role}] = true
 	}
-	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return offered[key(p.AgentID, p.Spec.Role)] })
+	*f = slices.DeleteFunc(*f, func(p freedPlace) bool {
+		isKept := p.Spec.Request.GPUs > 0 && len(p.Shares) == 0 && (len(p.DeviceIDs) > 0 || isListed(p.AgentID))
+		return !isKept && offered[placement.AgentKey{ID: p.AgentID, Role: p.Spec.Role}]
+	})
 }
 
-// appendTo appends the places that Mesos has not offered yet to a list.
-func (f *freedPlaces) appendTo(list []queue.RunningTask, now time.Time) []queue.RunningTask {
-	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return !p.until.After(now) })
-	for i := range *f {
-		list = append(list, (*f)[i].RunningTask)
+// appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are neither offered nor used
+// again, nor among what the last offers of their agents left.
+func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTask {
+	s.freed = slices.DeleteFunc(s.freed, func(p freedPlace) bool { return !p.until.After(s.now) })
+	if len(s.freed) == 0 {
+		return running
 	}
-	return list
+	free := s.unseenGPUs(running)
+	for i := range s.freed {
+		if r := &s.freed[i].RunningTask; free[r.AgentID].takePlace(r) {
+			running = append(running, *r)
+		}
+	}
+	return running
+}
+
+// unseenGPUs returns, for each agent with a freed place, its GPUs that may be free although no offer shows them.
+func (s *State) unseenGPUs(running []queue.RunningTask) map[string]*unseenGPUs {
+	agents := map[string]*unseenGPUs{}
+	for i := range s.freed {
+		id := s.freed[i].AgentID
+		agents[id] = &unseenGPUs{seen: map[string]bool{}, isListed: s.listedAgents[id].GPUs > 0, left: s.listedAgents[id].GPUs}
+	}
+	for i := range running {
+		if u := agents[running[i].AgentID]; u != nil && len(running[i].Shares) == 0 {
+			u.remove(running[i].Spec.Request.GPUs, running[i].DeviceIDs)
+		}
+	}
+	offered := map[string]bool{}
+	for _, h := range s.offers.offers {
+		if u := agents[h.AgentID]; u != nil {
+			offered[h.AgentID] = true
+			u.remove(h.GPUs, h.DeviceIDs)
+		}
+	}
+	newest := map[string]agentSnapshot{}
+	for key, a := range s.lastOffered {
+		if agents[key.ID] != nil && !offered[key.ID] && s.hasLeftover(key, s.now) {
+			if n, ok := newest[key.ID]; !ok || a.at.After(n.at) || a.at.Equal(n.at) && a.Role < n.Role {
+				newest[key.ID] = a
+			}
+		}
+	}
+	for id, a := range newest {
+		agents[id].remove(a.GPUs, a.DeviceIDs)
+	}
+	return agents
+}
+
+// unseenGPUs are the GPUs of an agent that no task holds and no offer has.
+type unseenGPUs struct {
+	// seen are the ids of all others, left is their number. It is only known if the master has listed the agent.
+	seen     map[string]bool
+	left     int
+	isListed bool
+}
+
+func (u *unseenGPUs) remove(gpus int, ids []string) {
+	u.left -= gpus
+	for _, id := range ids {
+		u.seen[id] = true
+	}
+}
+
+// takePlace reports whether the place of an ended task may be among the GPUs, and removes it from them.
+func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
+	switch n := r.Spec.Request.GPUs; {
+	case n == 0 || len(r.Shares) > 0:
+		return true
+	case len(r.DeviceIDs) > 0:
+		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return u.seen[id] })
+	case u.isListed && u.left < n:
+		return false
+	default:
+		u.left -= n
+		return true
+	}
 }

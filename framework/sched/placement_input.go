@@ -44,7 +44,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 			}
 		}
 	}
-	in.Running = s.freed.appendTo(in.Running, s.now)
+	in.Running = s.appendFreedPlaces(in.Running)
 	in.DemandNumbers = s.queueCache.numbers
 	memory.waiting, memory.running, memory.tasks = in.Waiting, in.Running, tasks
 	return in

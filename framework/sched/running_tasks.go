@@ -42,7 +42,7 @@ func (s *State) runningTasks() []queue.RunningTask {
 	for ref := range s.placedTasks() {
 		list = append(list, s.runningTask(ref))
 	}
-	return s.freed.appendTo(list, s.now)
+	return s.appendFreedPlaces(list)
 }
 
 // recordFreedPlace remembers the place of a task that is about to end, and revives offers for jobs that its end may let
@@ -50,7 +50,11 @@ func (s *State) runningTasks() []queue.RunningTask {
 func (s *State) recordFreedPlace(ref taskRef) {
 	r, t := s.runningTask(ref), ref.get()
 	r.Ending, r.Ends, r.Ended, r.Stuck = true, s.now, true, s.isClosed(t.Hostname, t.AgentID)
-	s.freed = append(s.freed, freedPlace{r, s.now.Add(freedPlaceTimeout)})
+	timeout := freedPlaceTimeout
+	if s.cfg.Policy.DeservesGPUs() {
+		timeout = reclaimedPlaceTimeout
+	}
+	s.freed = append(s.freed, freedPlace{r, s.now.Add(timeout)})
 	for role := range s.quotaBlockedRoles { // a quota may have room now
 		s.offerDemands.entry(role).reviveWanted = true
 	}

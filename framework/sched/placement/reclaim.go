@@ -220,7 +220,7 @@ func (r *reclaimer) preparePool() {
 	r.in.Running = running
 	for i := range running {
 		t := &running[i]
-		if !t.Ending || t.Stuck || t.Ended && len(r.offered[t.AgentID]) > 0 {
+		if !t.Ending || t.Stuck {
 			continue
 		}
 		if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 {
