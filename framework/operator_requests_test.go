@@ -368,7 +368,7 @@ func TestReclaimOverREST(t *testing.T) {
 	for n := range 2 {
 		c.AwaitCall(t, n+1, scheduler.Call_KILL, nil)
 	}
-	c.AwaitCall(t, 1, scheduler.Call_DECLINE, func(call *scheduler.Call) bool { return len(c.RunningTasks()) == 2 })
+	awaitCount(t, in, "borrow", job.Waiting, 2)
 	want := "2 GPUs that role prod deserves; it deserves 2 V100 and holds 0; "
 	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, want) {
 		t.Errorf("the job waits for %q, %v; want %q", view.WaitReason, err, want)
