@@ -17,6 +17,9 @@ type offerDemand struct {
 	reviveWanted bool
 	// suppressed reports that the last call for the role was SUPPRESS.
 	suppressed bool
+	// requestedAt is when the role last began to receive offers: at the REVIVE that ended a suppression, or at the first one
+	// of the subscription.
+	requestedAt time.Time
 	// revivedAt is the time of the last REVIVE of the subscription.
 	revivedAt time.Time
 	// unanswered reports that no offer has arrived since that REVIVE, and measured that the REVIVE ended a suppression, so
@@ -83,6 +86,9 @@ func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEver
 			}
 		default:
 			revive = append(revive, role)
+			if d.suppressed || d.revivedAt.IsZero() {
+				d.requestedAt = now
+			}
 			d.unanswered, d.measured = true, d.suppressed
 			d.reviveWanted, d.suppressed, d.revivedAt = false, false, now
 		}

@@ -44,6 +44,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 			}
 		}
 	}
+	s.markAwaitingOffers(in.Waiting, in.Running)
 	in.Running = s.appendFreedPlaces(in.Running)
 	in.DemandNumbers = s.queueCache.numbers
 	memory.waiting, memory.running, memory.tasks = in.Waiting, in.Running, tasks

@@ -152,6 +152,9 @@ func (s *State) expireWaiting() []Operation {
 		if at := j.Submitted.Add(j.Spec.PreemptAfter); j.Spec.PreemptAfter > 0 && at.After(s.offers.pausesCheckedAt) && !at.After(s.now) {
 			s.offers.stale = true // it may preempt others now
 		}
+		if end := s.offersDue(j.Spec.Role, j.Submitted); s.DeservesGPUs() && end.After(s.offers.pausesCheckedAt) && !end.After(s.now) {
+			s.offers.stale = true // it may reclaim GPUs now
+		}
 		pause := s.longestPause(&j.Spec)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}

@@ -129,12 +129,19 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int) []fit.
 	}
 	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, n)
 	places := r.pool.PlaceTasks(&shared, n)
-	if len(places) < n {
+	switch {
+	case len(places) == n:
+	case !j.AwaitsOffers:
 		places = r.placeOnReclaimed(j, &shared, key, n, places)
+	case j.Spec.Gang:
+		r.pool.UndoPlacements(&shared, places)
+		places = nil
 	}
 	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, len(places)-n)
 	if len(places) == 0 {
-		r.failed[key] = true
+		if !j.AwaitsOffers {
+			r.failed[key] = true
+		}
 		return nil
 	}
 	r.reserve(j, &shared, places)

@@ -25,6 +25,9 @@ type WaitingJob struct {
 	PeerAgents []string
 	// ImageExclusions are constraints that keep the tasks off agents that cannot run their image.
 	ImageExclusions []job.Constraint
+	// AwaitsOffers reports that GPUs may be free that Mesos has had no time to offer since the job was submitted: no task of
+	// another role ends for it.
+	AwaitsOffers bool
 	// DemandNumber identifies the job's DemandKey in the DemandNumbers of the same queue. 0 means not computed yet.
 	DemandNumber int32
 }

@@ -1,0 +1,77 @@
+package sched
+
+import (
+	"time"
+
+	"mesos-gpu/framework/sched/queue"
+)
+
+// offerLatency is how long Mesos may take to offer free GPUs to a role that has just requested offers. Until then tasks of
+// other roles are not ended for its jobs if GPUs may be free.
+const offerLatency = 5 * time.Second
+
+// offersDue returns when free GPUs must have been offered to a role, if Mesos has any for a job submitted at that time.
+func (s *State) offersDue(role string, submitted time.Time) time.Time {
+	since := s.subscribedAt
+	for _, at := range []time.Time{s.offerDemands.entry(role).requestedAt, submitted} {
+		if at.After(since) && !at.After(s.now) { // later ones were recorded before the clock was set back
+			since = at
+		}
+	}
+	return since.Add(offerLatency)
+}
+
+// markAwaitingOffers marks the jobs for which offers of free GPUs may be under way: the agents have GPUs that no task of
+// this framework holds and that it was not offered of late. After a failover, and after a time in which nothing waited, the
+// scheduler does not know which GPUs are free.
+func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.RunningTask) {
+	if !s.DeservesGPUs() {
+		return
+	}
+	known, unseen := false, false
+	for i := range waiting {
+		w := &waiting[i]
+		if !s.offersDue(w.Spec.Role, w.Submitted).After(s.now) {
+			continue
+		}
+		if !known {
+			known, unseen = true, s.hasUnseenGPUs(running)
+		}
+		w.AwaitsOffers = unseen
+	}
+}
+
+// hasUnseenGPUs reports whether an open agent may have free GPUs that are in no held offer and were in no recent one.
+func (s *State) hasUnseenGPUs(running []queue.RunningTask) bool {
+	if s.listedAgents == nil { // the first list is requested after a subscription
+		return s.now.Before(s.subscribedAt.Add(offerLatency))
+	}
+	left := make(map[string]int, len(s.listedAgents))
+	for id, a := range s.listedAgents {
+		if !s.isClosed(a.Hostname, id) {
+			left[id] = a.GPUs
+		}
+	}
+	for i := range running {
+		if r := &running[i]; len(r.Shares) == 0 {
+			left[r.AgentID] -= r.Spec.Request.GPUs
+		}
+	}
+	offered := map[string]bool{}
+	for _, h := range s.offers.offers {
+		left[h.AgentID] -= h.GPUs
+		offered[h.AgentID] = true
+	}
+	recent := map[string]int{}
+	for key := range s.lastOffered {
+		if !offered[key.ID] && s.hasLeftover(key, s.now) {
+			recent[key.ID] = max(recent[key.ID], s.lastOffered[key].GPUs)
+		}
+	}
+	for id, n := range left {
+		if n > recent[id] {
+			return true
+		}
+	}
+	return false
+}
