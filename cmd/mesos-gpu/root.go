@@ -10,6 +10,7 @@ import (
 	"mesos-gpu/internal/cli/cluster"
 	"mesos-gpu/internal/cli/daemons"
 	"mesos-gpu/internal/cli/jobs"
+	"mesos-gpu/internal/cli/setup"
 	"mesos-gpu/internal/cli/simulate"
 	"mesos-gpu/internal/cli/volumes"
 )
@@ -51,7 +52,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 		}
 	}
 	add("jobs", jobs.Commands(a)...)
-	add("cluster", append(cluster.Commands(a), agent.DiscoverCommand(a), volumes.Command(a), simulate.Command(a))...)
+	add("cluster", append(cluster.Commands(a), agent.DiscoverCommand(a), volumes.Command(a), simulate.Command(a), setup.Command(a))...)
 	add("daemons", append(agent.DaemonCommands(a), daemons.Commands(a)...)...)
 	root.AddCommand(versionCommand(a), daemons.ContainerInitCommand(), manCommand())
 	for _, c := range root.Commands() {

@@ -1,0 +1,203 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/clustersetup"
+)
+
+// runSetup runs "mesos-gpu cluster" with the arguments.
+func runSetup(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	c := Command(&cli.App{ProcessIO: cli.ProcessIO{Stdout: &out, Stderr: &out}})
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// writeMachine writes the configuration of all roles of a single machine below a folder.
+func writeMachine(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, role := range clustersetup.Roles() {
+		if out, err := runSetup(t, "config", "--role", role, "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--credentials", filepath.Join(root, "secrets"), "--simulate", "2xV100", "--out", root); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return root
+}
+
+func checkMachine(t *testing.T, root string, args ...string) []clustersetup.Finding {
+	t.Helper()
+	out, err := runSetup(t, append([]string{"check", "-o", "json", "--root", root}, args...)...)
+	var status *cli.ExitStatus
+	if err != nil && !errors.As(err, &status) {
+		t.Fatal(err)
+	}
+	var findings []clustersetup.Finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return findings
+}
+
+func findProblem(list []clustersetup.Finding, check, text string) bool {
+	for _, f := range list {
+		if f.Check == check && strings.Contains(f.Problem, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// The facts of this machine and of written files are collected: the files are complete, and
+// what does not run is reported.
+func TestCheckOfWrittenMachine(t *testing.T) {
+	root := writeMachine(t)
+	got := checkMachine(t, root, "--mesos", "/nonexistent")
+	for check, text := range map[string]string{
+		"zookeeper": "127.0.0.1:2181 does not answer",
+		"mesos":     "/nonexistent/sbin/mesos-agent",
+		"daemon":    "does not answer",
+		"module":    "libmesosgpumodule.so",
+	} {
+		if !findProblem(got, check, text) {
+			t.Errorf("no finding of %s with %q in %+v", check, text, got)
+		}
+	}
+	for _, check := range []string{"configuration", "addresses", "credentials", "authentication", "isolation", "driver"} {
+		if check != "isolation" && findProblem(got, check, "") {
+			t.Errorf("a finding of %s in %+v", check, got)
+		}
+	}
+	agent := filepath.Join(root, clustersetup.AgentEnv)
+	text, err := os.ReadFile(agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Replace(string(text), "MESOS_CREDENTIAL=file:///etc/mesos/agent-credential.json", "MESOS_CREDENTIAL=/etc/none\nbad line", 1)
+	if err := os.WriteFile(agent, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(root, "etc/mesos/credentials.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/mesos-gpu/scheduler-credential.json"), []byte("name secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = checkMachine(t, root)
+	for check, texts := range map[string][]string{
+		"configuration": {`"bad line" is not NAME=VALUE`},
+		"credentials":   {"/etc/none, which the configuration names, does not exist", "credentials.json has mode 0644", "scheduler-credential.json: not JSON"},
+	} {
+		for _, text := range texts {
+			if !findProblem(got, check, text) {
+				t.Errorf("no finding of %s with %q in %+v", check, text, got)
+			}
+		}
+	}
+}
+
+// ZooKeeper's servers are asked, and a port's owner is found.
+func TestServersAndPorts(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			buf := make([]byte, 4)
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			if _, err := conn.Read(buf); err == nil && string(buf) == "srvr" {
+				_, _ = conn.Write([]byte("Zookeeper version: 3.8.0\nMode: follower\n"))
+			}
+			conn.Close()
+		}
+	}()
+	if got := askZooKeeper(t.Context(), l.Addr().String()); got.Mode != "follower" || got.Problem != "" {
+		t.Errorf("got %+v", got)
+	}
+	c := collector{}
+	if got := c.portOwner(l.Addr().(*net.TCPAddr).Port); !strings.HasPrefix(got, "setup.test") {
+		t.Errorf("the port's owner is %q", got)
+	}
+	l.Close()
+	if got := askZooKeeper(t.Context(), l.Addr().String()); !strings.Contains(got.Problem, "refused") {
+		t.Errorf("got %+v", got)
+	}
+	if got := c.portOwner(l.Addr().(*net.TCPAddr).Port); got != "" {
+		t.Errorf("the free port's owner is %q", got)
+	}
+}
+
+// Facts of hardware are read from the kernel's files.
+func TestHardwareFacts(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"proc/self/mountinfo":                     "29 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n30 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n31 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+		"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
+		"sys/bus/pci/devices/0000:01:00.1/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.1/class": "0x040300\n",
+		"sys/bus/pci/devices/0000:02:00.0/vendor": "0x8086\n", "sys/bus/pci/devices/0000:02:00.0/class": "0x030000\n",
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version: 12\n",
+	} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := collector{root: root}
+	c.readCgroups()
+	c.readDriver()
+	if g := c.facts.Cgroups; g.V2Mounted || !strings.Contains(strings.Join(g.V1, " "), "cpu cpuacct") {
+		t.Errorf("cgroups: got %+v", g)
+	}
+	if d := c.facts.Driver; d.PCI != 1 || d.Kernel != "550.54.15" {
+		t.Errorf("driver: got %+v", d)
+	}
+}
+
+// Files are written with their permissions, and another content is not replaced.
+func TestConfigurationIsNotReplaced(t *testing.T) {
+	root := writeMachine(t)
+	info, err := os.Stat(filepath.Join(root, "etc/mesos/credentials.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	args := []string{"config", "--role", "master", "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--credentials", filepath.Join(root, "secrets"), "--out", root}
+	if out, err := runSetup(t, args...); err != nil {
+		t.Errorf("the same content: %v: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(root, clustersetup.MasterEnv), []byte("MESOS_QUORUM=7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runSetup(t, args...); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("another content: got %v", err)
+	}
+	if _, err := runSetup(t, append(args, "--force")...); err != nil {
+		t.Error(err)
+	}
+	if _, err := runSetup(t, "check", "--root", t.TempDir()); err == nil || !strings.Contains(err.Error(), "cluster config") {
+		t.Errorf("a machine without configuration: got %v", err)
+	}
+}
