@@ -126,8 +126,8 @@ func TestMesos24_SuppressWhenIdleReviveForWork(t *testing.T) {
 	}
 	in.submit(w.newSpec("last", 1))
 	in.awaitTask("last", job.Running)
+	revived := w.listCalls(scheduler.Call_REVIVE, nil) // the call may be made before submit returns
 	in.submit(w.newSpec("more", 5))
-	revived := w.listCalls(scheduler.Call_REVIVE, nil)
 	w.awaitCall(len(revived)+1, scheduler.Call_REVIVE, nil)
 	revived = w.listCalls(scheduler.Call_REVIVE, nil)
 	for n := 1; n < len(revived); n++ {

@@ -56,7 +56,12 @@ func TestScriptForGPUs(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		return
 	}
-	out, err = runGPUTestScript(t, results)
+	// The first run has built the programs, in a folder that the script needs by its whole path.
+	built, err := filepath.Abs("../../bin/gpu-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = runGPUTestScript(t, results, "GPU_TEST_PROGRAMS="+built)
 	if err != nil || !strings.HasSuffix(out, "\n0 passed, 0 failed, 1 skipped\n") {
 		t.Errorf("without a GPU: %v\n%s", err, out)
 	}
