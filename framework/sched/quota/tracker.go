@@ -160,6 +160,14 @@ func (t *Tracker) gpuModels() map[string]modelInfo {
 			m.indivisible = m.indivisible || mig && d.MIG != nil
 			t.models[d.Model] = m
 		}
+		if !mig {
+			continue
+		}
+		for _, gpuType := range t.agents[i].Types { // the inventory lacks the MIG devices of a GPU that is partitioned at run time
+			m := t.models[gpuType]
+			m.indivisible = true
+			t.models[gpuType] = m
+		}
 	}
 	return t.models
 }
