@@ -14,6 +14,15 @@ func EncodeChange(c Change) ([]byte, error) {
 	return packRecords(all)
 }
 
+// DecodeChange returns the change that EncodeChange encoded, as standbys read it.
+func DecodeChange(text []byte) (Change, error) {
+	all, err := unpackRecords(text)
+	if err != nil {
+		return Change{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return decodeChange(all)
+}
+
 // DecodeLog returns the contents after the encoded changes, which apply in order. It returns ErrCorrupt, wrapped, if a text
 // is damaged or missing.
 func DecodeLog(texts [][]byte) (JournalContents, error) {

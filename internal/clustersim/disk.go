@@ -1,6 +1,7 @@
 package clustersim
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,10 +9,11 @@ import (
 	"strconv"
 
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/job"
 )
 
-// disk is the file of the scheduler's journal. It survives the scheduler. Its frames make a commit atomic, as
+// disk is the store of the scheduler's journal: its file, or what several schedulers share. It survives the scheduler. Its frames make a commit atomic, as
 // bbolt's pages and ZooKeeper's transactions do; the records in them have the journal's encoding.
 type disk struct {
 	world *World
@@ -21,6 +23,11 @@ type disk struct {
 	// invariants compare with.
 	recorded map[string]job.State
 	attempts map[string]int
+	// epoch counts the schedulers that have opened the journal. Only the last one can write.
+	epoch int
+	// standby is the read model of the standbys, nil without any. behind are the changes that have not reached it.
+	standby *readmodel.Model
+	behind  [][]byte
 }
 
 // errKilled ends a loop whose process was killed.
@@ -30,6 +37,13 @@ var errKilled = errors.New("the scheduler was killed")
 type fileJournal struct {
 	disk    *disk
 	process *process
+	epoch   int
+}
+
+// open opens the journal for a process, and prevents all earlier ones from writing.
+func (d *disk) open(p *process) fileJournal {
+	d.epoch++
+	return fileJournal{d, p, d.epoch}
 }
 
 // CheckSpace implements journal.Journal: the simulated disk is never full.
@@ -41,6 +55,9 @@ func (f fileJournal) Close() error                                          { re
 // Commit writes a change. The process may be killed before the write, while it happens, or after it.
 func (f fileJournal) Commit(_ context.Context, c journal.Change) error {
 	d := f.disk
+	if f.epoch != d.epoch {
+		return journal.ErrFenced
+	}
 	text, err := journal.EncodeChange(c)
 	if err != nil {
 		return err
@@ -76,6 +93,22 @@ func (d *disk) write(frame []byte, c *journal.Change) {
 		d.recorded[t.ID], d.attempts[t.Job+"."+strconv.Itoa(t.Index)] = t.State, t.Attempt
 	}
 	d.world.checks.checkCommit(c)
+	if d.standby != nil {
+		d.behind = append(d.behind, bytes.Clone(frame[4:len(frame)-4]))
+		d.world.after(d.world.delay(), "change reaches standbys", func() { d.follow(1) })
+	}
+}
+
+// follow applies the next changes to the read model of the standbys.
+func (d *disk) follow(changes int) {
+	for _, text := range d.behind[:min(changes, len(d.behind))] {
+		c, err := journal.DecodeChange(text)
+		if err != nil {
+			d.world.failf("a standby cannot read a change: %v", err)
+		}
+		d.standby.ApplyChange(c)
+	}
+	d.behind = d.behind[min(changes, len(d.behind)):]
 }
 
 // restore returns the contents as a new process reads them. It drops an incomplete frame at the end.

@@ -3,7 +3,8 @@
 // use it.
 //
 // The scheduler is the real one: framework/leader.Loop with framework/sched, framework/readmodel, the journal's encoding
-// and framework/master's session, which converts events, operations and resources. Simulated are what surrounds it: time,
-// the network, the disk, and what the guides of Mesos specify of it. One goroutine runs everything, one event after
+// and framework/master's session, which converts events, operations and resources. In some clusters marathon/control runs an
+// app, and standbys follow the journal and replace a leader that is stopped for too long. Simulated are what surrounds it:
+// time, the network, the disk or the store that schedulers share, and what the guides of Mesos specify of it. One goroutine runs everything, one event after
 // the other, in virtual time.
 package clustersim

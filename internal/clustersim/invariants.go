@@ -140,6 +140,10 @@ func milliGPUs(t *job.Task) (milli int) {
 }
 
 func (c *invariants) checkJob(run job.RunID) {
+	if c.world.apps != nil && strings.HasPrefix(run.Name, appJobs) {
+		c.checkAppInstances()
+		return
+	}
 	j := c.world.users.jobs[run.Name]
 	if j == nil {
 		c.world.failf("job %s is recorded, no user submitted it", run)
@@ -262,19 +266,32 @@ func (c *invariants) compare(model *readmodel.Model) {
 	byRun := func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }
 	slices.SortFunc(jobs, byRun)
 	slices.SortFunc(past.Jobs, byRun)
+	state := c.encode(c.state.FrameworkID(), jobs, c.state.Documents())
+	if recorded := c.encode(past.FrameworkID, past.Jobs, past.Documents); !bytes.Equal(state, recorded) {
+		c.world.failf("the journal differs from the state:\n%q\n%q", recorded, state)
+	}
+	c.compareModel(model, jobs, c.state.Documents(), state)
+}
+
+// compareModel compares the jobs of a read model with the state, whose encoding is text.
+func (c *invariants) compareModel(model *readmodel.Model, jobs []*job.Job, documents map[string][]byte, text []byte) {
 	var shown []*job.Job
 	for _, j := range jobs {
 		if copied, ok := model.CopyJob(j.RunID().String()); ok {
 			shown = append(shown, &copied)
 		}
 	}
-	state := c.encode(c.state.FrameworkID(), jobs, c.state.Documents())
-	if recorded := c.encode(past.FrameworkID, past.Jobs, past.Documents); !bytes.Equal(state, recorded) {
-		c.world.failf("the journal differs from the state:\n%q\n%q", recorded, state)
+	read := c.encode(model.CurrentFrameworkID(), shown, documents)
+	if !bytes.Equal(text, read) || model.JobCount() != len(jobs) {
+		c.world.failf("a read model differs from the state:\n%q\n%q", read, text)
 	}
-	if read := c.encode(model.CurrentFrameworkID(), shown, c.state.Documents()); !bytes.Equal(state, read) || model.JobCount() != len(jobs) {
-		c.world.failf("the read model differs from the state:\n%q\n%q", read, state)
-	}
+}
+
+// compareStandby compares the read model of the standbys with the journal.
+func (c *invariants) compareStandby(past *journal.JournalContents) {
+	jobs := slices.Clone(past.Jobs)
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) })
+	c.compareModel(c.world.disk.standby, jobs, past.Documents, c.encode(past.FrameworkID, jobs, past.Documents))
 }
 
 // encode returns contents as one text.
@@ -333,6 +350,11 @@ func (c *invariants) missing() string {
 		}
 		if j.spec.Service != nil && !j.killSent && wanted != j.tasks {
 			return fmt.Sprintf("%d tasks of service %s run, %d are wanted", wanted, name, j.tasks)
+		}
+	}
+	if w.apps != nil {
+		if missing := w.apps.missing(c.state, w.scheduler.process, running); missing != "" {
+			return missing
 		}
 	}
 	for _, a := range w.agents {

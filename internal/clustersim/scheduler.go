@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/clusterview"
+	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
@@ -18,6 +19,7 @@ import (
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/marathon/control"
 )
 
 // schedulerNode is the host of the scheduler: it starts a new process whenever the old one has died.
@@ -27,7 +29,7 @@ type schedulerNode struct {
 	log   logrus.FieldLogger
 	// counters are those of all processes: they only count.
 	counters *metrics.SchedulerCounters
-	// process is the running process, nil while there is none.
+	// process is the process that leads, nil while there is none. Without standbys it is the only one.
 	process *process
 }
 
@@ -82,12 +84,14 @@ func (n *schedulerNode) settings() sched.SchedulerSettings {
 
 // process is one run of the scheduler, from its start to its death.
 type process struct {
-	node   *schedulerNode
-	world  *World
-	dead   bool
-	offset time.Duration // of its wall clock
-	loop   *leader.Loop
-	client *master.Client
+	node  *schedulerNode
+	world *World
+	dead  bool
+	// pausedUntil is when a stopped process (SIGSTOP) goes on. Until then it does nothing, and what it receives waits.
+	pausedUntil time.Duration
+	offset      time.Duration // of its wall clock
+	loop        *leader.Loop
+	client      *master.Client
 	// connection and session are those of the current subscription, nil without one. call waits for its result.
 	connection *connection
 	session    *master.DetachedSession
@@ -96,6 +100,9 @@ type process struct {
 	inbox    []sched.Event
 	requests []request
 	turning  bool
+	// apps is Marathon's control, nil without one. stepping is whether its next step is planned.
+	apps     *control.DetachedController
+	stepping bool
 }
 
 // request is a user's request to the loop. apply runs in the loop; reply gets its error once it is recorded.
@@ -104,9 +111,12 @@ type request struct {
 	reply func(err error)
 }
 
-// start starts a process, which restores the journal.
+// start starts a process, which restores the journal. It does nothing if a standby has been faster.
 func (n *schedulerNode) start() {
 	w := n.world
+	if n.process != nil {
+		return
+	}
 	if w.faulty && w.plan.clockJumps && w.random.IntN(3) == 0 {
 		w.clockOffset += w.between(-5*time.Minute, 5*time.Minute)
 		w.fault("clock jumped")
@@ -118,6 +128,10 @@ func (n *schedulerNode) start() {
 		return
 	}
 	w.checks.checkRestored(&past)
+	if w.plan.standbys {
+		w.disk.follow(len(w.disk.behind))
+		w.checks.compareStandby(&past)
+	}
 	p.client, err = master.New(master.ConnectionConfig{
 		Master: "http://master:5050", Name: "mesos-gpu", User: "root", FrameworkID: past.FrameworkID, Roles: n.world.roles(),
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: 7 * 24 * time.Hour, ExecutorPath: "/usr/bin/mesos-gpu", Log: n.log,
@@ -127,12 +141,15 @@ func (n *schedulerNode) start() {
 		return
 	}
 	config := leader.LoopConfig{Sched: n.settings(), Counters: n.counters, Clock: p.clock, Log: n.log}
-	p.loop = leader.NewLoop(config, past, fileJournal{w.disk, p}, p.post)
+	p.loop = leader.NewLoop(config, past, w.disk.open(p), p.post)
 	n.process = p
 	w.note("scheduler started", past.FrameworkID, "", len(past.Jobs))
 	w.after(w.delay(), "subscribe", p.subscribe)
 	w.after(w.plan.tick, "tick", p.tick)
 	w.after(time.Second, "list agents", p.listAgents)
+	if w.apps != nil {
+		w.after(w.delay(), "start apps", p.startApps)
+	}
 }
 
 // clock is the process's clock. Like time.Now within one process, it does not jump; only the next process sees that the
@@ -145,7 +162,7 @@ func (p *process) kill() {
 		return
 	}
 	p.dead = true
-	p.node.process = nil
+	led := p.node.process == p
 	p.world.note("scheduler killed", "", "", 0)
 	if p.connection != nil {
 		p.world.after(p.world.between(0, p.world.plan.slowest), "connection closes", p.connection.breakUp)
@@ -154,12 +171,50 @@ func (p *process) kill() {
 		r.reply(errKilled)
 	}
 	p.requests = nil
-	p.world.after(p.world.between(100*time.Millisecond, 20*time.Second), "start scheduler", p.node.start)
+	if led {
+		p.node.process = nil
+		p.world.after(p.world.between(100*time.Millisecond, 20*time.Second), "start scheduler", p.node.start)
+	}
+}
+
+// sessionTimeout is how long ZooKeeper waits for a leader. A process learns within lossTimeout after it goes on that its
+// session has expired, and ends its term.
+const (
+	sessionTimeout = 10 * time.Second
+	lossTimeout    = 2 * time.Second
+)
+
+// pause stops the leading process for a time. If that is too long a standby leads; the process does not know it when it goes on.
+func (n *schedulerNode) pause(length time.Duration) {
+	w, p := n.world, n.process
+	if p == nil {
+		return
+	}
+	p.pausedUntil = max(p.pausedUntil, w.now+length)
+	w.note("scheduler paused", length.String(), "", 0)
+	w.after(w.between(sessionTimeout, sessionTimeout+lossTimeout), "session expires", func() {
+		if p.dead || n.process != p || p.pausedUntil <= w.now {
+			return
+		}
+		w.fault("standby leads")
+		n.process = nil
+		n.start()
+		w.after(p.pausedUntil-w.now+w.between(0, lossTimeout), "session lost", p.kill)
+	})
+}
+
+// waits reports whether the process is stopped. act then happens when it goes on.
+func (p *process) waits(what string, act func()) bool {
+	if p.pausedUntil <= p.world.now {
+		return false
+	}
+	p.world.after(p.pausedUntil-p.world.now, what, act)
+	return true
 }
 
 // tick makes the time known to the loop.
 func (p *process) tick() {
-	if !p.dead {
+	if !p.dead && !p.waits("tick", p.tick) {
 		p.emit(sched.Tick{})
 		p.world.after(p.world.plan.tick, "tick", p.tick)
 	}
@@ -181,6 +236,9 @@ func (p *process) wake() {
 
 // turn applies what has arrived as one batch: the events, then the requests.
 func (p *process) turn() {
+	if p.waits("turn", p.turn) {
+		return
+	}
 	p.turning = false
 	if p.dead {
 		return
@@ -191,6 +249,14 @@ func (p *process) turn() {
 	}
 	events, requests := p.inbox, p.requests
 	p.inbox, p.requests = nil, nil
+	for i, err := range p.runBatch(events, requests) {
+		requests[i].reply(err)
+	}
+	p.wakeApps()
+}
+
+// runBatch applies events and requests as one batch, and returns the results of the requests.
+func (p *process) runBatch(events []sched.Event, requests []request) []error {
 	errs := make([]error, len(requests))
 	var state *sched.State
 	err := p.loop.RunBatch(context.Background(), func(st *sched.State, apply func(sched.Event)) {
@@ -203,20 +269,24 @@ func (p *process) turn() {
 			errs[i] = r.apply(st, apply)
 		}
 	})
-	if err != nil && !errors.Is(err, errKilled) {
+	switch {
+	case errors.Is(err, journal.ErrFenced) && p.node.process != p:
+		p.world.fault("commit fenced")
+		p.kill()
+	case err != nil && !errors.Is(err, errKilled):
 		p.world.failf("the loop ended: %v", err)
 	}
-	for i, r := range requests {
-		if p.dead {
+	if p.dead {
+		for i := range errs {
 			errs[i] = errKilled // the connection breaks: the user cannot know
 		}
-		r.reply(errs[i])
+		return errs
 	}
-	if p.dead {
-		return
+	if p.node.process == p {
+		p.world.checks.checkTurn(state, p.loop.Model)
 	}
-	p.world.checks.checkTurn(state, p.loop.Model)
 	p.sendNext()
+	return errs
 }
 
 func (p *process) noteEvent(ev sched.Event) {
@@ -251,7 +321,7 @@ func (p *process) post(op sched.Operation) {
 
 // subscribe opens a connection to the leading master.
 func (p *process) subscribe() {
-	if p.dead || p.connection != nil {
+	if p.dead || p.connection != nil || p.waits("subscribe", p.subscribe) {
 		return
 	}
 	w := p.world
@@ -269,6 +339,9 @@ func (p *process) subscribe() {
 
 // endSession ends the session of a connection that broke, and subscribes again.
 func (p *process) endSession(c *connection) {
+	if p.waits("session ends", func() { p.endSession(c) }) {
+		return
+	}
 	p.world.master.disconnect(c)
 	if p.dead || p.connection != c {
 		return
@@ -280,7 +353,7 @@ func (p *process) endSession(c *connection) {
 
 // receive handles an event of the master.
 func (p *process) receive(c *connection, ev *scheduler.Event) {
-	if p.dead || p.connection != c {
+	if p.dead || p.connection != c || p.waits("event", func() { p.receive(c, ev) }) {
 		return
 	}
 	if err := p.session.HandleEvent(ev); err != nil {
@@ -309,13 +382,14 @@ var errNoAnswer = errors.New("the connection broke before the answer")
 // send sends a call. Calls other than ACCEPT are repeated if there is no answer: the master may have received them.
 func (p *process) send(c *connection, call *master.PendingCall, try int) {
 	w := p.world
-	finish := func(result error) {
-		if p.dead || p.connection != c || p.call != call {
+	var finish func(result error)
+	finish = func(result error) {
+		if p.dead || p.connection != c || p.call != call || p.waits("answer", func() { finish(result) }) {
 			return
 		}
 		if result != nil && call.Call.GetType() != scheduler.Call_ACCEPT && try < callTries {
 			w.after(w.between(250*time.Millisecond, 4*time.Second), "repeat call", func() {
-				if !p.dead && p.connection == c {
+				if !p.dead && p.connection == c { // a call that is sent while the process is stopped was sent before
 					p.send(c, call, try+1)
 				}
 			})
@@ -354,7 +428,7 @@ func (p *process) send(c *connection, call *master.PendingCall, try int) {
 
 // listAgents lists the agents now and then.
 func (p *process) listAgents() {
-	if p.dead {
+	if p.dead || p.waits("list agents", p.listAgents) {
 		return
 	}
 	w := p.world

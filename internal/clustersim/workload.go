@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -343,6 +344,9 @@ func (u *workload) outcomeOf(id string) outcome {
 	fmt.Fprint(h, u.world.seed, name, index, attempt)
 	x := h.Sum64()
 	j := u.jobs[name]
+	if j == nil && u.world.apps != nil && strings.HasPrefix(name, appJobs) {
+		j = &userJob{spec: job.Spec{Service: &job.Service{}}, flaky: u.world.apps.flaky}
+	}
 	if j == nil {
 		u.world.failf("task %s is of no job", id)
 		return outcome{}

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/readmodel"
 )
 
 // World is one simulated cluster. Everything that happens in it follows from its seed.
@@ -27,6 +30,8 @@ type World struct {
 	Faults map[string]int
 	// Reclaims counts the tasks that ended for a role that deserved their GPUs.
 	Reclaims int
+	// AppChanges counts the answered requests to Marathon's API.
+	AppChanges int
 	// failure is the first violation of an invariant; it ends the run.
 	failure error
 
@@ -35,6 +40,7 @@ type World struct {
 	agents    []*agentNode
 	scheduler *schedulerNode
 	users     *workload
+	apps      *appUser // nil without Marathon
 	checks    *invariants
 }
 
@@ -53,6 +59,11 @@ type plan struct {
 	services bool
 	preempt  bool
 	quota    int // of GPUs; 0 for none
+	// marathon is whether a user deploys an app by Marathon's API.
+	marathon bool
+	// standbys is whether several schedulers share the journal. pauses is how often the leading one is stopped for a while.
+	standbys bool
+	pauses   int
 	// lends is whether there is a second role, guests. batch and guests are then the parts of the GPUs, in percent, that
 	// the roles deserve.
 	lends         bool
@@ -96,7 +107,10 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 		p.lends, p.batch = true, int(seed/4%5)*25
 		p.guests = (100 - p.batch) * int(seed/20%3) / 2
 	}
-	p.mig = seed%8 == 5
+	p.mig, p.marathon = seed%8 == 5, seed%8 == 2
+	if seed%8 == 4 || seed%16 == 10 {
+		p.standbys, p.pauses = true, 1+r.IntN(5)
+	}
 	return p
 }
 
@@ -105,6 +119,9 @@ func NewWorld(seed uint64) *World {
 	w := &World{seed: seed, random: rand.New(rand.NewPCG(seed, 0x6d65736f73)), faulty: true, Faults: map[string]int{}}
 	w.plan = newPlan(seed, w.random)
 	w.disk = &disk{world: w}
+	if w.plan.standbys {
+		w.disk.standby = readmodel.New(journal.JournalContents{})
+	}
 	w.checks = newInvariants(w)
 	w.master = newMaster(w)
 	for i := range w.plan.agents {
@@ -112,6 +129,9 @@ func NewWorld(seed uint64) *World {
 	}
 	w.scheduler = newScheduler(w)
 	w.users = newWorkload(w)
+	if w.plan.marathon {
+		w.apps = newAppUser(w)
+	}
 	return w
 }
 
@@ -127,6 +147,9 @@ func (w *World) Run() error {
 	}
 	w.scheduler.start()
 	w.users.schedule()
+	if w.apps != nil {
+		w.apps.schedule()
+	}
 	w.scheduleFaults()
 	w.after(w.plan.faultTime, "heal", w.heal)
 	for w.failure == nil && !w.checks.converged && len(w.queue) > 0 {
@@ -162,6 +185,10 @@ func (w *World) scheduleFaults() {
 	at(w.plan.masterFailovers, "fail master", func() { w.fault("master failover"); w.master.failOver() })
 	at(w.plan.agentRestarts, "restart agent", func() { w.fault("agent restarted"); w.anyAgent().restart() })
 	at(w.plan.agentWipes, "wipe agent", func() { w.fault("agent wiped"); w.anyAgent().wipe() })
+	at(w.plan.pauses, "pause scheduler", func() {
+		w.fault("scheduler paused")
+		w.scheduler.pause(w.between(time.Second, 40*time.Second))
+	})
 	at(w.plan.partitions, "partition", func() {
 		length := w.between(time.Second, 4*time.Minute)
 		w.fault("partition")
