@@ -174,6 +174,12 @@ func TestSums(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, test.want)
 		}
 	}
+	for role, want := range map[string]float64{"research": 220, "prod": 200} { // 2 CPUs for as long as they were held
+		r, err := f.sumRecords(&Query{MayView: func(name string) bool { return name == role }})
+		if err != nil || r.Total.CPUSeconds != want {
+			t.Errorf("%s: %g CPU seconds, want %g (%v)", role, r.Total.CPUSeconds, want, err)
+		}
+	}
 }
 
 // TestAttemptsAreListedInPages: pages have all attempts once, in the order of their ends.
