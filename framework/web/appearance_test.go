@@ -45,6 +45,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{
 		{Spec: nightly, NextRun: next, Runs: []api.ScheduledRun{{Job: "nightly-20261122-0300", Due: next.Add(-48 * time.Hour)}, {Job: "nightly-20261123-0300", Due: next.Add(-24 * time.Hour)}}, Note: "the run before it has not ended"},
 	}}
+	f.more["/v1/accounting"] = newAccountingReport()
 	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
 	return f.serve(t)
 }
@@ -113,6 +114,7 @@ var views = []struct{ name, address, there string }{
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
 	{"roles", "#/roles", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
 	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1"},
+	{"usage", "#/usage", "document.querySelectorAll('tbody tr').length === 3 && document.querySelectorAll('.days li').length === 30"},
 	{"submit", "#/submit", "document.querySelector('form.submit')"},
 }
 
@@ -232,7 +234,7 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	for _, stop := range []string{
-		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Roles", "Submit job", "Account",
+		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Roles", "Usage", "Submit job", "Account",
 		"GPUs in use", "Duty of GPUs in use", "GPUs not offered", "Live jobs", "Waiting tasks", "Failed in 24 hours", "radio",
 		"train-002", "train-005", "train-008", "train-011", "train-014", "All 8 in the queue", "train-025", "train-027", "train-029", "research", "prod", "search", "state",
 	} {

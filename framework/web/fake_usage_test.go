@@ -64,6 +64,28 @@ func (f *fakeAPI) clusterHistory(text string) api.ClusterHistory {
 	return v
 }
 
+// newAccountingReport returns the GPU time of three roles in the last 30 days.
+func newAccountingReport() api.AccountingReport {
+	v := api.AccountingReport{By: []string{"day", "role"}}
+	for i := range 30 {
+		for k, role := range []string{"research", "prod", "*"} {
+			wave, _ := usageWave(role, float64(i*17))
+			seconds := math.Round(3600 * float64(24*(3-k)) * (0.4 + wave))
+			sums := api.AccountingSums{
+				Attempts: 9 - k, Unfinished: 1, GPUSeconds: seconds, UnfinishedGPUSeconds: seconds / 8, WaitSeconds: 900 * float64(k+1),
+				Usage: api.MeasuredUsage{GPUSeconds: seconds, BusyGPUSeconds: seconds * wave * 0.9, MemMiBSeconds: seconds * memMiB, MemUsedMiBSeconds: seconds * memMiB * 0.6, Joules: seconds * 250},
+			}
+			v.Groups = append(v.Groups, api.AccountingGroup{Keys: map[string]string{"day": time.Now().AddDate(0, 0, i-29).Format(time.DateOnly), "role": role}, AccountingSums: sums})
+			v.Total.Attempts += sums.Attempts
+			v.Total.GPUSeconds += seconds
+			v.Total.UnfinishedGPUSeconds += sums.UnfinishedGPUSeconds
+			v.Total.WaitSeconds += sums.WaitSeconds
+			v.Total.Usage.AddUsage(&sums.Usage, 1)
+		}
+	}
+	return v
+}
+
 // newJobUsage returns the history of a job that has run for six hours.
 func newJobUsage() api.JobUsageHistory {
 	v := api.JobUsageHistory{MemMiB: memMiB, GPUHours: 12.4, IntervalSeconds: 120}

@@ -197,3 +197,52 @@ func TestUsageUpdates(t *testing.T) {
 		t.Error("a page without charts requests usage")
 	}
 }
+
+// TestAccountingView checks the sums of the view of usage, that its choices are requested and are in
+// the address, and that its rows link to the jobs.
+func TestAccountingView(t *testing.T) {
+	f := newFakeCluster(1, 1)
+	hours := func(day, role string, gpu, busy float64) api.AccountingGroup {
+		return api.AccountingGroup{Keys: map[string]string{"day": day, "role": role}, AccountingSums: api.AccountingSums{
+			Attempts: 2, GPUSeconds: 3600 * gpu, UnfinishedGPUSeconds: 900 * gpu, WaitSeconds: 60, Usage: api.MeasuredUsage{GPUSeconds: 3600 * gpu, BusyGPUSeconds: 3600 * busy, Joules: 1.8e6 * gpu},
+		}}
+	}
+	f.more["/v1/accounting"] = api.AccountingReport{Groups: []api.AccountingGroup{hours("2026-11-01", "prod", 2, 1), hours("2026-11-02", "research", 10, 5), hours("2026-11-02", "prod", 4, 2)}}
+	p := openTab(t, f.serve(t).URL+"/#/usage")
+	rows := `[...document.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent).join(' ')).join('; ')`
+	want := "research 10 h 25 % 50 %  5 kWh 2 30 s; prod 6 h 25 % 50 %  3 kWh 4 30 s"
+	p.awaitTrue("document.querySelectorAll('tbody tr').length === 2")
+	if got := evalJS[string](p, rows); got != want {
+		t.Errorf("the rows are %q, want %q", got, want)
+	}
+	if got := evalJS[string](p, "document.querySelectorAll('.days li')[1].firstChild.ariaLabel"); got != "2026-11-02: 14 h, research 10 h, prod 4 h" {
+		t.Errorf("the second day is %q", got)
+	}
+	evalJS[bool](p, "([...document.querySelectorAll('.sort')].find((b) => b.textContent === 'Name').click(), true)")
+	p.awaitTrue(rows + ".startsWith('prod') && location.hash === '#/usage?sort=Name'")
+	if got := evalJS[string](p, "document.querySelector('tbody a').hash"); got != "#/jobs?role=prod" {
+		t.Errorf("the role links to %s", got)
+	}
+	evalJS[bool](p, "([...document.querySelectorAll('.chip')].find((c) => c.textContent.trim() === 'Job').click(), true)")
+	p.awaitTrue("location.hash === '#/usage?sort=Name&by=job'")
+	p.awaitTrue("performance.getEntriesByType('resource').some(({name}) => /accounting\\?by=job&since=/.test(name))")
+}
+
+// TestDutyOfJobsAndMap checks that the list of jobs and the map show the measured duty, and nothing
+// where it is old.
+func TestDutyOfJobsAndMap(t *testing.T) {
+	f := newFakeCluster(2, 2)
+	duty, mem := 0.5, 40960.
+	f.usageOverrides = map[string]func(*api.TaskUsage){
+		f.jobs[0].Tasks[0].ID: func(u *api.TaskUsage) {
+			for i := range u.Devices {
+				u.Devices[i].Duty, u.Devices[i].MemUsedMiB = &duty, &mem
+			}
+		},
+		f.jobs[1].Tasks[0].ID: func(u *api.TaskUsage) { u.Note = "the agent does not answer" },
+	}
+	p := openTab(t, f.serve(t).URL+"/#/jobs")
+	p.awaitTrue(`[...document.querySelectorAll('td[data-label="Duty"]')].map((cell) => cell.textContent + '/' + (cell.title ?? '')).join() === "50 %/50 % of the GPUs' memory in use,/"`)
+	evalJS[bool](p, "(location.hash = '#/?color=duty'), true")
+	p.awaitTrue("document.querySelectorAll('.map .cell[data-duty]').length === 2 && document.querySelector('.map .cell[data-duty]').title.endsWith('duty 50 %')")
+}

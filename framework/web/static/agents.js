@@ -6,6 +6,7 @@ import { drawCell, formatCellState } from './map.js';
 import { drawActions, listAgentActions } from './actions.js';
 import { agentNote, isPlaced, summarizeCluster } from './cluster.js';
 import { attemptBar, createTimeline } from './timeline.js';
+import { hueOfSeries } from './color.js';
 import { readParameter, writeParameter } from './url_state.js';
 import { renderAgentUsage, createUsage } from './usage.js';
 
@@ -65,7 +66,7 @@ export function renderAgent(store, id) {
   });
   const gpus = createUsage((task) => ({ name: task.task, href: `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.task)}` }));
   const buttons = createElement('div', { class: 'actions', hidden: true });
-  const timeline = createTimeline('Tasks on each GPU over time');
+  const timeline = createTimeline('Jobs on each GPU over time', true);
   let inventory = new Map(); // devices of the agent's inventory, by UUID
   const update = () => {
     const agent = summarizeCluster(store).agents.find((agent) => agent.id === id);
@@ -95,9 +96,10 @@ export function renderAgent(store, id) {
 // live ones, and those of the ended jobs that the page has.
 function timelineRows(store, agent) {
   const tasks = [...store.jobs.values()].flatMap((job) => [...job.tasks, ...(job.attempts ?? [])]).filter((task) => task.agent_id === agent.id && (isPlaced(task) || task.ended));
+  const jobs = [...new Set(tasks.map((task) => task.job))].sort();
   return agent.cells.map((cell, i) => ({
     key: cell.uuid || i, label: `${i} ${cell.type || 'GPU'}`,
-    bars: tasks.filter((task) => task.device_ids?.includes(cell.uuid)).map((task) => attemptBar(task, task.job)).filter(Boolean).sort((a, b) => a.from - b.from),
+    bars: tasks.filter((task) => task.device_ids?.includes(cell.uuid)).map((task) => attemptBar(task, task.job, hueOfSeries(jobs.indexOf(task.job)))).filter(Boolean).sort((a, b) => a.from - b.from),
   }));
 }
 

@@ -10,6 +10,7 @@ import { renderJob } from './job.js';
 import { renderAgent, renderAgents } from './agents.js';
 import { renderRoles } from './roles.js';
 import { renderSchedules } from './schedules.js';
+import { renderAccounting } from './accounting.js';
 import { renderSubmit } from './submit.js';
 
 const maxCurrentAge = 10; // seconds; the banner reports the age of an older copy of a standby
@@ -24,6 +25,7 @@ const routes = [
   [/^\/agents\/([^/]+)$/, renderAgent],
   [/^\/(?:roles|quotas)$/, renderRoles],
   [/^\/schedules$/, renderSchedules],
+  [/^\/usage$/, renderAccounting],
   [/^\/submit$/, renderSubmit],
 ];
 
@@ -43,7 +45,9 @@ function showRoute(isNavigation) {
   document.title = `${view.title} · mesos-gpu`;
   for (const link of document.querySelectorAll('nav a')) {
     const target = link.hash.slice(1);
-    setAttribute(link, 'aria-current', target === '/' ? /^\/?$/.test(address) && 'page' : address.startsWith(target) && 'page');
+    const current = target === '/' ? /^\/?$/.test(address) : address.startsWith(target);
+    setAttribute(link, 'aria-current', current && 'page');
+    if (current) link.scrollIntoView({ block: 'nearest', inline: 'nearest' }); // on a phone the links scroll
   }
   const stopWatching = store.watch(() => {
     setAttribute(main, 'data-unknown', store.loads === 0 && !view.showsBeforeLoad);

@@ -1,23 +1,23 @@
 // Draws values over time: stacked areas and lines, with a readout at the pointer.
-import { setAttribute, createElement, createSVG, formatTime, syncChildren, setText } from './dom.js';
+import { setAttribute, createElement, createSVG, formatClock, formatTime, syncChildren, setText } from './dom.js';
 
 const width = 600;
 const height = 150;
+const tickCount = 3;
 
 // createTimeChart creates a chart. update receives times, in milliseconds, and series: each
 // has a name, a class, values (null if unknown) and, for a stacked area, stacked: true.
 export function createTimeChart({ label, format }) {
   const paths = createSVG('g');
   const cursor = createSVG('path', { class: 'cursor' });
-  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label }, createSVG('path', { class: 'grid', d: `M0 ${height / 2}H${width}` }), paths, cursor);
+  const drawing = createSVG('svg', { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label }, createSVG('path', { class: 'grid', d: [1, 2, 3].map((i) => `M0 ${i * height / 4}H${width}`).join('') }), paths, cursor);
   const maximumLabel = createElement('span');
-  const startLabel = createElement('span');
-  const endLabel = createElement('span', {}, 'now');
+  const ticks = Array.from({ length: tickCount + 1 }, () => createElement('span'));
   const readout = createElement('p', { class: 'readout' });
   const key = createElement('ul', { class: 'key' });
   const node = createElement('figure', { class: 'chart' }, key,
     createElement('div', { class: 'plot' }, createElement('div', { class: 'ends', 'aria-hidden': 'true' }, maximumLabel, createElement('span', {}, '0')), drawing),
-    createElement('div', { class: 'axis', 'aria-hidden': 'true' }, startLabel, endLabel), readout);
+    createElement('div', { class: 'axis', 'aria-hidden': 'true' }, ...ticks), readout);
   let shown = { times: [], series: [] };
   drawing.addEventListener('pointermove', (event) => {
     const { left, width: drawn } = drawing.getBoundingClientRect();
@@ -35,13 +35,19 @@ export function createTimeChart({ label, format }) {
     const highest = maximum ?? Math.max(1, ...stacked.flatMap(({ tops }) => tops.map((value) => value ?? 0)));
     shown = { times, series, start, end };
     setText(maximumLabel, times.length ? format(highest) : '');
-    setText(startLabel, formatTime(start));
+    drawTicks(ticks, start, end);
     syncChildren(key, series, ({ name }) => name, ({ name, class: style, hue }) => setHue(createElement('li', { class: style }, name), hue), () => {});
     syncChildren(paths, stacked, ({ name }) => name, ({ class: style, hue }) => setHue(createSVG('path', { class: style }), hue), (path, one) => setAttribute(path, 'd', pathOf(one, shown, highest)));
     setText(readout, describeLast(shown, format));
     setAttribute(drawing, 'aria-label', `${label}. ${describeLast(shown, format)}`);
   };
   return { node, update };
+}
+
+// drawTicks labels times at equal distances.
+export function drawTicks(labels, start, end) {
+  const format = end - start < 10 * 60 * 1000 ? formatClock : formatTime;
+  labels.forEach((label, i) => setText(label, i === labels.length - 1 && end > Date.now() - 60 * 1000 ? 'now' : format(start + (end - start) * i / (labels.length - 1))));
 }
 
 // setHue gives a series the color of its name.

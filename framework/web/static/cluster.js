@@ -235,18 +235,21 @@ export function countHeldByRole(jobs) {
   return [...roles.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-// countHolders returns the GPUs that the jobs of each role and owner hold and wait for, the
-// largest holder first.
+// countHolders returns the GPUs that the jobs of each role and owner hold, by type, and wait
+// for, the largest holder first.
 export function countHolders(jobs) {
   const holders = new Map();
   for (const { spec, tasks, terminal } of jobs.values()) {
     if (terminal) continue;
     const role = spec.role || '*';
     const key = `${role} ${spec.owner ?? ''}`;
-    if (!holders.has(key)) holders.set(key, { role, owner: spec.owner ?? '', gpus: 0, waiting: 0 });
+    if (!holders.has(key)) holders.set(key, { role, owner: spec.owner ?? '', gpus: 0, waiting: 0, held: {} });
     const holder = holders.get(key);
     for (const task of tasks) {
-      if (isPlaced(task)) holder.gpus += milliGPUs(task) / 1000;
+      if (isPlaced(task)) {
+        holder.gpus += milliGPUs(task) / 1000;
+        addHeld(holder.held, task);
+      }
       if (task.state === 'WAITING') holder.waiting += spec.request.gpus;
     }
   }

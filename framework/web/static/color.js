@@ -7,6 +7,11 @@ export function hueOfSeries(i) {
   return hues[i % hues.length];
 }
 
+// listTypeHues returns a hue for each GPU type, by name, the same in all charts of a cluster.
+export function listTypeHues(types) {
+  return new Map([...types].sort().map((type, i) => [type, hueOfSeries(i)]));
+}
+
 // hueOf returns a hue, in degrees, that is always the same for a text.
 export function hueOf(text) {
   let hash = 0;

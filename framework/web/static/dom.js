@@ -71,7 +71,7 @@ export function createFacts() {
   const update = (pairs) => syncChildren(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
     ([name]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd')),
     (entry, [name, value, state]) => {
-      setAttribute(entry, 'class', name === 'Command' && 'command');
+      setAttribute(entry, 'class', name === 'Command' ? 'command' : name === 'Image' && 'double');
       if (value instanceof Node) {
         if (entry.lastChild.firstChild !== value) entry.lastChild.replaceChildren(value);
       } else if (state) {
@@ -151,9 +151,20 @@ export function formatElapsed(from, until) {
   return formatDuration(((until ? Date.parse(until) : Date.now()) - Date.parse(from)) / 1000);
 }
 
-// formatTime formats an API time in the browser's time zone.
+const timeParts = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+const timeFormat = new Intl.DateTimeFormat('en', timeParts);
+const yearFormat = new Intl.DateTimeFormat('en', { year: 'numeric', ...timeParts });
+const clockFormat = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
+
+// formatTime formats an API time in the browser's time zone: "Nov 24, 15:13".
 export function formatTime(time) {
-  return new Date(time).toLocaleString([], { dateStyle: 'short', timeStyle: 'short' });
+  const date = new Date(time);
+  return (date.getFullYear() === new Date().getFullYear() ? timeFormat : yearFormat).format(date);
+}
+
+// formatClock formats a time of day with seconds.
+export function formatClock(time) {
+  return clockFormat.format(new Date(time));
 }
 
 // formatPercent formats a fraction.

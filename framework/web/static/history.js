@@ -14,15 +14,18 @@ export function createClusterHistory() {
   const chart = createTimeChart({ label: 'GPUs in use by type', format: (value) => formatNumber(Math.round(value)) });
   const note = createElement('p', { class: 'note' });
   let hours = Number(readParameter('hours', '24'));
-  const choices = Object.entries(ranges).map(([label, value]) => createElement('label', { class: 'chip' },
-    createElement('input', { type: 'radio', name: 'range', checked: value === hours, on: { change: () => choose(value) } }), ' ', label));
+  let automatic = readParameter('hours') === ''; // a new cluster shows its first hour
+  const inputs = Object.values(ranges).map((value) => createElement('input', { type: 'radio', name: 'range', checked: value === hours, on: { change: () => choose(value) } }));
+  const choices = Object.keys(ranges).map((label, i) => createElement('label', { class: 'chip' }, inputs[i], ' ', label));
   const node = createElement('div', {}, createElement('div', { class: 'chips', role: 'group', 'aria-label': 'Time range' }, ...choices), chart.node, note);
   const controller = new AbortController();
   let last = null; // the latest answer
   let requested = 0; // when it was requested; 0 for never
+  let hues = new Map();
   let notify = () => {};
   const choose = (value) => {
     hours = value;
+    automatic = false;
     writeParameter('hours', value === 24 ? '' : String(value));
     request();
   };
@@ -32,6 +35,14 @@ export function createClusterHistory() {
     try {
       const answer = await fetchJSON(`v1/usage/history?hours=${wanted}`, controller.signal);
       if (wanted !== hours) return;
+      if (automatic && !(Date.now() - 1000 * answer.times[0] > hour)) {
+        automatic = false;
+        hours = 1;
+        inputs[0].checked = true;
+        await request();
+        return;
+      }
+      automatic = false;
       last = answer;
       setText(note, '');
     } catch (err) {
@@ -44,9 +55,11 @@ export function createClusterHistory() {
   const draw = () => {
     const end = Date.now();
     const times = (last?.times ?? []).map((time) => 1000 * time);
-    chart.update({ times, series: last ? listSeries(last) : [], start: end - hours * hour, end });
+    const series = last ? listSeries(last, hues) : [];
+    chart.update({ times, series, start: end - hours * hour, end, maximum: series.length ? findMaximum(series) : undefined });
   };
-  const update = (store) => {
+  const update = (store, typeHues) => {
+    hues = typeHues;
     notify = () => store.notifyListeners();
     if (store.health?.role === 'standby') {
       setText(note, 'Only the leading scheduler reports the history.');
@@ -58,13 +71,20 @@ export function createClusterHistory() {
 }
 
 // listSeries returns an area for each type and lines for all GPUs and the wanted ones.
-function listSeries({ types, waiting_gpus: waiting }) {
+function listSeries({ types, waiting_gpus: waiting }, hues) {
   const sum = waiting.map((_, i) => types.reduce((all, type) => all + (type.gpus[i] ?? 0), 0));
   return [
-    ...types.map(({ type, held }, i) => ({ name: type, class: 'area', hue: hueOfSeries(i), values: held, stacked: true })),
+    ...types.map(({ type, held }, i) => ({ name: type, class: 'area', hue: hues.get(type) ?? hueOfSeries(i), values: held, stacked: true })),
     { name: 'offered', class: 'all', values: sum },
     { name: 'wanted by waiting tasks', class: 'wanted', values: waiting },
   ];
+}
+
+// findMaximum returns the top of the scale. What waiting tasks want may be far above what exists:
+// the line then leaves the chart at the top.
+function findMaximum(series) {
+  const [offered, wanted] = series.slice(-2).map(({ values }) => Math.max(1, ...values));
+  return Math.max(offered, Math.min(wanted, 1.5 * offered));
 }
 
 // findLatest returns the duty of the GPUs in use, by type and of all, at the latest time.

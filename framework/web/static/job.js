@@ -1,8 +1,8 @@
 // The page of one job: its properties, what users can do with it, its tasks, their attempts
 // over time, and the output of one task.
-import { setAttribute, createElement, createFacts, createLink, formatNumber, formatElapsed, formatSize, setText, syncChildren } from './dom.js';
+import { setAttribute, createElement, createFacts, createLink, drawBadge, formatNumber, formatElapsed, formatSize, setText, syncChildren } from './dom.js';
 import { createTable } from './table.js';
-import { currentTasks, isLive } from './cluster.js';
+import { currentTasks, isLive, jobState } from './cluster.js';
 import { createLog } from './log.js';
 import { renderJobUsage, createUsage } from './usage.js';
 import { createUsageHistory } from './usage_history.js';
@@ -19,6 +19,8 @@ export function renderJob(store, name, chosenTask) {
   const about = createFacts();
   const reasonNode = createElement('p', { class: 'reason' });
   const missingNote = createElement('p', { class: 'note' });
+  const badge = createElement('span', { class: 'state' });
+  const labels = createElement('ul', { class: 'chips', 'aria-label': 'Labels' });
   const buttons = createElement('div', { class: 'actions', hidden: true });
   const taskButtons = createElement('div', { class: 'actions', hidden: true });
   const output = createLog(taskButtons);
@@ -44,6 +46,8 @@ export function renderJob(store, name, chosenTask) {
       valuesOf = listCombinations(job.spec.matrix);
     }
     drawActions(buttons, listJobActions(store, job));
+    drawBadge(badge, jobState(job));
+    drawLabels(labels, job.spec.labels ?? {});
     about.update(jobFacts(job));
     setText(reasonNode, (isLive(job) && job.waits) || '');
     const current = currentTasks(job);
@@ -82,10 +86,17 @@ export function renderJob(store, name, chosenTask) {
     store.notifyListeners();
   };
   store.openJob = name; // keeps the job in the store after its end
-  const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('h2', { tabindex: -1 }, name), buttons), missingNote, reasonNode,
+  const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('div', { class: 'heading' }, createElement('h2', { tabindex: -1 }, name), badge, labels), buttons), missingNote, reasonNode,
     createElement('section', { class: 'card', 'aria-label': 'Properties' }, about.node), details);
   const close = () => { store.openJob = ''; output.close(); usage.close(); history.close(); };
   return { title: name, node, update, close, showsBeforeLoad: true };
+}
+
+// drawLabels links each label to the jobs that have it.
+function drawLabels(list, labels) {
+  const pairs = Object.keys(labels).sort().map((name) => `${name}=${labels[name]}`);
+  list.hidden = pairs.length === 0;
+  syncChildren(list, pairs, String, (pair) => createElement('li', {}, createLink(`#/jobs?q=${encodePath(pair)}`, pair, { class: 'chip' })), () => {});
 }
 
 // pickTask returns the task whose output is shown. It keeps the current one while
@@ -148,7 +159,7 @@ function drawPorts(cell, { ports = [], hostname, addresses = [], state }) {
 function timelineRows(tasks, attempts) {
   return tasks.map((task) => ({
     key: task.index, label: String(task.index),
-    bars: attempts.filter(({ index }) => index === task.index).map((one) => attemptBar(one, `Task ${one.index}, attempt ${one.attempt ?? 1}${one.hostname ? ` on ${one.hostname}` : ''}`)).filter(Boolean).sort((a, b) => a.from - b.from),
+    bars: attempts.filter(({ index }) => index === task.index).map((one) => attemptBar(one, `Attempt ${one.attempt ?? 1}${one.hostname ? ` on ${one.hostname}` : ''}`)).filter(Boolean).sort((a, b) => a.from - b.from),
   }));
 }
 

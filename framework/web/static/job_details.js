@@ -1,6 +1,6 @@
 // The properties of a job: a summary, and everything else of its specification.
 import { createElement, createFacts, createLink, formatCount, formatDuration, formatElapsed, formatSize, formatTime, syncChildren } from './dom.js';
-import { formatRequest, jobState, jobTimes } from './cluster.js';
+import { formatRequest, jobTimes } from './cluster.js';
 import { encodePath } from './api.js';
 
 // jobFacts returns the most important properties, as createFacts takes them.
@@ -8,7 +8,6 @@ export function jobFacts(job) {
   const { spec } = job;
   const { started, ended } = jobTimes(job);
   return [
-    ['State', jobState(job), jobState(job)],
     ['Exit code', job.exit_code],
     ['Held', job.hold ? [job.hold.by && `by ${job.hold.by}`, job.hold.reason].filter(Boolean).join(': ') || 'yes' : ''],
     ['Submitted', `${formatTime(job.submitted)}, ${formatElapsed(job.submitted)} ago`],
@@ -17,6 +16,7 @@ export function jobFacts(job) {
     ['Owner', spec.owner ? createLink(`#/jobs?owner=${encodePath(spec.owner)}`, spec.owner) : ''],
     ['Role', spec.role || '*'],
     ['Priority', spec.priority ?? 0],
+    ['Run', job.run > 1 ? job.run : ''],
     ['Kind', [spec.service && 'service', spec.gang && 'gang', spec.preemptible && 'preemptible'].filter(Boolean).join(', ')],
     ['Each task wants', `${formatRequest(spec)}, ${formatCount(spec.cpus, 'CPU')}, ${formatSize(spec.mem_mib)}`],
     ['Topology', spec.request.topology && spec.request.topology !== 'any' ? spec.request.topology : ''],

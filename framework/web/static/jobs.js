@@ -1,9 +1,10 @@
 // All jobs: the live ones, and the newest ended ones.
-import { createElement, createFilter, formatDuration, formatNumber, formatCount, formatElapsed, setAttribute, createButton, syncChildren, setText } from './dom.js';
+import { createElement, createFilter, formatDuration, formatNumber, formatCount, formatElapsed, formatPercent, setAttribute, createButton, syncChildren, setText } from './dom.js';
 import { createTable } from './table.js';
 import { countTasks, currentTasks, isLive, jobState, formatRequest, jobTimes } from './cluster.js';
 import { encodePath } from './api.js';
 import { readParameter, writeParameter } from './url_state.js';
+import { createUsageSnapshot } from './usage_snapshot.js';
 
 const maxRows = 300;
 
@@ -19,6 +20,7 @@ const groups = {
 
 export function renderJobs(store) {
   const filters = { q: readParameter('q'), state: readParameter('state', 'all'), role: readParameter('role'), owner: readParameter('owner') };
+  const usage = createUsageSnapshot(() => store.notifyListeners());
   const list = createTable({
     caption: 'Jobs', empty: 'No job.', key: (job) => job.spec.name, sort: readParameter('sort', '-Submitted'), onSort: (order) => writeParameter('sort', order === '-Submitted' ? '' : order),
     columns: [
@@ -26,6 +28,7 @@ export function renderJobs(store) {
       { name: 'State', phone: 'state', text: jobState, state: jobState, sortBy: jobState },
       { name: 'Tasks', phone: 'hide', draw: drawProgress, sortBy: (job) => currentTasks(job).length, number: true },
       { name: 'Each wants', text: (job) => formatRequest(job.spec), sortBy: (job) => job.spec.request.gpus, number: false },
+      { name: 'Duty', number: true, optional: true, phone: 'hide', text: (job) => formatDuty(usage.ofJob(job.spec.name)), draw: (cell, job) => drawDuty(cell, usage.ofJob(job.spec.name)), sortBy: (job) => usage.ofJob(job.spec.name)?.duty ?? -1 },
       { name: 'Role', text: (job) => job.spec.role || '*', href: (job) => `#/jobs?role=${encodePath(job.spec.role || '*')}`, sortBy: (job) => job.spec.role || '*' },
       { name: 'Owner', optional: true, phone: 'hide', text: (job) => job.spec.owner ?? '', sortBy: (job) => job.spec.owner ?? '' },
       { name: 'Submitted', number: true, text: (job) => `${formatElapsed(job.submitted)} ago`, sortBy: (job) => Date.parse(job.submitted) },
@@ -44,6 +47,7 @@ export function renderJobs(store) {
   const chips = createElement('div', { class: 'chips', role: 'group', 'aria-label': 'States' });
   const chosen = createElement('div', { class: 'chips' });
   const update = () => {
+    usage.update(store);
     if (store.loads !== lastLoad) {
       lastLoad = store.loads;
       store.fetchEndedJobs().then(() => { endedLoaded = true; store.notifyListeners(); }).catch((err) => setText(note, `Cannot load the ended jobs: ${err.message}`));
@@ -57,7 +61,7 @@ export function renderJobs(store) {
   };
   const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Jobs'),
     createElement('div', { class: 'tools' }, createFilter('Filter', (text) => setFilter('q', text), filters.q), chips, chosen, note), list.node);
-  return { title: 'Jobs', node, update };
+  return { title: 'Jobs', node, update, close: usage.close };
 }
 
 // drawChips draws the states as exclusive filters with counts.
@@ -99,6 +103,20 @@ function drawProgress(cell, job) {
   setText(cell.firstChild, all === 1 ? '1' : [...count].map(([state, number]) => `${number} ${state.toLowerCase()}`).join(', '));
   cell.lastChild.hidden = all === 1;
   syncChildren(cell.lastChild, [...count], ([state]) => state, ([state]) => createElement('i', { 'data-state': state }), (part, [, number]) => part.style.setProperty('width', `${100 * number / all}%`));
+}
+
+function formatDuty(usage) {
+  return usage ? formatPercent(usage.duty) : '';
+}
+
+// drawDuty draws the mean duty of the job's GPUs, with their memory in the title.
+function drawDuty(cell, usage) {
+  if (!cell.firstChild) cell.append(createElement('span'), createElement('div', { class: 'stack', 'aria-hidden': 'true' }, createElement('i', { class: 'used' })));
+  setText(cell.firstChild, formatDuty(usage));
+  setAttribute(cell, 'data-empty', !usage);
+  setAttribute(cell, 'title', usage?.memory === undefined ? null : `${formatPercent(usage.memory)} of the GPUs' memory in use`);
+  cell.lastChild.hidden = !usage;
+  cell.lastChild.firstChild.style.setProperty('width', formatDuty(usage).replace(' ', ''));
 }
 
 function runSeconds(job) {

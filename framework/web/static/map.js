@@ -1,12 +1,13 @@
 // Draws the cluster map: a tile for each agent, a cell for each of its GPUs.
-import { setAttribute, createElement, formatCount, syncChildren, setText } from './dom.js';
+import { setAttribute, createElement, formatCount, formatPercent, syncChildren, setText } from './dom.js';
 import { agentNote, stateLabels } from './cluster.js';
 import { encodePath } from './api.js';
 import { hueOf } from './color.js';
 
 // colorings are what the colors of used GPUs can stand for.
-export const colorings = { state: 'state', job: 'job', role: 'role' };
+export const colorings = { state: 'state', job: 'job', role: 'role', duty: 'duty' };
 
+const sparseThreshold = 24; // with at most so many agents, the tiles are large
 const denseThreshold = 200; // with more agents, the tiles are small
 
 // createMap creates a map that keeps its tiles. Tab focuses one tile, and the arrow
@@ -23,16 +24,17 @@ export function createMap() {
   list.addEventListener('focusin', describeFocused);
   list.addEventListener('focusout', () => { description.hidden = true; });
   list.addEventListener('keydown', (e) => { if (e.key === 'Escape') description.hidden = true; });
-  const update = (agents, coloring) => {
+  const update = (agents, coloring, dutyOf) => {
     setAttribute(list, 'data-coloring', coloring);
     setAttribute(list, 'data-dense', agents.length > denseThreshold);
+    setAttribute(list, 'data-sparse', agents.length <= sparseThreshold);
     const domain = findDomain(agents);
-    syncChildren(list, agents, (agent) => agent.id, makeTile, (tile, agent) => { agentsByTile.set(tile, agent); drawTile(tile, agent, domain, coloring); });
+    syncChildren(list, agents, (agent) => agent.id, makeTile, (tile, agent) => { agentsByTile.set(tile, agent); drawTile(tile, agent, domain, coloring, dutyOf); });
     for (const tile of agentsByTile.keys()) if (!tile.isConnected) agentsByTile.delete(tile);
     if (!description.hidden) describeFocused();
     if (!list.querySelector('a[tabindex="0"]')) setAttribute(list.querySelector('a'), 'tabindex', 0);
   };
-  return { node: createElement('div', {}, list, description), update: (agents, coloring = 'state') => (agents.length ? update(agents, coloring) : syncChildren(list, [], String)) };
+  return { node: createElement('div', {}, list, description), update: (agents, coloring = 'state', dutyOf = () => undefined) => (agents.length ? update(agents, coloring, dutyOf) : syncChildren(list, [], String)) };
 }
 
 function makeTile(agent) {
@@ -49,8 +51,9 @@ function findDomain(agents) {
 
 const signatures = new WeakMap(); // by tile: signature of its content
 
-function drawTile(tile, agent, domain, coloring) {
-  const signature = `${coloring} ${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()}`;
+function drawTile(tile, agent, domain, coloring, dutyOf) {
+  const duties = coloring === 'duty' ? agent.cells.map(({ uuid }) => dutyOf(uuid)) : [];
+  const signature = `${coloring} ${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()} ${duties.join()}`;
   if (signatures.get(tile) === signature) return;
   signatures.set(tile, signature);
   const [host, cells] = tile.firstChild.children;
@@ -58,7 +61,7 @@ function drawTile(tile, agent, domain, coloring) {
   setAttribute(host.lastChild, 'data-note', agentNote(agent).replace(/:.*/s, '')); // shown by the style sheet: the label has the whole note
   setAttribute(tile.firstChild, 'aria-label', agentLabel(agent));
   setAttribute(tile.firstChild, 'data-closed', agentNote(agent) !== '');
-  agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(createElement('i')), cell, coloring));
+  agent.cells.forEach((cell, i) => drawCell(cells.children[i] ?? cells.appendChild(createElement('i')), cell, coloring, duties[i]));
   while (cells.children.length > agent.cells.length) cells.lastChild.remove();
 }
 
@@ -67,10 +70,12 @@ function cellSignature(cell) {
 }
 
 // drawCell draws a GPU; lists of devices use it too.
-export function drawCell(node, cell, coloring = 'state') {
+export function drawCell(node, cell, coloring = 'state', duty = undefined) {
   setAttribute(node, 'class', `cell ${cell.state}`);
-  setAttribute(node, 'title', cellTitle(cell));
-  const owner = cell.tasks.length && coloring !== 'state' ? (coloring === 'job' ? cell.tasks[0].job : cell.roles[0]) : '';
+  setAttribute(node, 'title', duty === undefined ? cellTitle(cell) : `${cellTitle(cell)} · duty ${formatPercent(duty)}`);
+  setAttribute(node, 'data-duty', duty !== undefined);
+  if (duty !== undefined) node.style.setProperty('--duty', `${Math.round(100 * duty)}%`);
+  const owner = cell.tasks.length && ['job', 'role'].includes(coloring) ? (coloring === 'job' ? cell.tasks[0].job : cell.roles[0]) : '';
   setAttribute(node, 'data-colored', owner !== '');
   if (owner) node.style.setProperty('--hue', hueOf(owner));
   if (cell.state === 'shared') node.style.setProperty('--part', `${Math.round(100 * cell.fraction)}%`);

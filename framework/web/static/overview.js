@@ -4,7 +4,10 @@ import { createCard, createElement, createFilter, createLink, drawBadge, formatD
 import { countHolders, countWithheld, isLive, summarizeCluster } from './cluster.js';
 import { createClusterHistory } from './history.js';
 import { createLegend, createMap, colorings } from './map.js';
+import { listTypeHues } from './color.js';
+import { createUsageSnapshot } from './usage_snapshot.js';
 import { encodePath } from './api.js';
+import { readParameter, writeParameter } from './url_state.js';
 
 const shownRows = 5;
 const day = 86400; // seconds
@@ -17,8 +20,10 @@ export function renderOverview(store) {
   const failures = createRowList('No job has failed in the last 24 hours.', '#/jobs?state=FAILED');
   const holders = createHolders();
   const agents = createMap();
+  const usage = createUsageSnapshot(() => store.notifyListeners());
   const note = createElement('p', { class: 'note' });
-  const coloring = createElement('select', { on: { change: () => update() } }, ...Object.entries(colorings).map(([value, label]) => createElement('option', { value }, label)));
+  const coloring = createElement('select', { on: { change: () => { writeParameter('color', coloring.value === 'state' ? '' : coloring.value); update(); } } },
+    ...Object.entries(colorings).map(([value, label]) => createElement('option', { value, selected: value === readParameter('color', 'state') }, label)));
   let filter = '';
   let lastLoad = 0; // value of store.loads when the failed jobs were requested
   const update = () => {
@@ -28,21 +33,23 @@ export function renderOverview(store) {
     }
     const summary = summarizeCluster(store);
     drawNumbers(numbers, store, summary, history.latest());
-    drawTypes(types, summary.types, history.latest());
-    history.update(store);
+    const hues = listTypeHues(summary.types.keys());
+    drawTypes(types, summary.types, history.latest(), hues);
+    history.update(store, hues);
     const shown = summary.agents.filter((agent) => !filter || `${agent.hostname} ${agent.types.join(' ')}`.toLowerCase().includes(filter));
-    agents.update(shown, coloring.value);
+    if (coloring.value === 'duty') usage.update(store);
+    agents.update(shown, coloring.value, usage.dutyOf);
     setText(note, store.agentsError ? `The master does not list its agents: ${store.agentsError}` : `${shown.length < summary.agents.length ? `${formatNumber(shown.length)} of ` : ''}${formatCount(summary.agents.length, 'agent')}`);
     drawWaiting(waiting, store);
     drawFailures(failures, store);
-    holders.update(store.jobs);
+    holders.update(store.jobs, hues);
   };
   const node = createElement('div', {},
     createElement('h2', { tabindex: -1 }, 'Overview'), numbers,
     createElement('div', { class: 'columns wide-first' }, createCard('GPU use', history.node), createCard('GPUs by type', types)),
     createElement('div', { class: 'columns three' }, createCard('Queue', waiting.node), createCard('Recent failures', failures.node), createCard('Who uses what', holders.node)),
     createCard('Agents', createElement('div', { class: 'tools' }, createFilter('Agent or type', (text) => { filter = text.toLowerCase(); update(); }), createElement('label', {}, 'Color by ', coloring), note), createLegend(), agents.node));
-  return { title: 'Overview', node, update, close: history.close };
+  return { title: 'Overview', node, update, close: () => { history.close(); usage.close(); } };
 }
 
 // drawNumbers draws the cards at the top: each has a number, what it counts, and details.
@@ -83,13 +90,14 @@ function oldestWait(store) {
 }
 
 // drawTypes draws a bar for each type: in use, shared, used by others, not offered, and free.
-function drawTypes(list, types, latest) {
+function drawTypes(list, types, latest, hues) {
   const all = [...types].sort(([, a], [, b]) => b.all - a.all);
   syncChildren(list, all, ([name]) => name, makeType, (item, [name, count]) => {
     const [head, bar] = item.children;
     const duty = latest?.types[name];
     setText(head.children[1], `${formatNumber(count.free)} free of ${formatNumber(count.all)}${countWithheld(count) ? `, ${formatNumber(countWithheld(count))} not offered` : ''}`);
     setText(head.children[2], duty === undefined ? '' : `duty ${formatPercent(duty)}`);
+    item.style.setProperty('--hue', hues.get(name));
     const parts = { used: count.used, shared: count.shared, other: count.other, closed: countWithheld(count) };
     Object.values(parts).forEach((number, i) => bar.children[i].style.setProperty('width', `${100 * number / count.all}%`));
   });
@@ -97,7 +105,7 @@ function drawTypes(list, types, latest) {
 
 function makeType([name]) {
   return createElement('li', {}, createElement('div', { class: 'head' }, createElement('b', {}, name), createElement('span'), createElement('span', { class: 'duty' })),
-    createElement('div', { class: 'stack', 'aria-hidden': 'true' }, ...['used', 'shared', 'other', 'closed'].map((part) => createElement('i', { class: part }))));
+    createElement('div', { class: 'stack', 'aria-hidden': 'true' }, ...['used typed', 'shared', 'other', 'closed'].map((part) => createElement('i', { class: part }))));
 }
 
 // createRowList creates a short list with a link to all entries.
@@ -143,15 +151,19 @@ function drawFailures(rows, store) {
 function createHolders() {
   const list = createElement('ul', { class: 'holders' });
   const emptyNote = createElement('p', { class: 'note empty' }, 'No job holds a GPU.');
-  const update = (jobs) => {
+  const update = (jobs, hues) => {
     const all = countHolders(jobs).filter(({ gpus }) => gpus > 0);
     const most = Math.max(1, ...all.map(({ gpus }) => gpus));
     emptyNote.hidden = all.length > 0;
     syncChildren(list, all.slice(0, 2 * shownRows), ({ role, owner }) => `${role} ${owner}`,
-      ({ role, owner }) => createElement('li', {}, createLink(`#/jobs?role=${encodePath(role)}${owner && `&owner=${encodePath(owner)}`}`, owner ? `${owner} (${role})` : role), createElement('span'), createElement('div', { class: 'stack', 'aria-hidden': 'true' }, createElement('i', { class: 'used' }))),
-      (item, { gpus, waiting }) => {
-        setText(item.children[1], `${formatCount(gpus, 'GPU')}${waiting ? `, ${formatNumber(waiting)} wanted` : ''}`);
-        item.lastChild.firstChild.style.setProperty('width', `${100 * gpus / most}%`);
+      ({ role, owner }) => createElement('li', {}, createLink(`#/jobs?role=${encodePath(role)}${owner && `&owner=${encodePath(owner)}`}`, owner ? `${owner} (${role})` : role), createElement('span'), createElement('div', { class: 'stack', 'aria-hidden': 'true' })),
+      (item, { gpus, waiting, held }) => {
+        const types = Object.entries(held).filter(([type]) => type !== '*').sort();
+        setText(item.children[1], `${types.map(([type, count]) => `${formatNumber(count)} ${type}`).join(', ')}${waiting ? `, ${formatNumber(waiting)} wanted` : ''}`);
+        syncChildren(item.lastChild, types, ([type]) => type, () => createElement('i', { class: 'typed' }), (part, [type, count]) => {
+          part.style.setProperty('--hue', hues.get(type) ?? 0);
+          part.style.setProperty('width', `${100 * count / most}%`);
+        });
       });
   };
   return { node: createElement('div', {}, emptyNote, list), update };

@@ -28,10 +28,12 @@ export function renderRoles(store) {
   return { title: 'Roles', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Roles'), note, createCard('Roles and quotas', list), usersCard), update, close: () => stops.forEach((stop) => stop()) };
 }
 
-// sortTree returns the roles, each followed by those below it, with how many of them are above it.
+// sortTree returns the roles, each followed by those below it, with how many of them are above it
+// and the rest of its name.
 function sortTree(roles) {
-  const above = ({ name }) => roles.filter((other) => name.startsWith(`${other.name}/`)).length;
-  return roles.map((role) => ({ ...role, depth: above(role) })).sort((a, b) => comparePaths(a.name.split('/'), b.name.split('/')));
+  const above = ({ name }) => roles.map((other) => `${other.name}/`).filter((prefix) => name.startsWith(prefix));
+  const describe = (role) => ({ ...role, depth: above(role).length, label: role.name.slice(Math.max(0, ...above(role).map(({ length }) => length))) });
+  return roles.map(describe).sort((a, b) => comparePaths(a.name.split('/'), b.name.split('/')));
 }
 
 function comparePaths(a, b) {
@@ -42,7 +44,7 @@ function comparePaths(a, b) {
 
 function makeRole(role) {
   return createElement('li', { class: 'role' },
-    createElement('div', { class: 'who' }, createElement('h4', {}, createLink(`#/jobs?role=${encodePath(role.name)}`, role.name.split('/').at(-1), { title: role.name })), createElement('span'), createElement('p', { class: 'note' })),
+    createElement('div', { class: 'who' }, createElement('h4', {}, createLink(`#/jobs?role=${encodePath(role.name)}`, role.label, { title: role.name })), createElement('span'), createElement('p', { class: 'note' })),
     createElement('ul', { class: 'bars' }), createElement('div', { class: 'actions', hidden: true }));
 }
 

@@ -30,6 +30,7 @@ export function renderSubmit(store) {
     clearTimeout(timer);
     controller.abort();
     setText(preview, readFile());
+    preview.hidden = editsFile || !preview.textContent.trim();
     submit.disabled = true;
     timer = setTimeout(validate, validationDelay);
   };
@@ -71,7 +72,7 @@ export function renderSubmit(store) {
     editsFile = toFile;
     fileField.hidden = !toFile;
     form.fields.hidden = toFile;
-    preview.hidden = toFile;
+    preview.hidden = toFile || !preview.textContent.trim();
     for (const element of form.elements) element.disabled = toFile && form.fields.contains(element); // hidden fields are not checked
     onInput();
   };
@@ -87,6 +88,7 @@ export function renderSubmit(store) {
     body.hidden = mayNot !== '';
     setText(note, mayNot);
   };
+  preview.hidden = true;
   setText(result, 'Enter a name and a command.');
   return { title: 'Submit', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Submit a job'), note, body), update, close: () => { clearTimeout(timer); controller.abort(); } };
 }
@@ -96,8 +98,8 @@ function createForm(withSchedule) {
   const text = { autocomplete: 'off', spellcheck: 'false' };
   const area = (name, label, hint, rows = 3) => createElement('label', { class: 'field wide' }, createElement('span', {}, label), createElement('textarea', { name, rows, spellcheck: 'false' }), createElement('small', {}, hint));
   const fields = createElement('div', { class: 'fields' },
-    createField({ name: 'name', label: 'Name', maxlength: 63, ...text }),
-    createField({ name: 'image', label: 'Image', placeholder: 'pytorch/pytorch', hint: 'Empty: the agent\'s own files', ...text }),
+    createField({ name: 'name', label: 'Name', wide: true, maxlength: 63, ...text }),
+    createField({ name: 'image', label: 'Image', wide: true, placeholder: 'pytorch/pytorch', hint: 'Empty: the agent\'s own files', ...text }),
     area('command', 'Command', 'A shell runs it.', 4),
     createField({ name: 'gpus', label: 'GPUs of each task', type: 'number', min: 0, value: 1 }),
     createField({ name: 'gpu_type', label: 'GPU type', placeholder: 'any', ...text }),
