@@ -106,7 +106,7 @@ func gpuDevices(list []api.GPUView) []gpu.Device {
 
 // views are the views of the page, each with a text that it shows once it is complete.
 var views = []struct{ name, address, there string }{
-	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li')"},
+	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li') && document.querySelector('.chart path.area') && !document.querySelector('.numbers').textContent.includes('not measured')"},
 	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
 	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30"},
 	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden"},

@@ -83,23 +83,30 @@ function milliGPUs(task) {
   return milli;
 }
 
-// indexTasksByGPU returns the placed tasks by device, and by agent the number of held
-// GPUs without a device id.
-function indexTasksByGPU(jobs) {
+// indexTasks returns the placed tasks by device and by agent.
+function indexTasks(jobs) {
   const byDevice = new Map();
   const byAgent = new Map();
+  const add = (index, key, task) => {
+    const tasks = index.get(key);
+    if (tasks) tasks.push(task);
+    else index.set(key, [task]);
+  };
   for (const job of jobs.values()) {
     for (const task of job.tasks) {
       if (!isPlaced(task)) continue;
-      for (const id of task.device_ids ?? []) {
-        if (!byDevice.has(id)) byDevice.set(id, []);
-        byDevice.get(id).push(task);
-      }
-      const unnamed = milliGPUs(task) / 1000 - (task.device_ids?.length ?? 0);
-      if (unnamed > 0 && !task.parts) byAgent.set(task.agent_id, (byAgent.get(task.agent_id) ?? 0) + unnamed);
+      add(byAgent, task.agent_id, task);
+      for (const id of task.device_ids ?? []) add(byDevice, id, task);
     }
   }
   return { byDevice, byAgent };
+}
+
+// countUnnamed returns how many GPUs without a device id the tasks hold.
+function countUnnamed(tasks) {
+  let unnamed = 0;
+  for (const task of tasks) if (!task.parts) unnamed += Math.max(0, milliGPUs(task) / 1000 - (task.device_ids?.length ?? 0));
+  return unnamed;
 }
 
 // describeCell returns the cell of a GPU. The list of GPUs is older than the jobs:
@@ -172,27 +179,66 @@ function isIdle(cell) {
 
 // summarizeCluster returns all agents with their cells, and the counts.
 export function summarizeCluster(store) {
-  const { byDevice, byAgent } = indexTasksByGPU(store.jobs);
-  const cellsByAgent = new Map();
-  for (const gpu of store.loads > 0 ? store.gpus : []) {
-    if (!cellsByAgent.has(gpu.agent)) cellsByAgent.set(gpu.agent, []);
-    cellsByAgent.get(gpu.agent).push(describeCell(gpu, byDevice.get(gpu.uuid) ?? [], store.jobs));
-  }
+  const { byDevice, byAgent } = indexTasks(store.jobs);
+  const gpusByAgent = groupByAgent(store.loads > 0 ? store.gpus : []);
   const total = newCount();
   const types = new Map();
   const agents = store.agents.map((agent) => {
-    const cells = cellsByAgent.get(agent.id) ?? [];
-    if (cells.some((cell) => !cell.named)) markUnnamed(cells, agent, byAgent.get(agent.id) ?? 0);
-    if (agentNote(agent)) cells.filter(isIdle).forEach((cell) => { cell.state = 'cordoned'; cell.note = agent.draining ? 'its agent is draining' : `its agent is ${agentNote(agent)}`; });
-    const count = newCount();
-    for (const cell of cells) {
-      const type = cell.type || 'GPU';
+    const summary = summarizeAgent(agent, gpusByAgent.get(agent.id) ?? none, byAgent.get(agent.id) ?? none, byDevice, store.jobs);
+    addCount(total, summary.count);
+    for (const [type, count] of summary.countByType) {
       if (!types.has(type)) types.set(type, newCount());
-      for (const counter of [count, total, types.get(type)]) addCell(counter, cell);
+      addCount(types.get(type), count);
     }
-    return { ...agent, cells, count };
+    return summary;
   });
   return { agents, total, types, ...countDemand(store.jobs) };
+}
+
+const none = [];
+const knownGroups = new WeakMap(); // by list of GPUs: the GPUs by agent
+
+function groupByAgent(gpus) {
+  const known = knownGroups.get(gpus);
+  if (known) return known;
+  const groups = new Map();
+  for (const gpu of gpus) groups.set(gpu.agent, [...(groups.get(gpu.agent) ?? none), gpu]);
+  knownGroups.set(gpus, groups);
+  return groups;
+}
+
+const knownAgents = new WeakMap(); // by listed agent: its last summary, and what that depends on
+
+// summarizeAgent returns an agent with its cells and counts: the last summary if neither its GPUs
+// nor its tasks have changed, because most agents of a large cluster do not change.
+function summarizeAgent(agent, gpus, tasks, byDevice, jobs) {
+  const known = knownAgents.get(agent);
+  if (known && known.gpus === gpus && sameElements(known.tasks, tasks)) return known.summary;
+  const cells = gpus.map((gpu) => describeCell(gpu, byDevice.get(gpu.uuid) ?? none, jobs));
+  if (cells.some((cell) => !cell.named)) markUnnamed(cells, agent, countUnnamed(tasks));
+  if (agentNote(agent)) cells.filter(isIdle).forEach((cell) => { cell.state = 'cordoned'; cell.note = agent.draining ? 'its agent is draining' : `its agent is ${agentNote(agent)}`; });
+  const count = newCount();
+  const countByType = new Map();
+  for (const cell of cells) {
+    const type = cell.type || 'GPU';
+    if (!countByType.has(type)) countByType.set(type, newCount());
+    addCell(count, cell);
+    addCell(countByType.get(type), cell);
+  }
+  const summary = { ...agent, cells, count, countByType };
+  const dependsOnJobs = gpus.some((gpu) => gpu.state === 'held' && gpu.task && !byDevice.has(gpu.uuid));
+  if (!dependsOnJobs) knownAgents.set(agent, { gpus, tasks, summary });
+  return summary;
+}
+
+function sameElements(a, b) {
+  return a.length === b.length && a.every((one, i) => one === b[i]);
+}
+
+const countedStates = Object.keys(newCount());
+
+function addCount(sum, count) {
+  for (const state of countedStates) sum[state] += count[state];
 }
 
 function newCount() {
@@ -246,13 +292,11 @@ export function countHolders(jobs) {
     if (!holders.has(key)) holders.set(key, { role, owner: spec.owner ?? '', gpus: 0, waiting: 0, held: {} });
     const holder = holders.get(key);
     for (const task of tasks) {
-      if (isPlaced(task)) {
-        holder.gpus += milliGPUs(task) / 1000;
-        addHeld(holder.held, task);
-      }
+      if (isPlaced(task)) addHeld(holder.held, task);
       if (task.state === 'WAITING') holder.waiting += spec.request.gpus;
     }
   }
+  for (const holder of holders.values()) holder.gpus = holder.held['*'] ?? 0;
   return [...holders.values()].sort((a, b) => b.gpus - a.gpus);
 }
 

@@ -36,6 +36,12 @@ export function setAttribute(node, name, value) {
   if (node.getAttribute(name) !== text) node.setAttribute(name, text);
 }
 
+// setStyle sets a property of a node's style if its value differs.
+export function setStyle(node, name, value) {
+  const text = String(value);
+  if (node.style.getPropertyValue(name) !== text) node.style.setProperty(name, text);
+}
+
 // setText sets a node's text if it differs, so that a selection in it is kept.
 export function setText(node, value) {
   if (node.textContent !== value) node.textContent = value;

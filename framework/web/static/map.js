@@ -49,13 +49,15 @@ function findDomain(agents) {
   return common ? domain : '';
 }
 
-const signatures = new WeakMap(); // by tile: signature of its content
+const drawnContents = new WeakMap(); // by tile: what it shows
 
 function drawTile(tile, agent, domain, coloring, dutyOf) {
+  const drawn = drawnContents.get(tile);
+  if (coloring !== 'duty' && drawn?.agent === agent && drawn.coloring === coloring && drawn.domain === domain) return;
   const duties = coloring === 'duty' ? agent.cells.map(({ uuid }) => dutyOf(uuid)) : [];
   const signature = `${coloring} ${agent.hostname} ${domain} ${agentNote(agent)} ${agent.cells.map(cellSignature).join()} ${duties.join()}`;
-  if (signatures.get(tile) === signature) return;
-  signatures.set(tile, signature);
+  drawnContents.set(tile, { agent, coloring, domain, signature });
+  if (drawn?.signature === signature) return;
   const [host, cells] = tile.firstChild.children;
   setText(host.firstChild, agent.hostname.slice(0, agent.hostname.length - domain.length));
   setAttribute(host.lastChild, 'data-note', agentNote(agent).replace(/:.*/s, '')); // shown by the style sheet: the label has the whole note

@@ -1,6 +1,6 @@
 // The start page: the most important numbers, use over time and by type, what waits, what
 // failed, who uses what, and the map.
-import { createCard, createElement, createFilter, createLink, drawBadge, formatDuration, formatElapsed, formatNumber, formatCount, formatPercent, setAttribute, syncChildren, setText } from './dom.js';
+import { createCard, createElement, createFilter, createLink, drawBadge, formatDuration, formatElapsed, formatNumber, formatCount, formatPercent, setAttribute, setStyle, syncChildren, setText } from './dom.js';
 import { countHolders, countWithheld, isLive, summarizeCluster } from './cluster.js';
 import { createClusterHistory } from './history.js';
 import { createLegend, createMap, colorings } from './map.js';
@@ -17,7 +17,7 @@ export function renderOverview(store) {
   const types = createElement('ul', { class: 'types', 'aria-label': 'GPUs by type' });
   const history = createClusterHistory();
   const waiting = createRowList('Nothing waits.', '#/queue');
-  const failures = createRowList('No job has failed in the last 24 hours.', '#/jobs?state=FAILED');
+  const failed = createRowList('No job has failed in the last 24 hours.', '#/jobs?state=FAILED');
   const holders = createHolders();
   const agents = createMap();
   const usage = createUsageSnapshot(() => store.notifyListeners());
@@ -32,7 +32,8 @@ export function renderOverview(store) {
       store.fetchEndedJobs('FAILED', 20).catch(() => {}); // the stream reports why
     }
     const summary = summarizeCluster(store);
-    drawNumbers(numbers, store, summary, history.latest());
+    const failures = listFailures(store);
+    drawNumbers(numbers, store, summary, history.latest(), failures);
     const hues = listTypeHues(summary.types.keys());
     drawTypes(types, summary.types, history.latest(), hues);
     history.update(store, hues);
@@ -41,23 +42,23 @@ export function renderOverview(store) {
     agents.update(shown, coloring.value, usage.dutyOf);
     setText(note, store.agentsError ? `The master does not list its agents: ${store.agentsError}` : `${shown.length < summary.agents.length ? `${formatNumber(shown.length)} of ` : ''}${formatCount(summary.agents.length, 'agent')}`);
     drawWaiting(waiting, store);
-    drawFailures(failures, store);
+    drawFailures(failed, failures);
     holders.update(store.jobs, hues);
   };
   const node = createElement('div', {},
     createElement('h2', { tabindex: -1 }, 'Overview'), numbers,
     createElement('div', { class: 'columns wide-first' }, createCard('GPU use', history.node), createCard('GPUs by type', types)),
-    createElement('div', { class: 'columns three' }, createCard('Queue', waiting.node), createCard('Recent failures', failures.node), createCard('Who uses what', holders.node)),
+    createElement('div', { class: 'columns three' }, createCard('Queue', waiting.node), createCard('Recent failures', failed.node), createCard('Who uses what', holders.node)),
     createCard('Agents', createElement('div', { class: 'tools' }, createFilter('Agent or type', (text) => { filter = text.toLowerCase(); update(); }), createElement('label', {}, 'Color by ', coloring), note), createLegend(), agents.node));
   return { title: 'Overview', node, update, close: () => { history.close(); usage.close(); } };
 }
 
 // drawNumbers draws the cards at the top: each has a number, what it counts, and details.
-function drawNumbers(list, store, { total, live, running, waiting, gpus: requested, agents }, latest) {
+function drawNumbers(list, store, { total, live, running, waiting, gpus: requested, agents }, latest, failures) {
   const used = total.used + total.other + total.shared;
   const unavailable = countWithheld(total);
   const hideGPUs = store.agentsError && agents.length === 0;
-  const failed = listFailures(store).length;
+  const failed = failures.length;
   const closed = agents.filter((agent) => agent.cordoned || agent.draining).length;
   const cards = [
     ...(hideGPUs ? [] : [
@@ -79,7 +80,7 @@ function drawNumber(item, { name, value, of = '', part, details, alert }) {
   setText(number.firstChild, value);
   setText(number.lastChild, of);
   bar.hidden = part === undefined;
-  bar.firstChild.style.setProperty('width', `${100 * (part ?? 0)}%`);
+  setStyle(bar.firstChild, 'width', `${100 * (part ?? 0)}%`);
   setText(more, details.filter(Boolean).join(' · '));
   setAttribute(item, 'data-alert', Boolean(alert));
 }
@@ -97,9 +98,9 @@ function drawTypes(list, types, latest, hues) {
     const duty = latest?.types[name];
     setText(head.children[1], `${formatNumber(count.free)} free of ${formatNumber(count.all)}${countWithheld(count) ? `, ${formatNumber(countWithheld(count))} not offered` : ''}`);
     setText(head.children[2], duty === undefined ? '' : `duty ${formatPercent(duty)}`);
-    item.style.setProperty('--hue', hues.get(name));
+    setStyle(item, '--hue', hues.get(name));
     const parts = { used: count.used, shared: count.shared, other: count.other, closed: countWithheld(count) };
-    Object.values(parts).forEach((number, i) => bar.children[i].style.setProperty('width', `${100 * number / count.all}%`));
+    Object.values(parts).forEach((number, i) => setStyle(bar.children[i], 'width', `${100 * number / count.all}%`));
   });
 }
 
@@ -116,11 +117,12 @@ function createRowList(empty, href) {
   return { node: createElement('div', {}, emptyNote, list, more), list, emptyNote, more };
 }
 
-function drawRows({ list, emptyNote, more }, rows, moreText) {
+function drawRows({ list, emptyNote, more }, all, describe, moreText) {
+  const rows = all.slice(0, shownRows).map(describe);
   emptyNote.hidden = rows.length > 0;
-  more.hidden = rows.length <= shownRows;
+  more.hidden = all.length <= shownRows;
   setText(more.firstChild, moreText);
-  syncChildren(list, rows.slice(0, shownRows), ({ name }) => name,
+  syncChildren(list, rows, ({ name }) => name,
     ({ name }) => createElement('li', {}, createElement('div', { class: 'head' }, createLink(`#/jobs/${encodePath(name)}`, name), createElement('span')), createElement('p')),
     (item, { state, label, text }) => {
       drawBadge(item.firstChild.lastChild, state, label);
@@ -130,7 +132,7 @@ function drawRows({ list, emptyNote, more }, rows, moreText) {
 
 function drawWaiting(rows, store) {
   const pending = [...store.jobs.values()].filter((job) => isLive(job) && job.waits);
-  drawRows(rows, pending.map((job) => ({ name: job.spec.name, state: 'WAITING', label: formatElapsed(job.submitted), text: job.waits })), `All ${formatNumber(pending.length)} in the queue`);
+  drawRows(rows, pending, (job) => ({ name: job.spec.name, state: 'WAITING', label: formatElapsed(job.submitted), text: job.waits }), `All ${formatNumber(pending.length)} in the queue`);
 }
 
 // listFailures returns the jobs that failed in the last 24 hours, the newest first.
@@ -140,11 +142,10 @@ function listFailures(store) {
     .filter((failure) => Date.now() - failure.ended < 1000 * day).sort((a, b) => b.ended - a.ended);
 }
 
-function drawFailures(rows, store) {
-  const failures = listFailures(store);
-  drawRows(rows, failures.map(({ job, ended }) => ({
+function drawFailures(rows, failures) {
+  drawRows(rows, failures, ({ job, ended }) => ({
     name: job.spec.name, state: 'FAILED', label: `${formatDuration((Date.now() - ended) / 1000)} ago`, text: job.tasks.find((task) => task.state === 'FAILED')?.message ?? '',
-  })), `All ${formatNumber(failures.length)} failed jobs`);
+  }), `All ${formatNumber(failures.length)} failed jobs`);
 }
 
 // createHolders creates the bars of the roles and users that hold the most GPUs.
@@ -161,8 +162,8 @@ function createHolders() {
         const types = Object.entries(held).filter(([type]) => type !== '*').sort();
         setText(item.children[1], `${types.map(([type, count]) => `${formatNumber(count)} ${type}`).join(', ')}${waiting ? `, ${formatNumber(waiting)} wanted` : ''}`);
         syncChildren(item.lastChild, types, ([type]) => type, () => createElement('i', { class: 'typed' }), (part, [type, count]) => {
-          part.style.setProperty('--hue', hues.get(type) ?? 0);
-          part.style.setProperty('width', `${100 * count / most}%`);
+          setStyle(part, '--hue', hues.get(type) ?? 0);
+          setStyle(part, 'width', `${100 * count / most}%`);
         });
       });
   };
