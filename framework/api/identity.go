@@ -53,4 +53,6 @@ type ValidatedJob struct {
 	Spec job.Spec `json:"spec"`
 	// Warnings are reasons why no present agent can run a task of the job.
 	Warnings []string `json:"warnings"`
+	// Start is an estimate of when the job would start if it were submitted now, if the request asked for it.
+	Start *StartEstimate `json:"start,omitempty"`
 }

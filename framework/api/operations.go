@@ -25,6 +25,24 @@ type QueuedJob struct {
 	GPUs string `json:"gpus"`
 	// Reason is the WaitReason of JobView.
 	Reason string `json:"reason"`
+	// Start is an estimate of when its next task starts; nil if there is none.
+	Start *StartEstimate `json:"start,omitempty"`
+}
+
+// StartEstimate is an estimate of when a waiting job starts. It assumes that no more jobs are submitted, and that tasks
+// run as long as similar ones did.
+type StartEstimate struct {
+	// Expected is the median.
+	Expected time.Time `json:"expected"`
+	// Within50 and Within90 are the bounds between which the job starts with a probability of 50 and 90 %.
+	Within50 TimeRange `json:"within_50"`
+	Within90 TimeRange `json:"within_90"`
+}
+
+// TimeRange is a time between two times.
+type TimeRange struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // QueueList is the response to GET /v1/queue.

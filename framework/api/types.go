@@ -22,7 +22,9 @@ type JobView struct {
 	// WaitReason says why tasks wait, with numbers; it is empty if none waits. The
 	// response to a submission omits it if the queue is long.
 	WaitReason string `json:"waits,omitempty"`
-	Terminal   bool   `json:"terminal"`
+	// Start is an estimate of when a waiting job starts. Only the answer about a single job has it; nil if there is none.
+	Start    *StartEstimate `json:"start,omitempty"`
+	Terminal bool           `json:"terminal"`
 	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:
 	// the last 100 since this scheduler started. Lists omit them.
 	Attempts []job.Task `json:"attempts,omitempty"`

@@ -111,6 +111,9 @@ type LeaderBackend interface {
 	// ValidateJob checks a job or, if it has a schedule, a schedule as its submission
 	// would. It records nothing.
 	ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
+	// EstimateStart estimates when a job that ValidateJob has returned would start if it were
+	// submitted now; nil if no estimate is possible.
+	EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error)
 	// FindWorkdir returns the size of the stored archive of a working folder.
 	FindWorkdir(ctx context.Context, digest string) (api.StoredWorkdir, error)
 	// StoreWorkdir stores the archive of a working folder; created is false if it was

@@ -65,7 +65,14 @@ func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
+	when, err := parseBoolParameter(r, "when")
+	if err != nil {
+		return err
+	}
 	checked, err := leader.ValidateJob(r.Context(), spec)
+	if err == nil && when && checked.Spec.Schedule == nil {
+		checked.Start, err = leader.EstimateStart(r.Context(), &checked.Spec)
+	}
 	if err != nil {
 		return err
 	}

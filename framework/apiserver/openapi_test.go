@@ -292,7 +292,7 @@ var validRequests = map[string]struct {
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
 	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
-	"POST /v1/validate":                     {body: `{"name":"x","command":["true"]}`},
+	"POST /v1/validate":                     {query: "?when=true", body: `{"name":"x","command":["true"]}`},
 	"POST /v1/sign-in":                      {body: `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`},
 	"GET /v1/tasks/{id}/files":              {query: "?path=d"},
 	"GET /v1/tasks/{id}/file":               {query: "?path=model&offset=1"},

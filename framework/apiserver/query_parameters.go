@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mesos-gpu/framework/api"
@@ -38,4 +39,17 @@ func suggestParameter(name string, known []string) string {
 		return ": it takes none"
 	}
 	return "; it takes " + strings.Join(known, ", ")
+}
+
+// parseBoolParameter returns the value of an optional parameter that is true or false.
+func parseBoolParameter(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, api.NewProblemf(http.StatusBadRequest, "%s %q: want true or false", name, text)
+	}
+	return value, nil
 }

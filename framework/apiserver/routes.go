@@ -43,7 +43,7 @@ func routes() []route {
 
 		{"GET /v1/whoami", access.View, allowAnyone, (*apiServer).handleWhoAmI, "", false},
 		{"POST " + signInPath, access.None, allowAnyone, (*apiServer).handleSignIn, "", false},
-		{"POST /v1/validate", access.Submit, requireInAnyRole, (*apiServer).handleValidateJob, "", false}, // the leader also checks the job's role
+		{"POST /v1/validate", access.Submit, requireInAnyRole, (*apiServer).handleValidateJob, "when", false}, // the leader also checks the job's role
 
 		// These omit entries that the requester may not see.
 		{"GET /v1/jobs", access.View, requireInAnyRole, onReads((*apiServer).handleListJobs), page + " state role owner name label order", false},

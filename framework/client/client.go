@@ -108,6 +108,20 @@ func (c *Client) SubmitJobWithKey(ctx context.Context, key string, spec job.Spec
 	return c.submitTo(ctx, "/v1/jobs", key, spec)
 }
 
+// ValidateJob checks a job or a schedule as its submission would, and submits nothing. With when, the result has an
+// estimate of when the job would start.
+func (c *Client) ValidateJob(ctx context.Context, spec job.Spec, when bool) (checked api.ValidatedJob, err error) {
+	path := "/v1/validate"
+	if when {
+		path += "?when=true"
+	}
+	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodPost, path, spec, nil)
+	if err != nil {
+		return checked, err
+	}
+	return checked, decodeResponse(res, &checked)
+}
+
 // RerunJob submits the specification of a job, or of its run NAME@RUN, as a new run. With Failed, only the tasks that did
 // not finish run again.
 func (c *Client) RerunJob(ctx context.Context, name string, r api.RerunRequest) (api.JobView, error) {

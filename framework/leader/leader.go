@@ -67,6 +67,8 @@ type Leader struct {
 	autoscaleInterval time.Duration
 	// queuePages caches the queue orders that clients page through.
 	queuePages readmodel.QueuePages
+	// startEstimates are those of the queue, computed again after startEstimateLifetime.
+	startEstimates startEstimateCache
 	// inventory detects changes between agent lists; only UpdateAgents uses it.
 	inventory clusterview.InventoryDigest
 	// workdirs stores the archives of working folders.
@@ -369,6 +371,9 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	view.Autoscaling = b.autoscaler.autoscalingStatus(view.RunID())
 	views := []api.JobView{view}
 	err = b.explainPending(ctx, views)
+	if err == nil && views[0].HasWaiting {
+		views[0].Start = b.estimateStarts(ctx, views[0].Submitted).of(views[0].Spec.Name)
+	}
 	return views[0], err
 }
 

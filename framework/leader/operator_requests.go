@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -33,6 +34,13 @@ func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.Que
 		}
 		return nil
 	})
+	if err == nil && len(list.Jobs) > 0 {
+		newest := slices.MaxFunc(list.Jobs, func(x, y api.QueuedJob) int { return x.Submitted.Compare(y.Submitted) })
+		starts := b.estimateStarts(ctx, newest.Submitted)
+		for i := range list.Jobs {
+			list.Jobs[i].Start = starts.of(list.Jobs[i].Name)
+		}
+	}
 	return list, err
 }
 

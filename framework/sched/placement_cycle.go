@@ -84,6 +84,9 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		ops = append(ops, s.recordLaunches(&plan.Accept[i]))
 	}
 	declined := plan.Decline
+	if s.runTimes != nil {
+		s.reservations = plan.Reservations
+	}
 	tooMany := len(s.offers.offers) > maxHeldOffers
 	if tooMany || slices.ContainsFunc(plan.Hold, func(d DeclinedOffer) bool { return s.offers.isOverdue(s.now, d.OfferID, s.cfg.HoldOffers) }) {
 		for _, d := range plan.Hold {
@@ -170,6 +173,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports
 		s.deadlines[t.ID] = &taskDeadlines{confirmBy: s.now.Add(s.cfg.LaunchTimeout)}
 		t.Launched = s.now
+		s.runTimes.noteLaunch(ref.job, s.now)
 		s.transition(ref, job.Launching, "")
 	}
 	return AcceptOffers(*a)

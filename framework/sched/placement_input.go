@@ -36,17 +36,18 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 		var w queue.WaitingJob
 		if w, tasks = s.appendReadyTasks(j, groups, tasks); len(w.Tasks) > 0 {
 			w.DemandNumber = s.queueCache.demandNumberOf(&list[i], s.cfg.Policy.Overhead)
+			w.PredictedRunTime = s.queueCache.predictedRunTimeOf(&list[i], s.runTimes)
 			in.Waiting = append(in.Waiting, w)
 		}
 		for t := range j.Tasks {
 			if j.Tasks[t].State.IsPlaced() {
-				in.Running = append(in.Running, s.runningTask(taskRef{j, t}))
+				in.Running = append(in.Running, s.forecastTask(taskRef{j, t}))
 			}
 		}
 	}
 	s.markAwaitingOffers(in.Waiting, in.Running)
 	in.Running = s.appendFreedPlaces(in.Running)
-	in.DemandNumbers = s.queueCache.numbers
+	in.DemandNumbers, in.Reservations = s.queueCache.numbers, s.reservations
 	memory.waiting, memory.running, memory.tasks = in.Waiting, in.Running, tasks
 	return in
 }

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"slices"
+	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
@@ -33,6 +34,9 @@ type cachedJob struct {
 	// demandNumber is the number of the job's demand key, 0 if that was not needed yet. Scaling a service does not change
 	// it, because the demand is that of one task.
 	demandNumber int32
+	// predicted is the predicted run time, 0 if there is none; isPredicted is set once it is computed.
+	predicted   time.Duration
+	isPredicted bool
 }
 
 // maxDemandNumbers limits the numbers kept for demands of jobs that have ended.
@@ -90,4 +94,15 @@ func (c *queueCache) demandNumberOf(j *cachedJob, overhead fit.Amount) int32 {
 		j.demandNumber = c.numbers.NumberOf(queue.DemandKey(&d, &j.Spec))
 	}
 	return j.demandNumber
+}
+
+// predictedRunTimeOf returns the predicted run time of the job's tasks, 0 if there is none. It is computed once.
+func (c *queueCache) predictedRunTimeOf(j *cachedJob, r *runTimes) time.Duration {
+	if !j.isPredicted && r != nil {
+		j.isPredicted = true
+		if p, ok := r.predictJob(j.Job); ok {
+			j.predicted = p.RunTime
+		}
+	}
+	return j.predicted
 }

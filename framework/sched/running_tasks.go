@@ -36,6 +36,17 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	return r
 }
 
+// forecastTask is runningTask with a predicted end, if run times are predicted and the job declares none.
+func (s *State) forecastTask(ref taskRef) queue.RunningTask {
+	r := s.runningTask(ref)
+	if s.runTimes != nil && !r.Ending && (r.Ends.IsZero() || r.Spec.RunTime == 0) {
+		if end := s.runTimes.predictEnd(ref.job, r.Since, s.now); !end.IsZero() {
+			r.Ends = end
+		}
+	}
+	return r
+}
+
 // runningTasks returns the tasks that hold places, and the freed places.
 func (s *State) runningTasks() []queue.RunningTask {
 	var list []queue.RunningTask

@@ -104,6 +104,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.runCycle()
 	}
 	switch verb {
+	case "predict": // only as the first command
+		p.st = New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000, PredictRunTimes: true}, RecoveredState{})
 	case "offer":
 		p.offers = append(p.offers, p.parseOffer(args[0], opt))
 	case "inverse":

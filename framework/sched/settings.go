@@ -32,6 +32,8 @@ type SchedulerSettings struct {
 	ReconcileAll time.Duration
 	// ReviveEvery is the longest pause between two REVIVEs of a role. It is shorter while the master answers quickly.
 	ReviveEvery time.Duration
+	// PredictRunTimes predicts the run times of jobs that declare none.
+	PredictRunTimes bool
 	// HoldOffers is how long an offer is held that a waiting job could use with more resources. Below 0 none is held.
 	HoldOffers time.Duration
 	// ReturnOffersEvery is the least time between two returns of an agent's offers for a role below its share.

@@ -86,6 +86,10 @@ type State struct {
 	// the policy has changed, and is built when it is next needed.
 	explanations *pending.Explainer
 
+	// runTimes predicts run times; nil if the settings do not ask for it. reservations are those of the last plan.
+	runTimes     *runTimes
+	reservations map[string]placement.Reservation
+
 	// configuredRoles are the roles as configured. PolicyChanged replaces them.
 	configuredRoles []queue.Role
 	// operatorQuotas are the quotas that operators have set at run time, by role. They replace the configured ones in

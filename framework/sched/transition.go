@@ -56,6 +56,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	if !next.IsLive() {
 		t.Ended = s.now
 		s.unaccounted.add(t.ID)
+		s.runTimes.addTask(ref.job, t)
 		s.liveTasks.Add(&ref.job.Spec, -1)
 		delete(s.deadlines, t.ID)
 		delete(s.reconciliation.unanswered, t.ID)

@@ -19,7 +19,7 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware", "framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending", "framework/cron", "framework/autoscale", "framework/sim/replay", "internal/minimesos/events", "internal/minimesos/offers", "internal/minimesos/resource", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/sched", "framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware", "framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending", "framework/sched/prediction", "framework/sched/forecast", "framework/cron", "framework/autoscale", "framework/sim/replay", "internal/minimesos/events", "internal/minimesos/offers", "internal/minimesos/resource", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
 
 // impure are the packages of the standard library that perform I/O or logging.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}

@@ -67,7 +67,7 @@ func (w *World) roles() []string {
 }
 
 func (n *schedulerNode) settings() sched.SchedulerSettings {
-	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000}
+	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000, PredictRunTimes: true}
 	s.Policy = sched.Policy{Policy: placement.Policy{Roles: make([]queue.Role, len(n.world.roles()))}}
 	for i, name := range n.world.roles() {
 		r := &s.Policy.Roles[i]

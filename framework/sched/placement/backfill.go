@@ -38,13 +38,39 @@ type reservation struct {
 // keep the next ones from a reservation, and each attempt is expensive.
 const maxReservationAttempts = 8
 
-// mustAvoidReserved reports whether a job of the role that runs for the given time, 0 if unknown, could delay the head.
-func (b *backfiller) mustAvoidReserved(role string, runs time.Duration) bool {
+// mustAvoidReserved reports whether a job could delay the head of its role. A predicted run time may be wrong: such jobs
+// pass the head only until it is late, so that it starts when the tasks that run by then have ended.
+func (b *backfiller) mustAvoidReserved(j *queue.WaitingJob) bool {
 	if b.claim != "" {
 		return true
 	}
-	head := b.heads[role]
-	return head != nil && (runs == 0 || b.in.Now.Add(runs).After(head.startsBy))
+	head := b.heads[j.Spec.Role]
+	if head == nil {
+		return false
+	}
+	runs := j.Spec.ExpectedRunTime()
+	promised := b.in.Reservations[j.Spec.Role]
+	if promised.Job != head.job || !promised.IsBroken(head.startsBy) {
+		runs = j.ExpectedRunTime()
+	}
+	return runs == 0 || b.in.Now.Add(runs).After(head.startsBy)
+}
+
+// reservations returns the reservations of this plan by role. A job that is still the head keeps what it was promised
+// first.
+func (b *backfiller) reservations() map[string]Reservation {
+	if len(b.heads) == 0 {
+		return nil
+	}
+	all := make(map[string]Reservation, len(b.heads))
+	for role, head := range b.heads {
+		r := Reservation{Job: head.job, Made: b.in.Now, StartsBy: head.startsBy}
+		if was, ok := b.in.Reservations[role]; ok && was.Job == head.job {
+			r.Made, r.StartsBy = was.Made, was.StartsBy
+		}
+		all[role] = r
+	}
+	return all
 }
 
 // reserveOrPreempt reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,

@@ -28,6 +28,21 @@ type PlanInput struct {
 	ReturnedAgents map[string]bool
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
+	// Reservations are those of the last plans, by role. They are only read if run times are predicted.
+	Reservations map[string]Reservation
+}
+
+// Reservation is a promise to the head of a role.
+type Reservation struct {
+	Job string
+	// Made is when the job became the head. StartsBy is when it should start at the latest, as predicted then.
+	Made, StartsBy time.Time
+}
+
+// IsBroken reports whether the job is now predicted to start much later than promised, because earlier predictions were
+// wrong.
+func (r *Reservation) IsBroken(startsBy time.Time) bool {
+	return startsBy.Sub(r.StartsBy) > max(r.StartsBy.Sub(r.Made)/10, 10*time.Minute)
 }
 
 // Plan answers every offer once and every waiting task.
@@ -41,6 +56,8 @@ type Plan struct {
 	ReturnedAgents []string
 	// Preempt are the tasks that must end for a job of higher priority, or because other roles deserve their GPUs.
 	Preempt []PreemptionVictim
+	// Reservations are the heads for which resources are reserved, by role.
+	Reservations map[string]Reservation
 	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
 }

@@ -109,7 +109,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		d := j.TaskDemand(pl.policy.Overhead, nil)
 		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
 	}
-	key.avoidReserved = pl.backfill.mustAvoidReserved(j.Spec.Role, key.runs)
+	key.avoidReserved = pl.backfill.mustAvoidReserved(j)
 	if !pl.hasMaintenance {
 		key.runs = 0
 	}
@@ -271,7 +271,7 @@ type placementKey struct {
 
 // answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
 func (pl *planner) answerOffers() {
-	pl.plan.Preempt = pl.backfill.victims
+	pl.plan.Preempt, pl.plan.Reservations = pl.backfill.victims, pl.backfill.reservations()
 	if pl.reclaim != nil {
 		pl.plan.Preempt = slices.Concat(pl.reclaim.victims, pl.backfill.victims)
 	}

@@ -144,7 +144,7 @@ func (r *Role) sortJobs(now time.Time, jobs []WaitingJob, indexes []int) {
 // shortestFirstRank is lower for a job that is placed earlier: below zero for a job that has waited for its patience,
 // then its expected run time; jobs without one come last.
 func shortestFirstRank(now time.Time, patience time.Duration, j *WaitingJob) time.Duration {
-	switch runs := j.Spec.ExpectedRunTime(); {
+	switch runs := j.ExpectedRunTime(); {
 	case !j.Submitted.IsZero() && now.Sub(j.Submitted) >= patience:
 		return -1
 	case runs > 0:

@@ -28,6 +28,8 @@ type WaitingJob struct {
 	// AwaitsOffers reports that GPUs may be free that Mesos has had no time to offer since the job was submitted: no task of
 	// another role ends for it.
 	AwaitsOffers bool
+	// PredictedRunTime is how long the tasks run if the job declares no run time, 0 if that is not predicted.
+	PredictedRunTime time.Duration
 	// DemandNumber identifies the job's DemandKey in the DemandNumbers of the same queue. 0 means not computed yet.
 	DemandNumber int32
 }
@@ -65,6 +67,15 @@ type RunningTask struct {
 // MinRunTime.
 func (r *RunningTask) IsPreemptible(now time.Time) bool {
 	return r.Spec.Preemptible && !r.Since.Add(r.Spec.MinRunTime).After(now)
+}
+
+// ExpectedRunTime returns how long the job's tasks probably run: the declared run time, or else the predicted one, or
+// else the timeout, or else 0. Nothing but the order and the plans depends on it.
+func (j *WaitingJob) ExpectedRunTime() time.Duration {
+	if j.Spec.RunTime == 0 && j.PredictedRunTime > 0 {
+		return j.PredictedRunTime
+	}
+	return j.Spec.ExpectedRunTime()
 }
 
 // Resources returns what the task frees when it ends. overhead is what its executor uses besides the task.

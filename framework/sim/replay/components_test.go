@@ -123,24 +123,6 @@ func TestNewSpec(t *testing.T) {
 	}
 }
 
-// TestRunTimeHistory checks that the prediction is the median of the last five runs of the same kind.
-func TestRunTimeHistory(t *testing.T) {
-	h := newRunTimeHistory()
-	if got := h.predictRunTime("a"); got != 0 {
-		t.Errorf("without history got %s", got)
-	}
-	for _, seconds := range []int{1000, 1, 2, 3, 4, 5} {
-		h.addRunTime("a", time.Duration(seconds)*time.Second)
-		h.addRunTime("b", time.Hour)
-	}
-	if got := h.predictRunTime("a"); got != 3*time.Second {
-		t.Errorf("got %s, want the median of 1 to 5 s", got)
-	}
-	if e := newPredictionError([]float32{0.5, 1, 3}); e.Jobs != 3 || e.Median != 2 || math.Abs(e.Within2-200.0/3) > 1e-9 {
-		t.Errorf("factors 1.4, 2 and 8: got %+v", e)
-	}
-}
-
 // TestVirtualMasterFilters checks that refused resources are offered again when there are more of them, when the
 // filter expires, or on REVIVE, and that a suppressed role gets no offers.
 func TestVirtualMasterFilters(t *testing.T) {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 
 	"mesos-gpu/framework/sched"
@@ -13,12 +14,12 @@ func (r *jobReplay) submitJob(w JobRecord) {
 	spec := &l.Spec
 	spec.Role = r.roleNameOf(spec)
 	l.role = r.master.roleIndex(spec.Role)
-	l.predicted = r.predictRunTime(l)
-	if l.predicted > 0 {
-		spec.RunTime = l.predicted
+	if declared := r.declareRunTime(l); declared > 0 {
+		spec.RunTime = declared
 	}
 	if r.cfg.Short > 0 {
-		spec.Preemptible = spec.RunTime == 0 || spec.RunTime > r.cfg.Short
+		runs := cmp.Or(spec.RunTime, l.predicted)
+		spec.Preemptible = runs == 0 || runs > r.cfg.Short
 		if !spec.Preemptible {
 			spec.Priority = 1
 		}
@@ -34,6 +35,7 @@ func (r *jobReplay) submitJob(w JobRecord) {
 		r.timeline.schedule(timelineEvent{at: r.now + spec.MaxWait, kind: tickDue})
 	}
 	r.stepScheduler(sched.SubmitJob{Spec: *spec})
+	r.submitted = append(r.submitted, l)
 }
 
 func (r *jobReplay) roleNameOf(spec *job.Spec) string {
@@ -95,6 +97,7 @@ func (r *jobReplay) startTask(t *runningTask) {
 	r.result.countLaunch(r, t)
 	if !t.job.started {
 		t.job.started, t.job.start = true, r.now
+		r.result.countEstimate(t.job)
 	}
 	if d := t.job.Spec.Timeout; d > 0 {
 		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
@@ -122,7 +125,6 @@ func (r *jobReplay) endTask(t *runningTask, state job.State) {
 
 func (r *jobReplay) completeJob(l *liveJob) {
 	delete(r.jobs, l.Spec.Name)
-	r.history.addRunTime(l.similarityKey(), l.longestRun())
 	r.result.countJob(r, l)
 	if r.cfg.JobEnded != nil {
 		r.cfg.JobEnded(&l.JobRecord, l.start, r.now)

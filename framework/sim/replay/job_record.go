@@ -30,9 +30,6 @@ type JobRecord struct {
 	ArrivesAt time.Duration
 	// RunTimes is how long each task runs; one entry is for all tasks. A preempted task starts over.
 	RunTimes []time.Duration
-	// SimilarTo is the same for similar jobs, from whose run times that of this job is predicted. "" means its role and
-	// its GPUs.
-	SimilarTo string
 }
 
 // runTimeOf returns how long a task runs.
@@ -50,13 +47,6 @@ func (w *JobRecord) longestRun() time.Duration {
 }
 
 func (w *JobRecord) countGPUs() int { return w.Spec.Tasks * w.Spec.Request.GPUs }
-
-func (w *JobRecord) similarityKey() string {
-	if w.SimilarTo != "" {
-		return w.SimilarTo
-	}
-	return fmt.Sprint(w.Spec.Role, " ", w.countGPUs())
-}
 
 // NewGangSpec returns a job of gpus GPUs on agents with at most most each: a gang of as few equal tasks as possible.
 // Each task has the CPUs and memory that belong to its GPUs.

@@ -147,8 +147,8 @@ func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bo
 			}
 			// parsePhillyRow rejects jobs that NewGangSpec refuses.
 			spec, _ := NewGangSpec("line-"+strconv.Itoa(j.Line), j.GPUs, phillyGPUsPerAgent, sched.Amount{CPUs: 4, MemMiB: 32 << 10})
-			spec.Role = name
-			if !yield(JobRecord{Spec: spec, ArrivesAt: j.ArrivesAt, RunTimes: []time.Duration{j.RunTime}, SimilarTo: j.Cluster + " " + strconv.Itoa(j.GPUs)}) {
+			spec.Role, spec.Owner = name, j.Cluster // the record has no users
+			if !yield(JobRecord{Spec: spec, ArrivesAt: j.ArrivesAt, RunTimes: []time.Duration{j.RunTime}}) {
 				return
 			}
 		}

@@ -28,6 +28,8 @@ type ReplaySettings struct {
 	SampleEvery time.Duration
 	// JobEnded, if set, is called when a job ends, with the times of its start and end.
 	JobEnded func(w *JobRecord, started, ended time.Duration)
+	// EstimateEvery, if set, estimates the start of every nth job that waits, with predicted run times.
+	EstimateEvery int
 	// Stop, if set, is called at each instant. An error ends the replay.
 	Stop func() error
 }
@@ -102,9 +104,10 @@ type jobReplay struct {
 	changedAt, offeredAt time.Duration
 	// launchesAtRetry is result.Launches at the last call of retryWaiting.
 	launchesAtRetry int
-	// history predicts run times from those of ended jobs.
-	history *runTimeHistory
-	result  *ReplayResult
+	// submitted are the jobs that arrived at this instant. estimateNext counts the jobs that waited.
+	submitted    []*liveJob
+	estimateNext int
+	result       *ReplayResult
 	// err ends the replay.
 	err error
 }
@@ -119,8 +122,10 @@ type liveJob struct {
 	// started is set when the first task starts, at the time start.
 	started bool
 	start   time.Duration
-	// predicted is the run time that the scheduler sees; 0 if there is no prediction.
+	// predicted is the run time that the scheduler predicts; 0 if there is no prediction.
 	predicted time.Duration
+	// estimate is that of its start, nil if it has none.
+	estimate *startEstimate
 }
 
 // runningTask is a task that holds resources.
@@ -139,6 +144,7 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	cfg.Interval, cfg.SampleEvery = cmp.Or(cfg.Interval, time.Second), cmp.Or(cfg.SampleEvery, time.Hour)
 	cfg.Sched.MaxEndedTasks, cfg.Sched.MaxLiveTasks, cfg.Sched.MaxSpecBytes, cfg.Sched.LimitShare = 1, 1<<31, 1<<40, 100
 	cfg.Sched.HoldOffers = cmp.Or(cfg.Sched.HoldOffers, sched.DefaultHoldOffers)
+	cfg.Sched.PredictRunTimes = cfg.RunTimes == RunTimePredicted
 	roles := cfg.Sched.Policy.Roles
 	if len(roles) == 0 {
 		roles = []queue.Role{{}}
@@ -152,7 +158,7 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	}
 	r := &jobReplay{
 		cfg: cfg, state: sched.New(cfg.Sched, sched.RecoveredState{}), master: m, timeline: newTimeline(),
-		jobs: map[string]*liveJob{}, running: map[string]*runningTask{}, history: newRunTimeHistory(),
+		jobs: map[string]*liveJob{}, running: map[string]*runningTask{},
 		launchesAtRetry: -1, offeredAt: -cfg.Interval, result: newReplayResult(&cfg, m),
 	}
 	r.stepScheduler(sched.Subscribed{FrameworkID: "replay"})
@@ -179,6 +185,10 @@ func (r *jobReplay) runInstant() {
 		}
 	}
 	r.stepScheduler(sched.Cycle{})
+	for _, l := range r.submitted {
+		r.estimateStart(l)
+	}
+	r.submitted = r.submitted[:0]
 	r.result.Cycles++
 }
 

@@ -46,6 +46,8 @@ type ReplayResult struct {
 	Lost        float64 `json:"lost_gpu_seconds"`
 	// Error is the error of predictions.
 	Error *PredictionError `json:"prediction_error,omitempty"`
+	// Estimates is the error of estimated starts.
+	Estimates *EstimateError `json:"estimate_error,omitempty"`
 	// Launches counts started tasks. Cycles, Steps and Offers count the scheduler's work.
 	Launches int `json:"launches"`
 	Cycles   int `json:"cycles"`
@@ -64,8 +66,9 @@ type ReplayResult struct {
 	frag                      fragmentCounter
 	// every is ReplaySettings.SampleEvery.
 	every time.Duration
-	// predictionErrors are those of runTimeHistory.
+	// predictionErrors are |log2(predicted/real)| of the predicted jobs. estimates are the errors of estimated starts.
 	predictionErrors []float32
+	estimates        estimateErrors
 }
 
 // JobGroup is the jobs of one role or size.
@@ -200,7 +203,6 @@ func groupFor[K comparable](groups map[K]*JobGroup, key K) *JobGroup {
 func (r *ReplayResult) finishReplay(p *jobReplay) *ReplayResult {
 	r.Never = len(p.jobs)
 	r.Span = (p.now - r.first).Seconds()
-	r.predictionErrors = p.history.errors
 	r.computeFigures()
 	return r
 }
@@ -219,6 +221,7 @@ func (r *ReplayResult) addResult(o *ReplayResult) {
 	r.Agents, r.GPUs, r.Jobs, r.Tasks, r.Never, r.Refused = r.Agents+o.Agents, r.GPUs+o.GPUs, r.Jobs+o.Jobs, r.Tasks+o.Tasks, r.Never+o.Never, r.Refused+o.Refused
 	r.Why, r.Span = cmp.Or(r.Why, o.Why), max(r.Span, o.Span)
 	r.Preemptions, r.Lost, r.predictionErrors = r.Preemptions+o.Preemptions, r.Lost+o.Lost, append(r.predictionErrors, o.predictionErrors...)
+	r.estimates.merge(&o.estimates)
 	r.Launches, r.Cycles, r.Steps, r.Offers = r.Launches+o.Launches, r.Cycles+o.Cycles, r.Steps+o.Steps, r.Offers+o.Offers
 	r.busyGPUSeconds, r.idle, r.free, r.broken = r.busyGPUSeconds+o.busyGPUSeconds, r.idle+o.idle, r.free+o.free, r.broken+o.broken
 	r.wait.mergeSamples(&o.wait)
@@ -279,7 +282,7 @@ func (r *ReplayResult) computeFigures() {
 	for _, g := range r.Sizes {
 		g.computeStats()
 	}
-	r.Error = newPredictionError(r.predictionErrors)
+	r.Error, r.Estimates = newPredictionError(r.predictionErrors), r.estimates.summarize()
 }
 
 func (g *JobGroup) computeStats() {

@@ -52,7 +52,7 @@ func replaySettings() map[string]ReplaySettings {
 		"backfill":  {times: RunTimeExact},
 		"shortest":  {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimeExact},
 		"predicted": {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted},
-		"preempt":   {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted, short: time.Hour},
+		"preempt":   {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted, short: time.Minute},
 	} {
 		c.role.Name = "all"
 		cfg := ReplaySettings{Agents: agents(6), RunTimes: c.times, Short: c.short}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,7 @@ func (a *clusterCommands) queueCommand() *cobra.Command {
 }
 
 func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
-	p = p.DropFirst("SUBMITTED", "PRIORITY", "ROLE", "GPUS", "STATE", "WAITING", "PLACE").WithEmptyText("No task waits.")
+	p = p.DropFirst("SUBMITTED", "PRIORITY", "STARTS", "ROLE", "GPUS", "STATE", "WAITING", "PLACE").WithEmptyText("No task waits.")
 	return term.PrintTable(p, jobs, []term.TableColumn[api.QueuedJob]{
 		{Name: "PLACE", Value: func(q api.QueuedJob) string { return fmt.Sprint(q.Position) }},
 		{Name: "JOB", Value: func(q api.QueuedJob) string { return q.Name }},
@@ -35,6 +36,7 @@ func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
 		{Name: "WAITING", Value: func(q api.QueuedJob) string { return fmt.Sprintf("%d of %d", q.Waiting, q.Tasks) }},
 		{Name: "GPUS", Value: func(q api.QueuedJob) string { return term.DashIfEmpty(q.GPUs) }},
 		{Name: "SUBMITTED", Value: func(q api.QueuedJob) string { return term.FormatAge(q.Submitted) }},
+		{Name: "STARTS", Value: func(q api.QueuedJob) string { return cli.FormatStartEstimate(q.Start, time.Now()) }},
 		{Name: "WAITS", Value: func(q api.QueuedJob) string { return q.Reason }},
 	})
 }

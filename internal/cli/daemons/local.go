@@ -64,6 +64,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	processUser.Usage = "user of tasks without an image that name none; root gives them this machine. Without root they run as the user of this command"
 	processUser.DefValue = framework.DefaultProcessUser
 	addAutoscaleFlag(c.Flags(), &f.scheduler)
+	addPredictFlag(c.Flags(), &f.scheduler)
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)

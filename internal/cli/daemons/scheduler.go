@@ -92,6 +92,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "name of the framework")
 	addPolicyFlags(f, &cfg)
 	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
+	addPredictFlag(f, &cfg)
 	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
 	f.IntVar(&cfg.Sched.LimitShare, "limit-share", sched.DefaultLimitShare, "percentage, 1 to 100, of the limits of live tasks, their texts and schedules that one role or user may use of what the others leave free")
 	f.IntVar(&cfg.Sched.KeepRuns, "keep-runs", sched.DefaultKeepRuns, "how many runs of a job are kept, including the newest; roles may set another number")
@@ -105,6 +106,11 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c
+}
+
+// addPredictFlag adds the flag for predictions of run times.
+func addPredictFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
+	f.BoolVar(&cfg.Sched.PredictRunTimes, "predict-run-times", true, "predict the run times of jobs that declare none from similar jobs, for backfill, the order shortest and estimated starts")
 }
 
 func addAutoscaleFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {

@@ -55,6 +55,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)
 	}
+	if j.Start != nil {
+		line("starts", "%s", cli.DescribeStartEstimate(j.Start, time.Now()))
+	}
 	if j.Hold != nil {
 		line("held", "%s", describeHold(j.Hold))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +13,7 @@ import (
 
 func (a *jobCommands) submitCommand() *cobra.Command {
 	var files *jobFileFlags
-	dry := false
+	dry, when := false, false
 	c := &cobra.Command{
 		Use: "submit FILE...", Short: "Submit job files (- reads standard input): jobs, or schedules of jobs",
 		Long: "Submit job files (- reads standard input): jobs, or schedules of jobs. A file may have several jobs, separated by lines with ---.\n" +
@@ -23,6 +24,10 @@ func (a *jobCommands) submitCommand() *cobra.Command {
 			switch {
 			case err != nil:
 				return err
+			case when && !dry:
+				return &cli.UsageError{Err: errors.New("--when is for --dry-run")}
+			case when:
+				return a.printStartEstimates(c.Context(), jobs)
 			case dry:
 				return a.printJobFiles(jobs)
 			}
@@ -31,8 +36,40 @@ func (a *jobCommands) submitCommand() *cobra.Command {
 	}
 	files = addJobFileFlags(c)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only check the files, and print the jobs as the scheduler would store them")
+	c.Flags().BoolVar(&when, "when", false, "with --dry-run: check the jobs with the scheduler, and print when each would start if it were submitted now")
 	a.AddOutputFlag(c)
 	return c
+}
+
+// printStartEstimates checks the jobs with the scheduler, and prints when each would start by itself.
+func (a *jobCommands) printStartEstimates(ctx context.Context, jobs []jobFromFile) error {
+	api, err := a.NewClient()
+	if err != nil {
+		return err
+	}
+	var all []any
+	for _, j := range jobs {
+		checked, err := api.ValidateJob(ctx, *j.Spec, true)
+		if err != nil {
+			return fmt.Errorf("job %s: %w", j.Name, err)
+		}
+		if a.ForPrograms {
+			all = append(all, checked)
+			continue
+		}
+		text := "cannot be estimated: no GPUs are requested, no similar agent is known, or the job has dependencies"
+		if checked.Start != nil {
+			text = cli.DescribeStartEstimate(checked.Start, time.Now())
+		}
+		fmt.Fprintf(a.Stdout, "%s: %s\n", j.Name, text)
+		for _, warning := range checked.Warnings {
+			fmt.Fprintf(a.Stderr, "mesos-gpu: %s: %s\n", j.Name, warning)
+		}
+	}
+	if a.ForPrograms {
+		return a.printOneOrAll(all)
+	}
+	return nil
 }
 
 // printJobFiles prints the jobs as one job file or, with -o json, as the API accepts them.

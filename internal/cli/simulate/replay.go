@@ -32,6 +32,7 @@ type timedFlags struct {
 	order, runTimes, clusters string
 	strict                    bool
 	patience, short           time.Duration
+	estimateEvery             int
 }
 
 // How to simulate a trace of several clusters, the values of --clusters.
@@ -47,6 +48,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (one role each), own (separate agents)")
+	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 }
 
@@ -104,8 +106,10 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, fmt.Errorf("--run-times %q is not one of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
 		return 0, fmt.Errorf("--clusters %q is not one of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
-	case f.patience < 0 || f.short < 0:
-		return 0, errors.New("--patience and --preempt-for are not below zero")
+	case f.patience < 0 || f.short < 0 || f.estimateEvery < 0:
+		return 0, errors.New("--patience, --preempt-for and --estimate-every are not below zero")
+	case f.estimateEvery > 0 && f.runTimes != "predicted":
+		return 0, errors.New("--estimate-every needs --run-times predicted")
 	}
 	for _, name := range all.policies {
 		if err := (&placement.Policy{Fit: fit.PlacementPolicy{Name: name}}).Validate(); err != nil {
@@ -249,7 +253,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, Seed: seed, Stop: ctx.Err}
+			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
 			cfg.JobEnded = func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
@@ -415,6 +419,9 @@ func (a *simulateCommands) printReport(r *replayReport) error {
 	fmt.Fprintf(a.Stdout, "mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n", r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)
 	if e := r.Error; e != nil {
 		fmt.Fprintf(a.Stdout, "%d predictions: half off by at most %.1f times, %.0f %% by at most 2\n", e.Jobs, e.Median, e.Within2)
+	}
+	if e := r.Estimates; e != nil {
+		fmt.Fprintf(a.Stdout, "%d estimates of starts: half off by at most %.0f s, 90 %% by %.0f s, where the median wait was %.0f s; %.0f %% and %.0f %% started within the bounds of 50 and 90 %%\n", e.Jobs, e.Median, e.P90, e.MedianWait, e.Within50, e.Within90)
 	}
 	fmt.Fprintf(a.Stdout, "%d launches in %d cycles, %.0f decisions/s\n\n", r.Launches, r.Cycles, r.DecisionsPerSecond)
 	rows := []string{reportRow("all", r.Jobs, r.Wait, r.Completion, r.Slowdown)}

@@ -1,0 +1,83 @@
+package leader
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/forecast"
+	"mesos-gpu/job"
+)
+
+// startEstimateLifetime is how long estimates of the queue are reused. They are computed outside the loop, from what the
+// loop copies; a long queue takes a second.
+const startEstimateLifetime = 10 * time.Second
+
+// startEstimateCache keeps the estimates of the queue. Its lock is held while they are computed, so that concurrent
+// requests compute them once.
+type startEstimateCache struct {
+	mu   sync.Mutex
+	last startEstimates
+}
+
+// startEstimates are estimates made at a time, by job. They are replaced, never modified.
+type startEstimates struct {
+	made time.Time
+	jobs map[string]forecast.Start
+}
+
+// of returns the estimate of a job, nil if it has none.
+func (e startEstimates) of(name string) *api.StartEstimate {
+	s, ok := e.jobs[name]
+	if !ok {
+		return nil
+	}
+	between := func(low, high time.Duration) api.TimeRange {
+		return api.TimeRange{From: e.made.Add(low).UTC(), To: e.made.Add(high).UTC()}
+	}
+	return &api.StartEstimate{Expected: e.made.Add(s.Expected).UTC(), Within50: between(s.Low50, s.High50), Within90: between(s.Low90, s.High90)}
+}
+
+// estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time. It returns
+// earlier ones if the loop does not answer: a list without estimates is better than an error.
+func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEstimates {
+	b.startEstimates.mu.Lock()
+	defer b.startEstimates.mu.Unlock()
+	made := b.startEstimates.last.made
+	if now := b.loop.clock(); now.Sub(made).Abs() > startEstimateLifetime || !newest.Before(made) {
+		if e, err := b.computeStarts(ctx); err == nil {
+			b.startEstimates.last = e
+			// Only the bounds of later estimates depend on it.
+			_ = b.runInLoop(ctx, nil, func(st *sched.State) error {
+				st.KeepEstimates(e.made, e.jobs)
+				return nil
+			})
+		}
+	}
+	return b.startEstimates.last
+}
+
+// computeStarts computes estimates of the queue with more jobs in it.
+func (b *Leader) computeStarts(ctx context.Context, more ...*job.Spec) (e startEstimates, err error) {
+	var in forecast.Input
+	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		in, _ = st.ForecastInput(more...)
+		e.made = b.loop.clock()
+		return nil
+	})
+	if err == nil {
+		e.jobs = in.Starts()
+	}
+	return e, err
+}
+
+// EstimateStart estimates when a job would start if it were submitted now; nil if no estimate is possible.
+func (b *Leader) EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error) {
+	e, err := b.computeStarts(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return e.of(spec.Name), nil
+}
