@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
@@ -13,12 +12,16 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/executor/outputtimes"
 	"mesos-gpu/executor/rotate"
+	"mesos-gpu/internal/outputindex"
 )
 
 // containerOutput copies a container's output into the sandbox.
 type containerOutput struct {
-	files  []*lossyWriter // stdout and stderr
+	files []*lossyWriter // stdout and stderr
+	// times is nil if the times cannot be recorded.
+	times  *outputtimes.Recorder
 	conn   types.HijackedResponse
 	copied chan struct{} // closed when everything is copied
 }
@@ -28,17 +31,52 @@ type containerOutput struct {
 // after a rotation it continues in the older file.
 func (r *runningContainer) openOutput(ctx context.Context) (*containerOutput, error) {
 	o := &containerOutput{}
-	for _, name := range []string{"stdout", "stderr"} {
-		file, err := rotate.Open(filepath.Join(r.sandbox, name), r.logs)
+	for _, s := range outputindex.Streams() {
+		file, err := rotate.Open(filepath.Join(r.sandbox, s.String()), r.logs)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open task output: %w", err), closeFiles(o.files))
+			return nil, errors.Join(fmt.Errorf("open task output: %w", err), o.closeFiles())
 		}
-		o.files = append(o.files, &lossyWriter{file: file, log: r.log.WithField("output", name)})
+		o.files = append(o.files, &lossyWriter{file: file, log: r.log.WithField("output", s.String())})
+	}
+	times, err := outputtimes.Create(r.sandbox)
+	if err != nil {
+		r.log.WithError(err).Warn("the output's times and order are not recorded")
+	} else {
+		o.times = times
+		o.recordTime()
 	}
 	if err := r.attachOutput(ctx, o); err != nil {
-		return nil, errors.Join(err, closeFiles(o.files))
+		return nil, errors.Join(err, o.closeFiles())
 	}
 	return o, nil
+}
+
+// recordTime records how far the output has come. An error costs the order of a few lines,
+// and no output.
+func (o *containerOutput) recordTime() {
+	if o.times == nil {
+		return
+	}
+	var ends, starts outputindex.Positions
+	for i, f := range o.files {
+		starts[i], ends[i] = f.file.Positions()
+	}
+	if err := o.times.Record(ends, starts); err != nil {
+		o.files[0].log.WithError(err).Debug("cannot record the time of output")
+	}
+}
+
+// timedWriter writes one stream and records when.
+type timedWriter struct {
+	*lossyWriter
+	output *containerOutput
+}
+
+// Write implements io.Writer.
+func (w timedWriter) Write(p []byte) (int, error) {
+	n, err := w.lossyWriter.Write(p)
+	w.output.recordTime()
+	return n, err
 }
 
 // attachOutput copies into the open files. It does not open them by name
@@ -52,17 +90,24 @@ func (r *runningContainer) attachOutput(ctx context.Context, o *containerOutput)
 	o.conn, o.copied = conn, copied
 	go func() {
 		defer close(copied)
-		if _, err := stdcopy.StdCopy(o.files[0], o.files[1], conn.Reader); err != nil {
+		if _, err := stdcopy.StdCopy(timedWriter{o.files[0], o}, timedWriter{o.files[1], o}, conn.Reader); err != nil {
 			r.log.WithError(err).Warn("copying the task's output ended early")
 		}
 	}()
 	return nil
 }
 
-func closeFiles(files []*lossyWriter) error {
+func (o *containerOutput) closeFiles() error {
 	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.close())
+	for _, f := range o.files {
+		errs = append(errs, f.writeGapNote())
+	}
+	o.recordTime()
+	for _, f := range o.files {
+		errs = append(errs, f.file.Close())
+	}
+	if o.times != nil {
+		errs = append(errs, o.times.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -71,7 +116,7 @@ func closeFiles(files []*lossyWriter) error {
 // full disk must not block the task. It writes a note about the lost bytes and
 // continues when there is space again.
 type lossyWriter struct {
-	file      io.WriteCloser
+	file      rotate.Writer
 	log       logrus.FieldLogger
 	lostBytes int // bytes lost since the last successful write
 }
@@ -103,8 +148,6 @@ func (p *lossyWriter) writeGapNote() error {
 	return nil
 }
 
-func (p *lossyWriter) close() error { return errors.Join(p.writeGapNote(), p.file.Close()) }
-
 // waitUntilCopied waits until all output is in the files, at most for limit.
 func (o *containerOutput) waitUntilCopied(limit time.Duration) {
 	select {
@@ -121,7 +164,7 @@ func (o *containerOutput) stopCopying() {
 
 func (r *runningContainer) closeOutput() {
 	r.output.stopCopying()
-	if err := closeFiles(r.output.files); err != nil {
+	if err := r.output.closeFiles(); err != nil {
 		r.log.WithError(err).Warn("the end of the task's output is lost")
 	}
 }

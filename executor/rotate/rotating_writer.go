@@ -44,7 +44,20 @@ type rotatingWriter struct {
 	size int64
 	// midLine is set if the current file ends within a line.
 	midLine bool
+	// rotated is the total size of the files before the current one.
+	rotated int64
 }
+
+// Writer writes to an output with rotation.
+type Writer interface {
+	io.WriteCloser
+	// Positions returns the number of bytes before the current file and before its end,
+	// counted from the file that Open found.
+	Positions() (start, end int64)
+}
+
+// Positions implements Writer.
+func (a *rotatingWriter) Positions() (start, end int64) { return a.rotated, a.rotated + a.size }
 
 // Open appends to the file at path and rotates it. It creates the file if
 // needed. A line of one Write stays in one file if it is not longer than a
@@ -53,7 +66,7 @@ type rotatingWriter struct {
 //
 // If the disk is full or the rotation fails, Write returns the number of bytes
 // written and the error. Later calls try again.
-func Open(path string, l RotationLimits) (io.WriteCloser, error) {
+func Open(path string, l RotationLimits) (Writer, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -159,6 +172,7 @@ func (a *rotatingWriter) rotateFile() error {
 		return err
 	}
 	a.file.Close()
+	a.rotated += a.size
 	a.file, a.size, a.midLine = next, 0, false
 	return nil
 }

@@ -28,75 +28,79 @@ const maxGrowthFactor = 4
 // concurrent output stays. A line may be split there. On other file systems
 // (tmpfs, btrfs) the file is emptied: output between the last read and that
 // moment is lost, and one line may be torn.
-func Truncate(ctx context.Context, folder, name string, l RotationLimits) error {
+//
+// removed is the number of bytes that were removed from the file; those that were lost
+// meanwhile do not count.
+func Truncate(ctx context.Context, folder, name string, l RotationLimits) (removed int64, err error) {
 	if l.Bytes <= 0 {
-		return nil
+		return 0, nil
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer root.Close()
-	if err := (rotatedFiles{root, name}).truncateFile(ctx, l); err != nil {
-		return fmt.Errorf("rotate %s: %w", name, err)
+	if removed, err = (rotatedFiles{root, name}).truncateFile(ctx, l); err != nil {
+		return removed, fmt.Errorf("rotate %s: %w", name, err)
 	}
-	return nil
+	return removed, nil
 }
 
-func (s rotatedFiles) truncateFile(ctx context.Context, l RotationLimits) error {
+func (s rotatedFiles) truncateFile(ctx context.Context, l RotationLimits) (removed int64, err error) {
 	file, info, err := s.openRegular(os.O_RDWR)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer file.Close()
 	if info.Size() <= l.Bytes {
-		return nil
+		return 0, nil
 	}
 	if l.Files <= 1 {
-		return file.Truncate(0)
+		return info.Size(), file.Truncate(0)
 	}
 	if err := s.shiftNumbered(l.Files); err != nil {
-		return err
+		return 0, err
 	}
 	next, err := s.createStaged()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer next.Close()
-	if err := s.moveNewest(ctx, file, next, l.Bytes); err != nil {
-		return errors.Join(err, s.removeIfExists(s.name+stagedSuffix))
+	if removed, err = s.moveNewest(ctx, file, next, l.Bytes); err != nil {
+		return removed, errors.Join(err, s.removeIfExists(s.name+stagedSuffix))
 	}
-	return nil
+	return removed, nil
 }
 
 // moveNewest copies the newest content into the new file and renames it before
 // it cuts the old file: a crash duplicates bytes rather than losing them.
-func (s rotatedFiles) moveNewest(ctx context.Context, from, to *os.File, limit int64) error {
+func (s rotatedFiles) moveNewest(ctx context.Context, from, to *os.File, limit int64) (removed int64, err error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &stat); err != nil {
-		return err
+		return 0, err
 	}
 	// A whole number of blocks. The last block cannot be collapsed.
 	whole := (stat.Size - 1) / int64(stat.Blksize) * int64(stat.Blksize)
 	lost, err := skipOldest(from, to, whole, limit)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := io.CopyN(to, contextReader{ctx, from}, whole-lost); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.Rename(s.name+stagedSuffix, numberedName(s.name, 1)); err != nil {
-		return err
+		return 0, err
 	}
 	if unix.Fallocate(int(from.Fd()), unix.FALLOC_FL_COLLAPSE_RANGE, 0, whole) == nil {
-		return nil
+		return whole, nil
 	}
 	// This file system cannot collapse ranges. The limit keeps a writer that
 	// is faster than the copy from prolonging it without end.
-	if _, err := io.Copy(to, contextReader{ctx, io.LimitReader(from, stat.Size-lost)}); err != nil {
-		return err
+	rest, err := io.Copy(to, contextReader{ctx, io.LimitReader(from, stat.Size-lost)})
+	if err != nil {
+		return 0, err
 	}
-	return from.Truncate(0)
+	return whole + rest, from.Truncate(0)
 }
 
 // skipOldest skips what exceeds the limit and writes a note about it.

@@ -15,7 +15,12 @@ import (
 )
 
 func truncatePath(t *testing.T, path string, l RotationLimits) error {
-	return Truncate(t.Context(), filepath.Dir(path), filepath.Base(path), l)
+	before, _ := os.Stat(path)
+	removed, err := Truncate(t.Context(), filepath.Dir(path), filepath.Base(path), l)
+	if after, e := os.Stat(path); e == nil && before.Size()-removed > after.Size() {
+		t.Errorf("Truncate reports that it removed %d of %d bytes, but %d are left", removed, before.Size(), after.Size())
+	}
+	return err
 }
 
 // heldWriter appends numbered lines to a file until it is stopped, as a process does that
@@ -219,7 +224,7 @@ func TestTruncateStopsWithContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Truncate(ctx, filepath.Dir(path), "stdout", RotationLimits{64 << 10, 3}); !errors.Is(err, context.Canceled) {
+	if _, err := Truncate(ctx, filepath.Dir(path), "stdout", RotationLimits{64 << 10, 3}); !errors.Is(err, context.Canceled) {
 		t.Errorf("copying ended with %v, want %v", err, context.Canceled)
 	}
 	if got := files(t, path); len(got) != 1 || len(got[0]) != 1<<20 {
@@ -240,7 +245,7 @@ func TestTruncateRejectsLinkedFolders(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(sandbox, "containers"), 0o755), os.Symlink(outside, filepath.Join(sandbox, "containers", "id"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := Truncate(t.Context(), sandbox, "containers/id/stdout", RotationLimits{10, 1}); err == nil {
+	if _, err := Truncate(t.Context(), sandbox, "containers/id/stdout", RotationLimits{10, 1}); err == nil {
 		t.Error("a file outside was rotated")
 	}
 	if info, err := os.Stat(precious); err != nil || info.Size() != 20 {

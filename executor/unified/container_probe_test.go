@@ -104,7 +104,7 @@ func TestExecProbe(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				user := "nobody"
-				r := &nestedContainer{agent: &tt.agent, id: mesos.ContainerID{Value: "task"}, user: &user, log: quiet(t), ended: make(chan struct{})}
+				r := &nestedContainer{agent: &tt.agent, id: mesos.ContainerID{Value: "task"}, user: &user, log: quiet(t), ended: make(chan struct{}), output: endedWatch()}
 				if tt.agent.ended {
 					time.AfterFunc(time.Second, func() { close(r.ended) })
 				}

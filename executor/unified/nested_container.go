@@ -39,6 +39,8 @@ type NestedRuntime struct {
 	// Logs limits the size of the task's stdout and stderr.
 	Logs rotate.RotationLimits
 	Log  logrus.FieldLogger
+
+	pollOutput bool // for tests, whose clock stands still while a goroutine waits for the kernel
 }
 
 const (
@@ -70,12 +72,15 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 			return nil, err
 		}
 	}
+	r.output = watchOutput(u.Sandbox, r.id.Value, u.pollOutput, u.Log)
 	if err := r.launchContainer(ctx, command, container); err != nil {
 		r.killContainer()
+		r.output.close()
 		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), image.ParseAgentError(err))
 	}
 	if err := linkOutput(u.Sandbox, r.id.Value); err != nil {
 		r.killContainer()
+		r.output.close()
 		return nil, err
 	}
 	return r, nil
@@ -100,6 +105,7 @@ type nestedContainer struct {
 	log     logrus.FieldLogger
 	sandbox string
 	logs    rotate.RotationLimits
+	output  *outputWatch
 	ended   chan struct{} // closed when Wait returns
 	// user is the user that the task's command runs as, nil for the default.
 	// networked is set if the container has its own network.
@@ -125,6 +131,7 @@ func (r *nestedContainer) launchContainer(ctx context.Context, command *mesos.Co
 func (r *nestedContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 	var rotating sync.WaitGroup
 	rotating.Go(func() { r.rotateOutput(ctx) })
+	defer r.output.close()
 	defer rotating.Wait()
 	defer close(r.ended)
 	var exit task.ExitStatus

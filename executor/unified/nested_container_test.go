@@ -59,7 +59,7 @@ func runtime(t *testing.T, a answeringAgent) *NestedRuntime {
 		}
 	}
 	client := httpcli.New(httpcli.Endpoint(server.URL+"/slave(1)/api/v1"), httpcli.Do(http.DefaultClient.Do))
-	return &NestedRuntime{Agent: httpagent.NewSender(client.Send), Sandbox: sandbox, Log: quiet(t)}
+	return &NestedRuntime{pollOutput: true, Agent: httpagent.NewSender(client.Send), Sandbox: sandbox, Log: quiet(t)}
 }
 
 func quiet(t *testing.T) logrus.FieldLogger {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"mesos-gpu/internal/atomicfile"
+	"mesos-gpu/internal/outputindex"
 )
 
 // linkOutput replaces the executor's stdout and stderr by links to those of
@@ -13,15 +14,13 @@ import (
 // that it has open, which have no name any more; the executor's log is another
 // file.
 func linkOutput(sandbox, container string) error {
-	for _, name := range outputNames() {
-		if err := atomicfile.Symlink(nestedPath(container, name), filepath.Join(sandbox, name)); err != nil {
+	for _, s := range outputindex.Streams() {
+		if err := atomicfile.Symlink(nestedPath(container, s.String()), filepath.Join(sandbox, s.String())); err != nil {
 			return fmt.Errorf("link task output: %w", err)
 		}
 	}
 	return nil
 }
-
-func outputNames() []string { return []string{"stdout", "stderr"} }
 
 // nestedPath returns the path of a nested container's file, relative to its
 // executor's sandbox.

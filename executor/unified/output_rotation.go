@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/executor/rotate"
+	"mesos-gpu/internal/outputindex"
 )
 
 // rotateInterval is the time between two checks of the output's size. In
@@ -30,8 +31,11 @@ func (r *nestedContainer) rotateOutput(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, name := range outputNames() {
-			err := rotate.Truncate(ctx, r.sandbox, nestedPath(r.id.Value, name), r.logs)
+		for _, stream := range outputindex.Streams() {
+			name := stream.String()
+			err := r.output.rotate(stream, func() (int64, error) {
+				return rotate.Truncate(ctx, r.sandbox, nestedPath(r.id.Value, name), r.logs)
+			})
 			if err == nil {
 				err = linkRotated(r.sandbox, r.id.Value, name, r.logs.Files)
 			}

@@ -58,7 +58,7 @@ func (s *scriptedSender) Send(ctx context.Context, r calls.Request) (mesos.Respo
 
 func nested(t *testing.T, answers ...fakeAnswer) (*nestedContainer, *scriptedSender) {
 	s := &scriptedSender{answers: answers}
-	return &nestedContainer{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t), ended: make(chan struct{})}, s
+	return &nestedContainer{agent: s, id: mesos.ContainerID{Value: "nested"}, log: quiet(t), ended: make(chan struct{}), output: endedWatch()}, s
 }
 
 func TestWaitSurvivesAgentRestart(t *testing.T) {
@@ -140,7 +140,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 func TestLaunchEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scriptedSender{answers: []fakeAnswer{{err: errors.New("connection refused")}, {hang: true}}}
-		u := &NestedRuntime{Agent: s, Sandbox: t.TempDir(), Log: quiet(t)}
+		u := &NestedRuntime{pollOutput: true, Agent: s, Sandbox: t.TempDir(), Log: quiet(t)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := u.Start(ctx, work()); !errors.Is(err, context.DeadlineExceeded) {
@@ -150,4 +150,11 @@ func TestLaunchEndsWithContext(t *testing.T) {
 			t.Errorf("container got %d SIGKILLs, want 1: the agent may have launched it", s.kills)
 		}
 	})
+}
+
+// endedWatch returns a watch of output that notices nothing.
+func endedWatch() *outputWatch {
+	done := make(chan struct{})
+	close(done)
+	return &outputWatch{stop: func() {}, done: done}
 }

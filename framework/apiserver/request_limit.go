@@ -151,7 +151,7 @@ func (one *route) class() requestClass {
 	switch one.path() {
 	case "/healthz", "/readyz":
 		return probeClass
-	case "/v1/events", "/v1/tasks/{id}/log":
+	case "/v1/events", "/v1/tasks/{id}/log", "/v1/tasks/{id}/output":
 		return streamClass
 	case "/v1/jobs/{name}/tasks/{task}/exec", "/v1/jobs/{name}/tasks/{task}/attach", "/v1/jobs/{name}/tasks/{task}/port-forward":
 		return sessionClass

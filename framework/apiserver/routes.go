@@ -89,6 +89,7 @@ func routes() []route {
 		{"PUT /v1/tasks/{id}/files", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFiles, "path", false}, // as for commands in containers
 		{"PUT /v1/tasks/{id}/file", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFile, "path mode name", false},
 		{"GET /v1/tasks/{id}/log", access.View, requireOnTask, (*apiServer).handleTaskLog, "stream offset tail follow", false},
+		{"GET /v1/tasks/{id}/output", access.View, requireOnTask, (*apiServer).handleTaskOutput, "stream since tail follow after", false},
 
 		{"GET /v1/roles/{role}", access.View, requireOnRole, onReads((*apiServer).handleGetRole), "", false},
 		{"PUT /v1/roles/{role}/quota", access.Admin, requireOnRole, (*apiServer).handleSetQuota, "", true},

@@ -70,7 +70,7 @@ func (e *APIExchange) CheckRequest(ctx context.Context) error {
 // streams and texts it checks only the media type.
 func (e *APIExchange) CheckAnswer(ctx context.Context, status int, header http.Header, body []byte) error {
 	kind := header.Get("Content-Type")
-	e.in.Options.ExcludeResponseBody = kind != "" && !strings.HasSuffix(kind, "json")
+	e.in.Options.ExcludeResponseBody = kind != "" && (!strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "ndjson"))
 	return openapi3filter.ValidateResponse(ctx, &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: e.in, Status: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), Options: e.in.Options,
 	})

@@ -21,7 +21,9 @@ type jobFollower struct {
 	api          *client.Client
 	job          string
 	Outputs      []streamOutput
+	onlyStream   string                   // the only stream to print, or "" for both
 	tailLines    int                      // number of existing lines to print; 0 is all
+	since        time.Time                // lines from before are not printed
 	startedTasks []string                 // tasks that have run although their state does not show it
 	skippedTasks map[string]bool          // tasks whose output is not printed
 	labels       lineLabels               // prefixes that identify each task's output
@@ -171,20 +173,43 @@ func (f *jobFollower) startCopy(ctx context.Context, task string) {
 	}
 	copied := make(chan struct{})
 	f.copies[task] = copied
+	go func() {
+		defer close(copied)
+		f.copyTask(ctx, task)
+	}()
+}
+
+// copyTask copies the output of a task in the order in which it was written. If that is not
+// known, it copies both streams at the same time.
+func (f *jobFollower) copyTask(ctx context.Context, task string) {
+	var outputs []streamOutput
+	for _, o := range f.Outputs {
+		to := o.To
+		o.To = &syncWriter{to: writerFunc(func(p []byte) (int, error) { return f.writeOutput(to, p) })}
+		outputs = append(outputs, o)
+	}
+	options := client.OutputOptions{Stream: f.onlyStream, Since: f.since, TailLines: f.tailLines, Follow: true}
+	_, err := copyOrderedOutput(ctx, f.api, task, options, f.labels, outputs, f.noteOutputLost)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if !isNotFound(err) {
+		f.cancel(err)
+		return
+	}
 	var copies sync.WaitGroup
 	for _, o := range f.Outputs {
 		copies.Go(func() { f.copyOutput(ctx, task, o) })
 	}
-	go func() {
-		copies.Wait()
-		close(copied)
-	}()
+	copies.Wait()
 }
+
+func (f *jobFollower) noteOutputLost() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) }
 
 func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutput) {
 	to := f.labels.labelWriter(task, writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }), o.screen)
 	options := client.LogOptions{
-		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: func() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) },
+		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: f.noteOutputLost,
 	}
 	if f.labels.times {
 		options.OnCaughtUp = to.startArrival

@@ -21,7 +21,7 @@ type lineLabels struct {
 	tasks int
 	// attempts makes labels have the number of the attempt too, also those of a single task.
 	attempts bool
-	// times is true if lines have the time at which they arrive.
+	// times is true if lines have the time at which they were written, or else arrive.
 	times bool
 }
 
@@ -60,17 +60,23 @@ type labelledWriter struct {
 	// times is true if lines have a time. arriving is set when the output that existed before
 	// is written, whose lines have none.
 	times, arriving bool
+	// written is when the next output was written, if that is known, and begun that of partial.
+	written, begun time.Time
 	// begunBefore is set while partial is from before.
 	begunBefore bool
 }
 
-// lineTimeFormat is the format of the time at which a line arrives.
+// lineTimeFormat is the format of the time of a line.
 const lineTimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // linePrefix returns what a line begins with.
 func (l *labelledWriter) linePrefix() string {
 	if !l.times {
 		return l.label
+	}
+	if begun := l.begun; !begun.IsZero() {
+		l.begun = l.written
+		return l.label + begun.Local().Format(lineTimeFormat) + " "
 	}
 	now := time.Now().Format(lineTimeFormat)
 	if !l.arriving || l.begunBefore {
@@ -86,6 +92,9 @@ func (l *labelledWriter) startArrival() { l.arriving, l.begunBefore = true, len(
 func (l *labelledWriter) Write(p []byte) (int, error) {
 	if l.label == "" && !l.times {
 		return l.to.Write(p)
+	}
+	if len(l.partial) == 0 {
+		l.begun = l.written
 	}
 	l.partial = append(l.partial, p...)
 	whole := bytes.LastIndexByte(l.partial, '\n') + 1

@@ -38,15 +38,11 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 		Use: "logs JOB|TASK", Short: "Print the output of a job's tasks, or of one task", Args: cli.RequireArgs("JOB|TASK"),
 		Long: "Print the output of a job's tasks, each line after JOB.NUMBER if there are several, or of one task.\n" +
 			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.\n" +
-			"Standard error of the tasks goes to standard error. Agents store no times of lines: without --follow each task's standard output\n" +
-			"comes first and then its standard error; with --follow both are printed as they arrive, and --timestamps adds when.\n" +
-			"--since selects attempts, not lines: all that had not ended before then.",
+			"Standard error of the tasks goes to standard error. Both streams are in the order in which a task wrote them, with its times by the\n" +
+			"agent's clock; what it writes to both within a millisecond may change places. --since also selects earlier attempts that ran then.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f := c.Flags().Lookup("tail"); f.Changed && s.tailLines < 1 {
 				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", s.tailLines)}
-			}
-			if s.timestamps && !s.follow {
-				return &cli.UsageError{Err: errors.New("--timestamps: agents store no times of lines: add --follow for the times at which they arrive, or see mesos-gpu events JOB")}
 			}
 			if f := c.Flags().Lookup("since"); f.Changed && s.since <= 0 {
 				return &cli.UsageError{Err: fmt.Errorf("--since %s: must be more than 0", s.since)}
@@ -69,9 +65,9 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 	f.BoolVar(&s.stdout, "stdout", false, "only standard output")
 	f.BoolVar(&s.stderr, "stderr", false, "only standard error, to standard output")
 	f.BoolVarP(&s.previous, "previous", "p", false, "the attempt of each task before the present one")
-	f.BoolVarP(&s.timestamps, "timestamps", "t", false, "with --follow, the time at which each line arrives; lines from before have none")
-	f.DurationVar(&s.since, "since", 0, "attempts that ran in this time before now, such as 10m, also earlier ones of a task")
-	f.IntVarP(&s.tailLines, "tail", "n", 0, "only the last lines of each stream of each task; with --follow, also the output that follows")
+	f.BoolVarP(&s.timestamps, "timestamps", "t", false, "the time at which each line was written")
+	f.DurationVar(&s.since, "since", 0, "lines of this time before now, such as 10m, also of earlier attempts")
+	f.IntVarP(&s.tailLines, "tail", "n", 0, "only the last lines of each task; with --follow, also the output that follows")
 	return c
 }
 
@@ -91,9 +87,6 @@ func (a *jobCommands) printLogs(ctx context.Context, api *client.Client, name st
 	view, err := api.GetJob(ctx, name)
 	switch {
 	case isNotFound(err):
-		if s.since > 0 {
-			return fmt.Errorf("there is no job %q: --since selects attempts of a job", name)
-		}
 		task, err := resolveTaskID(ctx, api, name, s.previous)
 		if err != nil {
 			return err
@@ -224,25 +217,90 @@ func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task 
 	return n, nil
 }
 
-// printTaskLogs prints the output of one task: with --follow both streams at the same
-// time, and otherwise one after the other.
-func (a *jobCommands) printTaskLogs(ctx context.Context, api *client.Client, task string, s logSelection) error {
-	both := bothStreams(a.App)
-	outputs := s.selectOutputs(both)
-	if s.follow {
-		defer printConnectionLosses(api, both[1].To)()
+// copyTaskOutput copies the selected streams of a task, and returns the number of bytes. It
+// returns no error after an interrupt.
+func (a *jobCommands) copyTaskOutput(ctx context.Context, api *client.Client, task string, s logSelection, labels lineLabels, outputs []streamOutput) (int64, error) {
+	options := client.OutputOptions{Stream: s.onlyStream(), TailLines: s.tailLines, Follow: s.follow}
+	if s.since > 0 {
+		options.Since = time.Now().Add(-s.since)
 	}
-	errs := make([]error, len(outputs))
+	written, err := copyOrderedOutput(ctx, api, task, options, labels, outputs, func() { fmt.Fprintln(a.Stderr, outputLostNotice) })
+	if !isNotFound(err) {
+		if ctx.Err() != nil {
+			err = nil
+		}
+		return written, err
+	}
+	// The agent has no times of the output, because the task did not start or an executor of an
+	// earlier version ran it: each stream is read for itself.
+	errs, counts := make([]error, len(outputs)), make([]int64, len(outputs))
 	var copies sync.WaitGroup
 	for i, o := range outputs {
-		to := (lineLabels{times: s.timestamps}).labelWriter(task, o.To, o.screen)
-		copies.Go(func() { _, errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, to) })
+		to := labels.labelWriter(task, o.To, o.screen)
+		copies.Go(func() { counts[i], errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, to) })
 		if !s.follow {
 			copies.Wait()
 		}
 	}
 	copies.Wait()
-	return joinLogErrors(errs)
+	for _, n := range counts {
+		written += n
+	}
+	return written, joinLogErrors(errs)
+}
+
+// onlyStream returns the stream that is selected alone, or "".
+func (s *logSelection) onlyStream() string {
+	switch {
+	case s.stdout == s.stderr:
+		return ""
+	case s.stderr:
+		return "stderr"
+	}
+	return "stdout"
+}
+
+// copyOrderedOutput copies the output of a task in the order in which it was written. It
+// returns an error for which isNotFound is true, and has written nothing, if the order is
+// not known.
+func copyOrderedOutput(ctx context.Context, api *client.Client, task string, options client.OutputOptions, labels lineLabels, outputs []streamOutput, onLost func()) (written int64, err error) {
+	to := map[string]*labelledWriter{}
+	for _, o := range outputs {
+		to[o.stream] = labels.labelWriter(task, o.To, o.screen)
+	}
+	for part, err := range api.ReadTaskOutput(ctx, task, options) {
+		if err != nil {
+			return written, err
+		}
+		if part.Lost {
+			onLost()
+		}
+		w := to[part.Stream]
+		if w == nil {
+			continue
+		}
+		w.written = part.Time
+		n, err := w.Write(part.Output())
+		if written += int64(n); err != nil {
+			return written, err
+		}
+	}
+	for _, o := range outputs {
+		if err := to[o.stream].flushLine(); err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// printTaskLogs prints the output of one task.
+func (a *jobCommands) printTaskLogs(ctx context.Context, api *client.Client, task string, s logSelection) error {
+	both := bothStreams(a.App)
+	if s.follow {
+		defer printConnectionLosses(api, both[1].To)()
+	}
+	_, err := a.copyTaskOutput(ctx, api, task, s, lineLabels{times: s.timestamps}, s.selectOutputs(both))
+	return err
 }
 
 // joinLogErrors joins the errors of several logs. A missing log is an error only if all
@@ -272,18 +330,14 @@ func joinLogErrors(errs []error) error {
 // only if no task has output, and continues with the other tasks if an agent cannot
 // be reached. If a failed task has no output it prints why the task failed.
 func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view *api.JobView, tasks []job.Task, s logSelection) error {
-	names := lineLabels{job: view.Spec.Name, tasks: len(view.Tasks), attempts: hasSeveralAttempts(tasks)}
+	names := lineLabels{job: view.Spec.Name, tasks: len(view.Tasks), attempts: hasSeveralAttempts(tasks), times: s.timestamps}
 	outputs := s.selectOutputs(bothStreams(a.App))
 	var errs []error
 	for i := range tasks {
-		t, written := &tasks[i], int64(0)
-		for _, o := range outputs {
-			to := names.labelWriter(t.ID, o.To, o.screen)
-			n, err := a.copyTaskLog(ctx, api, t.ID, s, o.stream, to)
-			errs = append(errs, err)
-			written += n
-		}
-		if written == 0 && len(outputs) > 1 && t.State != job.Finished && !t.State.IsLive() {
+		t := &tasks[i]
+		written, err := a.copyTaskOutput(ctx, api, t.ID, s, names, outputs)
+		errs = append(errs, err)
+		if written == 0 && len(outputs) > 1 && s.since == 0 && t.State != job.Finished && !t.State.IsLive() {
 			fmt.Fprintf(a.Stderr, "mesos-gpu: task %s has no output: %s: %s\n", t.ID, t.State, term.EscapeControls(t.Message))
 		}
 	}
@@ -297,7 +351,10 @@ func (a *jobCommands) printJobLogs(ctx context.Context, api *client.Client, view
 // followJobLogs prints a job's output until the job ends.
 func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, name string, view *api.JobView, s logSelection) error {
 	f := NewFollower(a.App, api, name)
-	f.Outputs, f.tailLines = s.selectOutputs(f.Outputs), s.tailLines
+	f.Outputs, f.onlyStream, f.tailLines = s.selectOutputs(f.Outputs), s.onlyStream(), s.tailLines
+	if s.since > 0 {
+		f.since = time.Now().Add(-s.since)
+	}
 	f.labels = lineLabels{job: view.Spec.Name, tasks: view.Spec.Tasks, times: s.timestamps}
 	f.skippedTasks = map[string]bool{}
 	for i := range view.Tasks {

@@ -1,0 +1,29 @@
+package api
+
+import "time"
+
+// OutputPart is a part of a task's output in GET /v1/tasks/{id}/output.
+type OutputPart struct {
+	// Time is when it was written, by the clock of the agent; zero if that is unknown.
+	Time time.Time `json:"time,omitzero"`
+	// Stream is stdout or stderr; empty in the last part.
+	Stream string `json:"stream,omitempty"`
+	// Text is the output. If it is not UTF-8 it is in Data instead.
+	Text string `json:"text,omitempty"`
+	Data []byte `json:"data,omitempty"`
+	// Lost is set if output before this part was rotated away before it was read.
+	Lost bool `json:"lost,omitempty"`
+	// After is the position after the part: both streams' numbers of bytes since the task's
+	// start, separated by a comma. A request with it continues there.
+	After string `json:"after"`
+	// Complete marks the last part, which has no output.
+	Complete bool `json:"complete,omitempty"`
+}
+
+// Output returns the part's output.
+func (p *OutputPart) Output() []byte {
+	if p.Data != nil {
+		return p.Data
+	}
+	return []byte(p.Text)
+}

@@ -1,0 +1,373 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/outputindex"
+)
+
+const (
+	// maxPartBytes limits the output of both streams that is read at once.
+	maxPartBytes = 256 << 10
+	// maxTailWindow limits how much output is searched for the last lines, in bytes.
+	maxTailWindow = 16 << 20
+	// maxIndexBytes limits the index. The executor keeps it smaller, but the task can write to it.
+	maxIndexBytes = 4 << 20
+	// maxLineSearch limits how far back the start of a line is searched, in bytes.
+	maxLineSearch = 16 << 10
+)
+
+// orderedOutput reads both output streams of a task in the order in which they were
+// written, by the index that the task's executor keeps.
+type orderedOutput struct {
+	// readFile reads from a file of the sandbox and returns its size. It returns ErrNoLog,
+	// wrapped, if the file does not exist.
+	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
+	// selected has the streams to return.
+	selected [2]bool
+
+	// entries are those that are not read further; known is the newest one of the index.
+	entries []outputindex.Entry
+	known   outputindex.Entry
+	// indexOffset is where the index is read further, and lastLine the line before: the
+	// executor may have replaced the file by a shorter one.
+	indexOffset uint64
+	lastLine    []byte
+
+	next outputindex.Positions // what is returned next
+	lost bool                  // whether output before it was rotated away
+}
+
+// refreshIndex reads what was appended to the index.
+func (o *orderedOutput) refreshIndex() error {
+	for {
+		n := uint64(len(o.lastLine))
+		data, _, err := o.readFile(outputindex.FileName, o.indexOffset-n, n+logChunk)
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(data, o.lastLine) {
+			o.indexOffset, o.lastLine = 0, nil // a shorter file has replaced it
+			continue
+		}
+		full := uint64(len(data)) >= n+logChunk
+		data = data[n:]
+		data = data[:bytes.LastIndexByte(data, '\n')+1]
+		if len(data) == 0 {
+			return nil
+		}
+		for _, e := range outputindex.ParseEntries(data) {
+			if e.Follows(o.known) {
+				o.entries = append(o.entries, e)
+				o.known = e
+			}
+		}
+		o.indexOffset += uint64(len(data))
+		last := bytes.TrimSuffix(data, []byte{'\n'})
+		o.lastLine = bytes.Clone(data[bytes.LastIndexByte(last, '\n')+1:])
+		if !full {
+			return nil
+		}
+		if o.indexOffset > maxIndexBytes {
+			return fmt.Errorf("read output: %s has more than %d bytes: the task has written to it", outputindex.FileName, maxIndexBytes)
+		}
+	}
+}
+
+// skipTo continues after a position that a reader already has.
+func (o *orderedOutput) skipTo(at outputindex.Positions) {
+	o.next = at
+	o.dropReadEntries()
+}
+
+func (o *orderedOutput) dropReadEntries() {
+	for len(o.entries) > 0 {
+		ends := o.entries[0].Ends
+		if ends[outputindex.Stdout] > o.next[outputindex.Stdout] || ends[outputindex.Stderr] > o.next[outputindex.Stderr] {
+			return
+		}
+		o.entries = o.entries[1:]
+	}
+}
+
+// skipBefore skips the lines that were written before a time.
+func (o *orderedOutput) skipBefore(since time.Time) error {
+	for len(o.entries) > 0 && o.entries[0].Time.Before(since) {
+		o.next, o.entries = o.entries[0].Ends, o.entries[1:]
+	}
+	return o.alignToLines()
+}
+
+// alignToLines moves the position of each stream back to the start of its line.
+func (o *orderedOutput) alignToLines() error {
+	for _, s := range outputindex.Streams() {
+		from := max(0, o.next[s]-maxLineSearch)
+		text, begin, err := o.readRange(s, from, o.next[s])
+		if err != nil {
+			return err
+		}
+		if at := bytes.LastIndexByte(text, '\n'); at >= 0 {
+			o.next[s] = begin + int64(at) + 1
+		} else if begin == 0 {
+			o.next[s] = 0
+		}
+	}
+	return nil
+}
+
+// lastLines returns the last lines of the present output and continues after it.
+func (o *orderedOutput) lastLines(count int) ([]api.OutputPart, error) {
+	begin := o.next
+	for window := int64(64 << 10); ; window *= 4 {
+		o.next = begin
+		entries := o.entries
+		first := 0
+		for first < len(entries) && sumBytes(entries[first].Ends, o.known.Ends) > window {
+			first++
+		}
+		if first > 0 {
+			o.next, o.entries = entries[first-1].Ends, entries[first:]
+			if err := o.alignToLines(); err != nil {
+				return nil, err
+			}
+		}
+		var parts []api.OutputPart
+		for {
+			more, err := o.readParts()
+			if err != nil {
+				return nil, err
+			}
+			if len(more) == 0 {
+				break
+			}
+			parts = cutLastLines(append(parts, more...), count)
+			for size := countBytes(parts); size > maxTailWindow; parts = parts[1:] {
+				size -= len(parts[0].Output())
+			}
+		}
+		if first == 0 || window >= maxTailWindow || countLines(parts) >= count {
+			return parts, nil
+		}
+		o.entries = entries
+	}
+}
+
+func sumBytes(from, to outputindex.Positions) int64 {
+	return to[outputindex.Stdout] - from[outputindex.Stdout] + to[outputindex.Stderr] - from[outputindex.Stderr]
+}
+
+func countBytes(parts []api.OutputPart) (n int) {
+	for i := range parts {
+		n += len(parts[i].Output())
+	}
+	return n
+}
+
+func countLines(parts []api.OutputPart) (n int) {
+	for i := range parts {
+		n += bytes.Count(parts[i].Output(), []byte{'\n'})
+	}
+	return n
+}
+
+// cutLastLines returns the last lines of both streams together. Text after the last line end
+// of a stream is a line, too.
+func cutLastLines(parts []api.OutputPart, count int) []api.OutputPart {
+	ended := map[string]bool{} // whether the end of the stream's last line has been seen, from the end
+	for i := range slices.Backward(parts) {
+		p := &parts[i]
+		text := p.Output()
+		for at := len(text); at > 0; {
+			newline := text[at-1] == '\n'
+			if newline || !ended[p.Stream] {
+				if count == 0 {
+					return append(partRemainder(p, text[at:]), parts[i+1:]...)
+				}
+				count--
+				ended[p.Stream] = true
+			}
+			at = bytes.LastIndexByte(text[:max(0, at-1)], '\n') + 1
+		}
+	}
+	return parts
+}
+
+func partRemainder(p *api.OutputPart, text []byte) []api.OutputPart {
+	if len(text) == 0 {
+		return nil
+	}
+	rest := *p
+	rest.Text, rest.Data = string(text), nil
+	if p.Data != nil {
+		rest.Text, rest.Data = "", text
+	}
+	return []api.OutputPart{rest}
+}
+
+// readParts returns the next output in order, at most maxPartBytes and one entry more. It
+// returns nothing while the index has no more.
+func (o *orderedOutput) readParts() ([]api.OutputPart, error) {
+	for tries := 0; tries < maxRotationTries; {
+		if err := o.refreshIndex(); err != nil {
+			return nil, err
+		}
+		o.dropReadEntries()
+		if len(o.entries) == 0 {
+			return nil, nil
+		}
+		steps, target := o.selectEntries()
+		starts := o.known.Starts
+		var text [2][]byte
+		var begin outputindex.Positions
+		for _, s := range outputindex.Streams() {
+			if !o.selected[s] {
+				continue
+			}
+			var err error
+			if text[s], begin[s], err = o.readRange(s, o.next[s], target[s]); err != nil {
+				return nil, err
+			}
+		}
+		if err := o.refreshIndex(); err != nil {
+			return nil, err
+		}
+		if o.known.Starts != starts {
+			tries++ // a file was rotated meanwhile, so the positions may have been others
+			continue
+		}
+		if parts := o.assembleParts(steps, text, begin); len(parts) > 0 {
+			return parts, nil
+		}
+	}
+	return nil, errors.New("read output: its files change places faster than they are read")
+}
+
+// selectEntries returns the next entries up to the limit of bytes, and their end. A larger
+// first entry is divided.
+func (o *orderedOutput) selectEntries() (steps []outputindex.Entry, target outputindex.Positions) {
+	for _, e := range o.entries {
+		if len(steps) > 0 && sumBytes(o.next, e.Ends) > maxPartBytes {
+			break
+		}
+		steps = append(steps, e)
+	}
+	first := &steps[0]
+	for _, s := range outputindex.Streams() {
+		first.Ends[s] = max(o.next[s], min(first.Ends[s], o.next[s]+maxPartBytes))
+	}
+	return steps, steps[len(steps)-1].Ends
+}
+
+// readRange reads a stream between two positions. begin is after from if output was rotated
+// away. The result is shorter if the file is.
+func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []byte, begin int64, err error) {
+	if from >= to {
+		return nil, from, nil
+	}
+	begin = o.known.Starts[s]
+	var files []int64 // starts of the current file and of older ones
+	files = append(files, begin)
+	for n := 1; begin > from && n <= maxLogFiles; n++ {
+		_, size, err := o.readFile(fmt.Sprintf("%s.%d", s, n), 0, 1)
+		if errors.Is(err, ErrNoLog) {
+			break
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		begin -= int64(size)
+		files = append(files, begin)
+	}
+	begin = max(begin, from)
+	at := begin
+	for n := len(files) - 1; n >= 0 && at < to; n-- {
+		end := to
+		if n > 0 {
+			end = min(to, files[n-1])
+		}
+		name := s.String()
+		if n > 0 {
+			name = fmt.Sprintf("%s.%d", s, n)
+		}
+		for at < end {
+			data, _, err := o.readFile(name, uint64(at-files[n]), uint64(min(end-at, logChunk)))
+			if err != nil && !errors.Is(err, ErrNoLog) {
+				return nil, 0, err
+			}
+			if len(data) == 0 {
+				break
+			}
+			text, at = append(text, data...), at+int64(len(data))
+		}
+	}
+	return text, begin, nil
+}
+
+// assembleParts divides the text of both streams by entries.
+func (o *orderedOutput) assembleParts(steps []outputindex.Entry, text [2][]byte, begin outputindex.Positions) []api.OutputPart {
+	var parts []api.OutputPart
+	for _, e := range steps {
+		for _, s := range outputindex.Streams() {
+			if e.Ends[s] <= o.next[s] {
+				continue
+			}
+			from, to := max(o.next[s], begin[s])-begin[s], e.Ends[s]-begin[s]
+			from, to = min(from, int64(len(text[s]))), max(0, min(to, int64(len(text[s]))))
+			if o.selected[s] {
+				o.lost = o.lost || begin[s] > o.next[s] || from >= to
+			}
+			o.next[s] = e.Ends[s]
+			if from < to && o.selected[s] {
+				parts = append(parts, o.newPart(s, text[s][from:to], e.Time))
+			}
+		}
+	}
+	return parts
+}
+
+func (o *orderedOutput) newPart(s outputindex.Stream, text []byte, written time.Time) api.OutputPart {
+	p := api.OutputPart{Stream: s.String(), Lost: o.lost, After: formatPositions(o.next)}
+	if utf8.Valid(text) {
+		p.Text = string(text)
+	} else {
+		p.Data = text
+	}
+	if !written.IsZero() {
+		p.Time = written.UTC()
+	}
+	o.lost = false
+	return p
+}
+
+// readRest returns what an executor that was killed has not indexed.
+func (o *orderedOutput) readRest() ([]api.OutputPart, error) {
+	var parts []api.OutputPart
+	for _, s := range outputindex.Streams() {
+		_, size, err := o.readFile(s.String(), 0, 1)
+		if errors.Is(err, ErrNoLog) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, _, err := o.readRange(s, o.next[s], o.known.Starts[s]+int64(size))
+		if err != nil {
+			return nil, err
+		}
+		o.next[s] += int64(len(text))
+		if len(text) > 0 && o.selected[s] {
+			parts = append(parts, o.newPart(s, text, time.Time{}))
+		}
+	}
+	return parts, nil
+}
+
+func formatPositions(p outputindex.Positions) string {
+	return fmt.Sprintf("%d,%d", p[outputindex.Stdout], p[outputindex.Stderr])
+}

@@ -1,0 +1,245 @@
+package apiserver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/outputindex"
+)
+
+// taskFiles are a task's output files and their index, as an executor writes them.
+type taskFiles struct {
+	files map[string]string
+	at    outputindex.Entry
+}
+
+func newTaskFiles() *taskFiles {
+	return &taskFiles{files: map[string]string{outputindex.FileName: "", "stdout": "", "stderr": ""}, at: outputindex.Entry{Time: time.Unix(1000, 0)}}
+}
+
+func (f *taskFiles) readFile(file string, offset, length uint64) ([]byte, uint64, error) {
+	text, ok := f.files[file]
+	if !ok {
+		return nil, 0, ErrNoLog
+	}
+	size := uint64(len(text))
+	from := min(offset, size)
+	return []byte(text[from:min(size, from+length)]), size, nil
+}
+
+func (f *taskFiles) index() {
+	f.files[outputindex.FileName] += string(f.at.AppendLine(nil))
+}
+
+// write writes to a stream, a second after the last write.
+func (f *taskFiles) write(s outputindex.Stream, text string) {
+	f.files[s.String()] += text
+	f.at.Ends[s] += int64(len(text))
+	f.at.Time = f.at.Time.Add(time.Second)
+	f.index()
+}
+
+// rotate starts a new file of a stream and keeps one older file.
+func (f *taskFiles) rotate(s outputindex.Stream) {
+	f.files[s.String()+".1"], f.files[s.String()] = f.files[s.String()], ""
+	f.at.Starts[s] = f.at.Ends[s]
+	f.index()
+}
+
+func (f *taskFiles) open() *orderedOutput {
+	return &orderedOutput{readFile: f.readFile, selected: [2]bool{true, true}}
+}
+
+func readAllParts(t interface {
+	Helper()
+	Fatal(...any)
+}, o *orderedOutput) (parts []api.OutputPart) {
+	t.Helper()
+	for {
+		more, err := o.readParts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(more) == 0 {
+			return parts
+		}
+		parts = append(parts, more...)
+	}
+}
+
+func joinParts(parts []api.OutputPart) (text string) {
+	for i := range parts {
+		text += string(parts[i].Output())
+	}
+	return text
+}
+
+// What is read while the task writes, its files rotate and the index is thinned out is what
+// was written, in order, and a reader that continues misses and repeats nothing.
+func TestOutputIsReadInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		files, want, got := newTaskFiles(), "", ""
+		o := files.open()
+		read := func() {
+			for _, p := range readAllParts(t, o) {
+				if p.Lost {
+					t.Fatal("output is reported as lost")
+				}
+				got += string(p.Output())
+			}
+		}
+		for i := range rapid.IntRange(1, 30).Draw(t, "writes") {
+			s := outputindex.Stream(rapid.IntRange(0, 1).Draw(t, "stream"))
+			text := fmt.Sprintf("%s %d\n", s, i)
+			files.write(s, text)
+			want += text
+			switch rapid.IntRange(0, 6).Draw(t, "then") {
+			case 0:
+				read() // so that no rotated file is lost
+				files.rotate(s)
+			case 1:
+				read()
+			case 2:
+				read()
+				var thin []byte
+				for _, e := range outputindex.ThinOut(outputindex.ParseEntries([]byte(files.files[outputindex.FileName]))) {
+					thin = e.AppendLine(thin)
+				}
+				files.files[outputindex.FileName] = string(thin)
+			case 3:
+				read()
+				at := o.next
+				o = files.open()
+				if err := o.refreshIndex(); err != nil {
+					t.Fatal(err)
+				}
+				o.skipTo(at)
+			}
+		}
+		read()
+		if got != want {
+			t.Fatalf("read\n%swant\n%s", got, want)
+		}
+	})
+}
+
+// A reader that comes late gets what is left, and is told that there was more.
+func TestRotatedOutputIsReported(t *testing.T) {
+	files := newTaskFiles()
+	files.write(outputindex.Stdout, "one\n")
+	files.rotate(outputindex.Stdout)
+	files.write(outputindex.Stdout, "two\n")
+	files.write(outputindex.Stderr, "error\n")
+	files.rotate(outputindex.Stdout)
+	files.write(outputindex.Stdout, "three\n")
+	parts := readAllParts(t, files.open())
+	if got := joinParts(parts); got != "two\nerror\nthree\n" || !parts[0].Lost || parts[1].Lost {
+		t.Errorf("read %q, %+v", got, parts)
+	}
+}
+
+func TestOutputSinceATime(t *testing.T) {
+	files := newTaskFiles()
+	files.write(outputindex.Stdout, "one\n")
+	files.write(outputindex.Stderr, "half a ")
+	files.write(outputindex.Stderr, "line\n")
+	files.write(outputindex.Stdout, "two\n")
+	for _, tt := range []struct {
+		since time.Duration
+		want  string
+	}{{1, "one\nhalf a line\ntwo\n"}, {2, "half a line\ntwo\n"}, {3, "half a line\ntwo\n"}, {4, "two\n"}, {5, ""}} {
+		o := files.open()
+		if err := o.refreshIndex(); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.skipBefore(time.Unix(1000, 0).Add(tt.since * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if got := joinParts(readAllParts(t, o)); got != tt.want {
+			t.Errorf("since %d: %q, want %q", tt.since, got, tt.want)
+		}
+	}
+}
+
+// The last lines are those of both streams together, and the reader continues after them.
+func TestLastLinesOfOutput(t *testing.T) {
+	files := newTaskFiles()
+	var lines []string
+	for i := range 20_000 {
+		line := fmt.Sprintf("line %d\n", i)
+		lines = append(lines, line)
+		files.at.Time = files.at.Time.Add(time.Second)
+		s := outputindex.Stream(i / 3 % 2)
+		files.files[s.String()] += line
+		files.at.Ends[s] += int64(len(line))
+		if i%3 == 2 {
+			files.index()
+		}
+	}
+	files.index()
+	for _, count := range []int{1, 2, 3, 10, 9000, 20_000, 30_000} {
+		o := files.open()
+		if err := o.refreshIndex(); err != nil {
+			t.Fatal(err)
+		}
+		parts, err := o.lastLines(count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Join(lines[max(0, len(lines)-count):], "")
+		if got := joinParts(parts); got != want {
+			t.Errorf("the last %d lines have %d bytes, want %d: %.80q", count, len(got), len(want), got)
+		}
+		if more := readAllParts(t, o); len(more) > 0 {
+			t.Errorf("after the last %d lines comes %v", count, more)
+		}
+	}
+	files.write(outputindex.Stdout, "no end")
+	o := files.open()
+	_ = o.refreshIndex()
+	if parts, _ := o.lastLines(2); joinParts(parts) != lines[len(lines)-1]+"no end" {
+		t.Errorf("%q", joinParts(parts))
+	}
+}
+
+func TestOneStreamOfOutput(t *testing.T) {
+	files := newTaskFiles()
+	for range 100 {
+		files.write(outputindex.Stdout, strings.Repeat("x", 20_000)+"\n")
+	}
+	files.write(outputindex.Stderr, "error\n")
+	o := files.open()
+	o.selected[outputindex.Stdout] = false
+	if got := joinParts(readAllParts(t, o)); got != "error\n" {
+		t.Errorf("%.80q", got)
+	}
+}
+
+// What a killed executor did not index follows without a time, and a forged index does no harm.
+func TestIncompleteIndexOfOutput(t *testing.T) {
+	files := newTaskFiles()
+	files.write(outputindex.Stdout, "one\n")
+	files.files["stdout"] += "two\n"
+	o := files.open()
+	parts := readAllParts(t, o)
+	rest, err := o.readRest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := joinParts(append(parts, rest...)); got != "one\ntwo\n" || !rest[0].Time.IsZero() {
+		t.Errorf("%q %v", got, rest)
+	}
+	files.files[outputindex.FileName] = "1 999999 0 0 0\n2 4 0 0 0\n9 9999999 99999999 8888888 8888888\n"
+	if got := joinParts(readAllParts(t, files.open())); len(got) > 8 {
+		t.Errorf("%q", got)
+	}
+	files.files[outputindex.FileName] = strings.Repeat("x\n", maxIndexBytes)
+	if err := files.open().refreshIndex(); err == nil {
+		t.Error("an index of any length is read")
+	}
+}
