@@ -57,7 +57,7 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 	return in, true
 }
 
-// addForecastAgents adds the agents that accept tasks, with all of their GPUs free as far as these are known. It returns
+// addForecastAgents adds the agents that accept tasks, with all known GPUs free. It returns
 // their indexes by id, and what they have free according to their last offers, for those whose GPUs are not known.
 func (s *State) addForecastAgents(in *forecast.Input) (index map[string]int, offered []int) {
 	index = map[string]int{}
