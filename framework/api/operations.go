@@ -78,9 +78,22 @@ type RoleStatus struct {
 	Waiting int `json:"waiting"`
 	// Hold is set if the role or a role above it is held: its tasks wait.
 	Hold *job.Hold `json:"hold,omitempty"`
+	// Users are the users of the role who have used GPUs of late: who is served first at
+	// first. It is empty unless the scheduler has a half-life for the fair share.
+	Users []UserUsage `json:"users,omitempty"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// UserUsage is what a user of a role has used of late.
+type UserUsage struct {
+	// User is "" for jobs without an owner.
+	User string `json:"user"`
+	// Recent is the mean number of GPUs, in which the past counts half after each half-life.
+	// Allocated is the number of GPUs that tasks hold now.
+	Recent    float64 `json:"recent"`
+	Allocated float64 `json:"held"`
 }
 
 // RoleList is the response to GET /v1/roles.

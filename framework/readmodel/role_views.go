@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"mesos-gpu/framework/api"
@@ -25,6 +26,9 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		maps.Copy(r.Quota, s.Quota)
 		maps.Copy(r.Deserved, s.Deserved)
 		r.Allocated = wholeGPUs(s.Held)
+		for _, u := range s.Users {
+			r.Users = append(r.Users, api.UserUsage{User: u.Name, Recent: math.Round(u.Average) / quota.MilliPerGPU, Allocated: float64(u.Held) / quota.MilliPerGPU})
+		}
 		list = append(list, r)
 	}
 	return list

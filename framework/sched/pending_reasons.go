@@ -100,6 +100,7 @@ func (s *State) explainer() *pending.Explainer {
 func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
 	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
 	queue.CountUsage(usage, running)
+	usage.SetRecentUsage(s.RecentUsage())
 	return usage
 }
 

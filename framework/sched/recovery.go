@@ -75,6 +75,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	s.endedAttempts.restore(&s.jobs)
 	s.restoreRunTimes()
 	s.restoreUnaccounted()
+	s.restoreUsage()
 	slices.SortStableFunc(ended, func(a, b *job.Job) int { return lastEndOf(a).Compare(lastEndOf(b)) })
 	for _, j := range ended {
 		s.ended.add(j, j.Spec.TextBytes())

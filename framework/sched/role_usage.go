@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"slices"
 
 	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/framework/sched/placement"
@@ -22,6 +23,33 @@ type RoleUsage struct {
 	Demanded, Entitled map[string]int
 	// Waiting is the number of the role's tasks that wait.
 	Waiting int
+	// Users are the users of the role itself who have used GPUs of late, in the order in which they are served. It is nil
+	// unless fair share has a half-life.
+	Users []UserUsage
+}
+
+// UserUsage is what a user of a role has used of late and holds, in thousandths of GPUs.
+type UserUsage struct {
+	Name    string
+	Average float64
+	Held    int
+}
+
+// usersOf returns the users of a role, who is served first at first.
+func usersOf(role string, recent *quota.RecentUsage) (users []UserUsage) {
+	if recent == nil {
+		return nil
+	}
+	for u, average := range recent.Average {
+		if u.Role == role {
+			users = append(users, UserUsage{u.Name, average, recent.Held[u]})
+		}
+	}
+	slices.SortFunc(users, func(a, b UserUsage) int {
+		x, y := quota.User{Role: role, Name: a.Name}, quota.User{Role: role, Name: b.Name}
+		return cmp.Or(cmp.Compare(recent.Share(x, 0), recent.Share(y, 0)), x.Compare(y))
+	})
+	return users
 }
 
 // DeservesGPUs reports whether a role deserves GPUs. Without one, nothing is reclaimed.
@@ -38,7 +66,7 @@ func (s *State) RoleUsages() []RoleUsage {
 		r.Weight, r.Order, r.FitPolicy = cmp.Or(r.Weight, 1), cmp.Or(r.Order, queue.OldestFirst), cmp.Or(r.FitPolicy, s.cfg.Policy.Fit.Name)
 		list[i] = RoleUsage{
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
-			Demanded: map[string]int{}, Entitled: map[string]int{},
+			Demanded: map[string]int{}, Entitled: map[string]int{}, Users: usersOf(r.Name, in.Recent),
 		}
 		for _, share := range shares {
 			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {

@@ -224,6 +224,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(CordonHost{Host: args[0], Reason: strings.ReplaceAll(opt["reason"], "_", " "), Drain: verb == "drain"})
 	case "uncordon":
 		p.step(UncordonHost{Host: args[0]})
+	case "half-life":
+		p.st.cfg.HalfLife = p.duration(args[0])
 	case "quota":
 		p.setQuota(args[0], args[1])
 	case "lineup":

@@ -44,6 +44,9 @@ type SchedulerSettings struct {
 	// RetryDelay is the pause before the second retry of a task that failed or was lost. Pauses double up to
 	// RetryDelayMax.
 	RetryDelay, RetryDelayMax time.Duration
+	// HalfLife is after how long GPU time of the past counts half in the fair share of roles and of users in a role. 0 means
+	// that only what tasks hold counts, and users are not compared.
+	HalfLife time.Duration
 	// MaxAttempts is how often one task may be lost.
 	MaxAttempts int
 	// MaxLiveTasks limits the tasks of all jobs that have not ended, MaxSpecBytes their texts in bytes.

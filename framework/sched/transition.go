@@ -44,6 +44,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 		s.placed.countTask(ref.job, 1)
 	case was && !is:
 		s.placed.countTask(ref.job, -1)
+		s.recordUsage(ref)
 	}
 	if t.State == job.Waiting {
 		s.offerDemands.entry(ref.job.Spec.Role).waiting--

@@ -20,6 +20,7 @@ type Allocator struct {
 func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents)}
 	queue.CountUsage(a.Usage, in.Running)
+	a.Usage.SetRecentUsage(in.Recent)
 	fixed := queue.FixedHostPorts(in.Waiting)
 	for _, partition := range c.partitions {
 		partition.AvoidPorts(fixed)

@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -26,6 +27,8 @@ type PlanInput struct {
 	SharedDevices func(agentID string) []fit.SharedDevice
 	// ReturnedAgents are ids of agents whose offers were recently returned for another role.
 	ReturnedAgents map[string]bool
+	// Recent is what users have used of late. It is nil unless fair share has a half-life.
+	Recent *quota.RecentUsage
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
 	// Reservations are those of the last plans, by role. They are only read if run times are predicted.

@@ -9,7 +9,8 @@ import (
 )
 
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
-// priority and the role's order. What a job receives counts for its role at once.
+// priority and the role's order. What a job receives counts for its role at once. If the usage has a recent usage, jobs of
+// equal priority are those of the user with the least of it first.
 type JobOrder struct {
 	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
@@ -23,6 +24,21 @@ type JobOrder struct {
 	// the role with the least share. lastHeld is -1 before the first job.
 	lastRole string
 	lastHeld int
+	// users are the users of each role with jobs that Next has not returned yet; nil without a recent usage. Their jobs are
+	// in byRole too, which then only counts them.
+	users map[string][]*userJobs
+	// lastUser has the last job, for which the role held heldBefore.
+	lastUser   *userJobs
+	heldBefore int
+}
+
+// userJobs are the jobs of one user of a role.
+type userJobs struct {
+	user quota.User
+	// positions are those of the jobs in the role's order, indexes those in the list of jobs.
+	positions, indexes []int
+	// received is what the jobs have received since the order was made, in thousandths of GPUs.
+	received int
 }
 
 // NewJobOrder returns the order of waiting jobs, which are sorted by submission. Usage is read at each call of Next.
@@ -45,22 +61,72 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 			role = &roles[i]
 		}
 		role.sortJobs(now, waiting, list)
+		if usage.RecentUsage() != nil {
+			o.splitByUser(name, list)
+		}
 	}
 	return o
 }
 
+// splitByUser sets the users of a role from its jobs in the role's order.
+func (o *JobOrder) splitByUser(role string, list []int) {
+	if o.users == nil {
+		o.users = map[string][]*userJobs{}
+	}
+	byName := map[string]*userJobs{}
+	for position, index := range list {
+		name := o.jobs[index].Spec.Owner
+		u := byName[name]
+		if u == nil {
+			u = &userJobs{user: quota.User{Role: role, Name: name}}
+			byName[name] = u
+			o.users[role] = append(o.users[role], u)
+		}
+		u.positions, u.indexes = append(u.positions, position), append(u.indexes, index)
+	}
+}
+
+// nextOfRole removes the next job of a role, and returns its index.
+func (o *JobOrder) nextOfRole(role string) int {
+	left := o.byRole[role]
+	o.byRole[role] = left[1:]
+	if o.users == nil {
+		return left[0]
+	}
+	if o.lastUser != nil {
+		o.lastUser.received += o.usage.TotalHeld(o.lastUser.user.Role) - o.heldBefore
+	}
+	recent := o.usage.RecentUsage()
+	var best *userJobs
+	for _, u := range o.users[role] {
+		if len(u.indexes) > 0 && (best == nil || o.compareUsers(recent, u, best) < 0) {
+			best = u
+		}
+	}
+	index := best.indexes[0]
+	best.positions, best.indexes = best.positions[1:], best.indexes[1:]
+	o.lastUser, o.heldBefore = best, o.usage.TotalHeld(role)
+	return index
+}
+
+// compareUsers compares which of two users of a role is served first, by their next jobs.
+func (o *JobOrder) compareUsers(recent *quota.RecentUsage, a, b *userJobs) int {
+	return cmp.Or(
+		cmp.Compare(o.jobs[b.indexes[0]].Spec.Priority, o.jobs[a.indexes[0]].Spec.Priority),
+		cmp.Compare(recent.Share(a.user, a.received), recent.Share(b.user, b.received)),
+		cmp.Compare(a.positions[0], b.positions[0]))
+}
+
 // Next returns the next job, false after the last one.
 func (o *JobOrder) Next() (*WaitingJob, bool) {
-	left := o.byRole[o.lastRole]
-	if len(left) == 0 || o.usage.TotalHeld(o.lastRole) != o.lastHeld {
+	if len(o.byRole[o.lastRole]) == 0 || o.usage.TotalHeld(o.lastRole) != o.lastHeld {
 		role, ok := o.roleWithLeastShare()
 		if !ok {
 			return nil, false
 		}
-		o.lastRole, o.lastHeld, left = role, o.usage.TotalHeld(role), o.byRole[role]
+		o.lastRole, o.lastHeld = role, o.usage.TotalHeld(role)
 	}
-	o.byRole[o.lastRole] = left[1:]
-	return &o.jobs[left[0]], true
+	return &o.jobs[o.nextOfRole(o.lastRole)], true
 }
 
 // roleWithLeastShare returns the role with jobs left that holds the least for its weight, the first by name if several

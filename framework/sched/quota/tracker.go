@@ -43,6 +43,9 @@ type Tracker struct {
 	deserved *deservedTree
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
+	// recent is what users have used of late, nil if only what roles hold counts. recentByRole are its sums.
+	recent       *RecentUsage
+	recentByRole map[string]float64
 }
 
 // modelInfo is what agents report about the GPUs of one model.
@@ -84,7 +87,7 @@ func (t *Tracker) AddMilliGPUs(role, gpuType string, milli int) {
 func (t *Tracker) TotalHeld(role string) int { return t.total[role] }
 
 // WeightedShare returns what the role holds, or what it holds beyond what it deserves if roles deserve GPUs, divided by its
-// weight. Fair share serves the role with the least first.
+// weight. With a recent usage, the share is of that. Fair share serves the role with the least first.
 func (t *Tracker) WeightedShare(role string) float64 {
 	weight := 1.0
 	for _, e := range t.entitlements {
@@ -92,10 +95,14 @@ func (t *Tracker) WeightedShare(role string) float64 {
 			weight = e.Weight
 		}
 	}
+	held := t.total[role]
 	if t.deserved != nil {
-		return float64(t.BorrowedOf(role)) / weight
+		held = t.BorrowedOf(role)
 	}
-	return float64(t.total[role]) / weight
+	if t.recent != nil {
+		return t.recentShare(role, held) / weight
+	}
+	return float64(held) / weight
 }
 
 // UsageByType returns what a role and the roles below it hold, by type. GPUs of unknown type count in AllTypes only.

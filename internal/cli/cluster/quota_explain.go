@@ -19,6 +19,8 @@ import (
 type quotaExplanation struct {
 	Role  string           `json:"role"`
 	Types []typeAllocation `json:"types"`
+	// Users are those of the role, if fair share has a half-life.
+	Users []api.UserUsage `json:"users,omitempty"`
 	// Borrowers are other roles that hold more than they deserve of a type of which the role
 	// has less than it deserves and demands.
 	Borrowers []borrowedGPUs `json:"borrowers"`
@@ -61,13 +63,14 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 		return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
 	})
 	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
-		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow."
+		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
+		"With --fair-share-half-life, the users of the role follow with the mean number of GPUs that they have used of late, the one served first at first."
 	return c
 }
 
 // explainQuota returns the allocations of a role by type, with "*" last.
 func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
-	e := quotaExplanation{Role: r.Name, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
+	e := quotaExplanation{Role: r.Name, Users: r.Users, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
 	lends := slices.ContainsFunc(roles, func(o api.RoleStatus) bool { return len(o.Deserved) > 0 })
 	names := map[string]bool{"*": true}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)), slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
@@ -145,6 +148,13 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 		{Name: "BORROWED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Borrowed) }},
 		{Name: "MISSING", Value: func(t typeAllocation) string { return fmt.Sprint(t.Missing) }},
 	})
+	if err == nil && len(e.Users) > 0 {
+		err = term.PrintTable(p, e.Users, []term.TableColumn[api.UserUsage]{
+			{Name: "USER", Value: func(u api.UserUsage) string { return term.DashIfEmpty(u.User) }},
+			{Name: "RECENT", Value: func(u api.UserUsage) string { return fmt.Sprint(u.Recent) }},
+			{Name: "HELD", Value: func(u api.UserUsage) string { return fmt.Sprint(u.Allocated) }},
+		})
+	}
 	if err != nil || len(e.Borrowers) == 0 {
 		return err
 	}

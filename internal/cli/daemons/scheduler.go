@@ -120,6 +120,7 @@ func addAutoscaleFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 // addPolicyFlags adds the flags about roles and placement.
 func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
+	f.DurationVar(&cfg.Sched.HalfLife, "fair-share-half-life", 0, "after how long GPU time of the past counts half in the fair share of roles and of the users of a role; 0: only what tasks hold counts, and users are not compared")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
 }

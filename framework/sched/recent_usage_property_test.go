@@ -1,0 +1,163 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
+)
+
+// greedyUsers are users who always have more waiting tasks than the cluster has GPUs. Each free GPU is offered to one role
+// after the other.
+type greedyUsers struct {
+	t         *rapid.T
+	st        *State
+	now       time.Time
+	roles     []string
+	free      int
+	ends      map[string]time.Time
+	lengths   func() time.Duration
+	jobs      int
+	gpuTime   map[string]time.Duration // by user
+	waiting   map[string]int           // tasks by user
+	startedBy []string
+}
+
+func (g *greedyUsers) step(e Event) {
+	for _, one := range []Event{e, Cycle{}} {
+		for _, op := range g.st.Step(g.now, one) {
+			a, ok := op.(AcceptOffers)
+			if !ok {
+				continue
+			}
+			for _, l := range a.Launches {
+				g.free--
+				g.waiting[l.Spec.Owner]--
+				g.ends[l.TaskID] = g.now.Add(g.lengths())
+				g.startedBy = append(g.startedBy, l.Spec.Owner)
+			}
+		}
+		g.st.TakeChanges()
+	}
+}
+
+func (g *greedyUsers) submit(user, role string, tasks int) {
+	g.jobs++
+	s := job.Spec{Name: fmt.Sprint("j", g.jobs), Role: role, Owner: user, Tasks: tasks, CPUs: 1, MemMiB: 256, Command: []string{"true"}}
+	s.Request.GPUs = 1
+	s.SetDefaults()
+	g.waiting[user] += tasks
+	g.step(SubmitJob{Spec: s})
+}
+
+// refill submits jobs of so many tasks until the user has more waiting tasks than the cluster has GPUs.
+func (g *greedyUsers) refill(user, role string, tasks int) {
+	for g.waiting[user] < 8 {
+		g.submit(user, role, tasks)
+	}
+}
+
+// advance offers what is free to each role, and ends the task that ends next.
+func (g *greedyUsers) advance() {
+	for _, role := range g.roles {
+		if g.free > 0 {
+			n := g.free
+			id := fmt.Sprint("o", role, g.now.UnixNano())
+			g.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", Role: role, Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n}}})
+			g.step(OfferRescinded{OfferID: id})
+		}
+	}
+	next := ""
+	for id, at := range g.ends {
+		if c := at.Compare(g.ends[next]); next == "" || c < 0 || c == 0 && id < next {
+			next = id
+		}
+	}
+	if next == "" {
+		g.t.Fatalf("%s: nothing runs, %d GPUs are free, %d started: %v", g.now, g.free, len(g.startedBy), g.st.PendingReasons())
+	}
+	passed := g.ends[next].Sub(g.now)
+	for id := range g.ends {
+		task, _ := g.st.Task(id)
+		j, _ := g.st.Job(task.Job)
+		g.gpuTime[j.Spec.Owner] += passed
+	}
+	g.now = g.ends[next]
+	delete(g.ends, next)
+	g.free++
+	g.step(TaskUpdate{TaskID: next, AgentID: "a", State: job.Running, UUID: []byte{1}})
+	g.step(TaskUpdate{TaskID: next, AgentID: "a", State: job.Finished, UUID: []byte{1}})
+}
+
+func drawGreedyUsers(t *rapid.T, users int, inRoles bool) *greedyUsers {
+	g := &greedyUsers{t: t, now: time.Unix(1_700_000_000, 0).UTC(), roles: []string{"r0"}, free: rapid.IntRange(2, 3).Draw(t, "gpus"), ends: map[string]time.Time{}, gpuTime: map[string]time.Duration{}, waiting: map[string]int{}}
+	if inRoles {
+		for i := 1; i < users; i++ {
+			g.roles = append(g.roles, fmt.Sprint("r", i))
+		}
+	}
+	var roles []queue.Role
+	for _, name := range g.roles {
+		roles = append(roles, queue.Role{Name: name})
+	}
+	longest := rapid.IntRange(4, 12).Draw(t, "longest in minutes")
+	seed := uint64(rapid.IntRange(0, 1<<30).Draw(t, "seed"))
+	g.lengths = func() time.Duration {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		return 3*time.Minute + time.Duration(seed>>33)%(time.Duration(longest)*time.Minute)
+	}
+	g.st = New(SchedulerSettings{HalfLife: time.Hour, ReturnOffersEvery: time.Second, LimitShare: 100, Policy: Policy{Policy: placement.Policy{Roles: roles}}}, RecoveredState{})
+	g.step(Subscribed{FrameworkID: "f"})
+	return g
+}
+
+// TestGreedyUsersShareGPUTime: two users of equal weight, in one role or in two, who always wait for more GPUs get GPU
+// time within 1 % of each other over ten half-lives, in whatever order they submitted and however long their tasks run.
+func TestGreedyUsersShareGPUTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inRoles := rapid.Bool().Draw(t, "in two roles")
+		g := drawGreedyUsers(t, 2, inRoles)
+		ann, bob := rapid.IntRange(1, 20).Draw(t, "tasks of ann's jobs"), rapid.IntRange(1, 20).Draw(t, "tasks of bob's jobs")
+		for end := g.now.Add(10 * time.Hour); g.now.Before(end); {
+			g.refill("ann", "r0", ann)
+			g.refill("bob", g.roles[len(g.roles)-1], bob)
+			g.advance()
+		}
+		a, b := g.gpuTime["ann"], g.gpuTime["bob"]
+		if diff := (a - b).Abs(); float64(diff) > 0.01*float64(min(a, b)) {
+			t.Fatalf("ann used %s, bob %s", a, b)
+		}
+	})
+}
+
+// TestAwayUserIsServedFirst: a user who has used nothing of late gets the next GPUs that become free, until he holds as
+// many as the others.
+func TestAwayUserIsServedFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGreedyUsers(t, 3, false)
+		gpus := g.free
+		for end := g.now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "hours")) * time.Hour); g.now.Before(end); {
+			g.refill("ann", "r0", 1)
+			g.refill("bob", "r0", 1)
+			g.advance()
+		}
+		g.startedBy = nil
+		for range gpus {
+			g.submit("cid", "r0", 1)
+		}
+		most := max(gpus/3, 1)
+		for range most {
+			g.advance()
+		}
+		g.advance()
+		if first := g.startedBy[:min(most, len(g.startedBy))]; slices.ContainsFunc(first, func(u string) bool { return u != "cid" }) || len(first) == 0 {
+			t.Fatalf("after cid returned, tasks of %v started; %d GPUs", g.startedBy, gpus)
+		}
+	})
+}
