@@ -26,11 +26,13 @@ func expectedFiles(kind string) map[string]string {
 	zsh := map[string]string{"deb": "vendor-completions", "rpm": "site-functions"}[kind]
 	return map[string]string{
 		"/etc/mesos-gpu/agent.conf":                           "-rw-r--r--",
+		"/etc/mesos-gpu/local.conf":                           "-rw-r--r--",
 		"/etc/mesos-gpu/scheduler.conf":                       "-rw-r--r--",
 		"/usr/bin/mesos-gpu":                                  "-rwxr-xr-x",
 		"/usr/lib/mesos-gpu/daemon":                           "-rwxr-xr-x",
 		"/usr/lib/mesos-gpu/libmesosgpu.so":                   "-rw-r--r--",
 		"/usr/lib/systemd/system/mesos-gpu-agent.service":     "-rw-r--r--",
+		"/usr/lib/systemd/system/mesos-gpu-local.service":     "-rw-r--r--",
 		"/usr/lib/systemd/system/mesos-gpu-scheduler.service": "-rw-r--r--",
 		"/usr/lib/sysusers.d/mesos-gpu.conf":                  "-rw-r--r--",
 		"/usr/share/bash-completion/completions/mesos-gpu":    "-rw-r--r--",
@@ -152,7 +154,7 @@ func checkDeb(t *testing.T, deb string) {
 		got.addFile(t, field[0], field[1], strings.TrimPrefix(field[5], "."))
 	}
 	got.compareFiles(t, "deb")
-	if got, want := runProgram(t, "dpkg-deb", "-I", deb, "conffiles"), "/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
+	if got, want := runProgram(t, "dpkg-deb", "-I", deb, "conffiles"), "/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/local.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
 		t.Errorf("conffiles: got %q, want %q", got, want)
 	}
 	control := runProgram(t, "dpkg-deb", "-f", deb, "Package", "Depends")
@@ -173,7 +175,7 @@ func checkRPM(t *testing.T, rpm string) {
 		}
 	}
 	got.compareFiles(t, "rpm")
-	if want := []string{"/etc/mesos-gpu/agent.conf", "/etc/mesos-gpu/scheduler.conf"}; !slices.Equal(configs, want) {
+	if want := []string{"/etc/mesos-gpu/agent.conf", "/etc/mesos-gpu/local.conf", "/etc/mesos-gpu/scheduler.conf"}; !slices.Equal(configs, want) {
 		t.Errorf("configuration files: got %q, want %q", configs, want)
 	}
 	if requires := runProgram(t, "rpm", "-qp", "--requires", rpm); !strings.Contains(requires, "glibc >= 2.34\n") {

@@ -39,6 +39,34 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 	}
 }
 
+// TestLocalUnitKeepsTasks checks that systemd-analyze accepts the unit of a single machine, and
+// that neither a stop of the service nor its configuration ends tasks.
+func TestLocalUnitKeepsTasks(t *testing.T) {
+	analyze := testneeds.RequireProgram(t, "systemd-analyze", "systemd")
+	text := readFile(t, "systemd/mesos-gpu-local.service")
+	for _, line := range []string{"KillMode=process", "Delegate=yes", "Restart=always", "StateDirectory=mesos-gpu/local"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("the unit lacks %s", line)
+		}
+	}
+	conf := readFile(t, "etc/local.conf")
+	for _, line := range []string{"work-dir=/var/lib/mesos-gpu/local", "keep-tasks=true"} {
+		if !strings.Contains(conf, "\n"+line+"\n") {
+			t.Errorf("the configuration lacks %s", line)
+		}
+	}
+	for _, program := range []string{"/usr/lib/mesos-gpu/daemon", "/usr/bin/nvidia-modprobe"} {
+		text = strings.ReplaceAll(text, program+" ", "/bin/true ") // a program that exists
+	}
+	path := filepath.Join(t.TempDir(), "mesos-gpu-local.service")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestAgentUnitKeepsContainerState checks that the state of running containers survives a stop
 // of the unit.
 func TestAgentUnitKeepsContainerState(t *testing.T) {

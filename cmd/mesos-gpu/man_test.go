@@ -64,7 +64,7 @@ var setting = regexp.MustCompile(`^(#?)([a-z][a-z-]*)=(.*)$`)
 // TestConfigurationFiles checks that a daemon's file has each of its flags once, below an
 // explanation. A commented-out value is the flag's default; other values are valid.
 func TestConfigurationFiles(t *testing.T) {
-	for _, name := range []string{"scheduler", "agent"} {
+	for _, name := range []string{"scheduler", "agent", "local"} {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "etc", name+".conf"))
 			if err != nil {

@@ -18,4 +18,4 @@ install -d -m 0700 -o mesos-gpu -g mesos-gpu /var/lib/mesos-gpu/scheduler
 systemctl daemon-reload
 # Restart only running services; tasks keep running. A service that fails to
 # start is retried by systemd and does not fail the installation.
-systemctl try-restart mesos-gpu-scheduler.service mesos-gpu-agent.service || true
+systemctl try-restart mesos-gpu-scheduler.service mesos-gpu-agent.service mesos-gpu-local.service || true

@@ -7,4 +7,4 @@ remove | 0) ;;
 *) exit 0 ;;
 esac
 [ -d /run/systemd/system ] || exit 0
-systemctl --no-reload disable --now mesos-gpu-scheduler.service mesos-gpu-agent.service
+systemctl --no-reload disable --now mesos-gpu-scheduler.service mesos-gpu-agent.service mesos-gpu-local.service

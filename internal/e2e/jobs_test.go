@@ -313,18 +313,18 @@ func TestUnwritableWorkDirIsReported(t *testing.T) {
 	}
 }
 
-// TestTasksSurviveKills kills a cluster with SIGKILL again and again, while tasks start, run and
-// end. Each task must begin once and end once with its exit code, no GPU may be held twice, and
+// TestTasksSurviveKills ends a cluster with SIGKILL and, with --keep-tasks, SIGTERM again and
+// again, while tasks start, run and end: 100 times with make test-long. Each task must begin once and end once with its exit code, no GPU may be held twice, and
 // nothing may be left in the end.
 func TestTasksSurviveKills(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	work, ledger, goOn := filepath.Join(dir, "work"), filepath.Join(dir, "ledger"), filepath.Join(dir, "go")
 	program := buildReleased(t)
-	start := func() *cluster {
-		return startDaemon(t, program, "local", "--free-ports", "--process-user=", "--work-dir", work, "--gpus", "4xV100")
+	start := func(more ...string) *cluster {
+		return startDaemon(t, program, append([]string{"local", "--free-ports", "--process-user=", "--work-dir", work, "--gpus", "4xV100"}, more...)...)
 	}
-	c := start()
+	c := start("--keep-tasks")
 	jobs := 0
 	submit := func(condition string) {
 		c.mustRun("run", "--detach", "--name", fmt.Sprint("job-", jobs), "--gpus", "1", "--cpus", "0.1", "--mem", "64MiB", "--", "sh", "-c", fmt.Sprintf(
@@ -337,13 +337,25 @@ exit %d`, ledger, condition, ledger, jobs%3))
 	for range 3 {
 		submit("until test -e " + goOn + "; do sleep 0.1; done")
 	}
-	for range 6 {
+	kills := 6
+	if testneeds.IsLongRun() {
+		kills = 100
+	}
+	for n := range kills {
 		submit(":") // starts, runs or ends while the cluster is killed
-		if err := c.cmd.Process.Kill(); err != nil {
+		signal := syscall.SIGKILL
+		if n%2 == 1 {
+			signal = syscall.SIGTERM
+		}
+		if err := c.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 		<-c.ended
-		c = start()
+		if n < kills-1 {
+			c = start("--keep-tasks")
+		} else {
+			c = start() // ends all tasks when it is stopped
+		}
 	}
 	if err := os.WriteFile(goOn, nil, 0o644); err != nil {
 		t.Fatal(err)

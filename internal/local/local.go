@@ -51,6 +51,10 @@ type ClusterConfig struct {
 	// Recover keeps tasks running when this process is killed; the next cluster of
 	// the work directory adopts them.
 	Recover bool
+	// KeepTasks leaves tasks running when ctx ends, as if this process were killed.
+	// It requires Recover. Run returns while its parts still run: the caller must end
+	// the process.
+	KeepTasks bool
 	// Share, ShareLimit and Scaling have the meaning that they have in
 	// daemon.DaemonConfig: which GPUs are shared, and how. NewLimiters returns
 	// what limits the tasks of an agent to their shares; nil means nothing.
@@ -70,7 +74,8 @@ type ClusterURLs struct {
 }
 
 // Run runs the cluster until ctx ends. It then ends all tasks and removes their
-// processes, cgroups and mounts. It calls up once the API responds.
+// processes, cgroups and mounts, unless KeepTasks is set. It calls up once the API
+// responds.
 func Run(ctx context.Context, cfg ClusterConfig, up func(ClusterURLs)) error {
 	c := &localCluster{ClusterConfig: cfg}
 	if err := c.openListeners(); err != nil {
@@ -145,13 +150,17 @@ func listenFor(part, addr string) (net.Listener, error) {
 // runParts starts the components in dependency order and stops them in reverse
 // order.
 func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err error) {
-	defer c.closeListeners()
+	if !c.KeepTasks { // an agent whose listener is closed stops, and ends its tasks
+		defer c.closeListeners()
+	}
 	if c.Isolate {
 		release, rerr := devicesHierarchy(c.WorkDir)
 		if rerr != nil {
 			return rerr
 		}
-		defer func() { err = errors.Join(err, release()) }()
+		if !c.KeepTasks { // the containers need it
+			defer func() { err = errors.Join(err, release()) }()
+		}
 	}
 	m := master.New(master.MasterConfig{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
 	urls := ClusterURLs{Master: "http://" + c.master.Addr().String()}
@@ -179,7 +188,27 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 	for _, ready := range advertised {
 		runScheduler = startAfter(ready, runScheduler)
 	}
-	return inOrder(ctx, serveListener(c.master, m.Handler()), m.Run, together(agents...), runScheduler)
+	parts := []func(context.Context) error{serveListener(c.master, m.Handler()), m.Run, together(agents...), runScheduler}
+	if c.KeepTasks {
+		return leaveRunning(ctx, parts...)
+	}
+	return inOrder(ctx, parts...)
+}
+
+// leaveRunning runs the components until ctx ends or one fails, and returns without
+// stopping them. They record everything before they act, so the end of the process
+// may interrupt them anywhere.
+func leaveRunning(ctx context.Context, parts ...func(context.Context) error) error {
+	failed := make(chan error, len(parts))
+	for _, run := range parts {
+		go func() { failed <- run(context.WithoutCancel(ctx)) }()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
 }
 
 // together runs the components at the same time until ctx ends or one of them

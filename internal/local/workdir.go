@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,7 +37,7 @@ func TempWorkDir() (dir string, release func() error, err error) {
 			continue
 		}
 		dir := filepath.Join(os.TempDir(), e.Name())
-		if lock, err := lockDir(dir); err == nil {
+		if lock, err := lockDir(dir, filelock.TryLock); err == nil {
 			if err := journal.RemoveBolt(filepath.Join(dir, journalFile)); err != nil {
 				lock.Close()
 				return "", nil, fmt.Errorf("use work directory %s again: %w", dir, err)
@@ -50,7 +52,7 @@ func TempWorkDir() (dir string, release func() error, err error) {
 	if err := os.Chmod(dir, workDirMode); err != nil {
 		return "", nil, fmt.Errorf("make work directory: %w", err)
 	}
-	lock, err := lockDir(dir)
+	lock, err := lockDir(dir, filelock.TryLock)
 	if err != nil {
 		return "", nil, err
 	}
@@ -67,13 +69,19 @@ func releaseWorkDir(dir string, lock *os.File) func() error {
 	}
 }
 
+// lockTimeout is how long LockWorkDir waits for the lock. A process that a killed
+// cluster was about to start holds the lock until it executes its program.
+const lockTimeout = 5 * time.Second
+
 // LockWorkDir creates the work directory dir and locks it against other
 // clusters until release.
 func LockWorkDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, workDirMode); err != nil {
 		return nil, fmt.Errorf("make work directory: %w", err)
 	}
-	lock, err := lockDir(dir)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockTimeout, filelock.ErrLocked)
+	defer cancel()
+	lock, err := lockDir(dir, func(f *os.File) error { return filelock.LockContext(ctx, f) })
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("work directory %s is in use by another mesos-gpu local: stop it, or choose another by --work-dir", dir)
 	}
@@ -133,14 +141,14 @@ func canEnter(account *user.User, dir string) (bool, error) {
 	return info.Mode().Perm()&bit != 0, nil
 }
 
-// lockDir locks a folder of this user against other processes. The lock ends
-// with the process.
-func lockDir(dir string) (*os.File, error) {
+// lockDir locks a folder of this user against other processes by take. The lock
+// ends with the process.
+func lockDir(dir string, take func(*os.File) error) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open work directory: %w", err)
 	}
-	err = filelock.TryLock(f)
+	err = take(f)
 	if err == nil {
 		err = checkOwner(f)
 	}

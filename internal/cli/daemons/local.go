@@ -28,7 +28,7 @@ import (
 type localFlags struct {
 	gpus, agents, listen, master, agent, workDir, imageDir, jobFile, level string
 	share                                                                  agent.ShareFlags
-	freePorts                                                              bool
+	freePorts, keepTasks                                                   bool
 	scheduler                                                              framework.SchedulerConfig
 	settings                                                               marathon.ParseSettings
 	isSet                                                                  func(string) bool
@@ -50,6 +50,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent; each other agent has the next loopback address")
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
+	c.Flags().BoolVar(&f.keepTasks, "keep-tasks", false, "with --work-dir: leave tasks running when this command is stopped; the next one adopts them if it starts within 15 minutes")
 	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
 	f.share.Register(c.Flags())
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then stop the cluster and exit with the job's exit status")
@@ -85,6 +86,9 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 			return err
 		}
 	}
+	if f.keepTasks && (f.workDir == "" || spec != nil) {
+		return &cli.UsageError{Err: errors.New("--keep-tasks: the next command finds the tasks by --work-dir, which is needed, and not with --run")}
+	}
 	if info, err := os.Stat(cmp.Or(f.imageDir, "/")); err != nil || !info.IsDir() {
 		return &cli.UsageError{Err: fmt.Errorf("--images %s: no such folder", f.imageDir)}
 	}
@@ -106,7 +110,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
 		WorkDir: work, Hosts: hosts, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
-		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, Log: log, Scheduler: f.scheduler,
+		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, KeepTasks: f.keepTasks, Log: log, Scheduler: f.scheduler,
 		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),
@@ -125,6 +129,9 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	}
 	if spec != nil {
 		err = a.runOnce(ctx, cfg, spec)
+	}
+	if f.keepTasks {
+		return err // the lock ends with the process, in which parts still run
 	}
 	return errors.Join(err, release())
 }

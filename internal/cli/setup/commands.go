@@ -51,7 +51,6 @@ func (a *setupCommands) checkCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&roles, "role", nil, "roles of this machine: "+cli.JoinWithOr(clustersetup.Roles())+"; if not set, those with configuration files")
 	c.Flags().StringVar(&collect.mesos, "mesos", "", "folder of Mesos, such as /usr/local; if not set, it is on PATH")
 	c.Flags().StringVar(&collect.root, "root", "", "folder whose files are checked, instead of the machine's")
-	_ = c.Flags().MarkHidden("root")
 	a.AddOutputFlag(c)
 	return c
 }

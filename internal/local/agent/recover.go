@@ -116,7 +116,7 @@ func (a *EmbeddedAgent) resumeExecutor(e *executorState, c executorCheckpoint, b
 	if box == nil {
 		for _, t := range e.tasks {
 			if t.isLive() {
-				a.agentStatus(e, t, e.framework.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The agent ended before it started the executor")
+				a.agentStatus(e, t, e.framework.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The agent ended before it started the executor, or the machine restarted")
 			}
 		}
 		a.executorTerminated(e, -1)

@@ -162,7 +162,8 @@ func (e *ContainerEngine) HoldAlive() (release func(), err error) {
 
 // AdoptContainers returns the containers of an earlier agent, by their joined ids.
 // Those that have ended meanwhile have their wait status, or that of SIGKILL if
-// they were killed. A container whose command did not start is not returned.
+// they were killed. A container whose command did not start is not returned, nor is one
+// that ran when the machine stopped: it did not end by itself.
 func (e *ContainerEngine) AdoptContainers() (map[string]*RunningContainer, error) {
 	records, err := e.records.listRecords()
 	if err != nil {
@@ -170,6 +171,10 @@ func (e *ContainerEngine) AdoptContainers() (map[string]*RunningContainer, error
 	}
 	adopted := map[string]*RunningContainer{}
 	for _, r := range records {
+		if r.Boot != bootID() && !endedItself(e.records.path(r.ID, journalExtension)) {
+			e.records.removeRecord(r.ID)
+			continue
+		}
 		c := &RunningContainer{engine: e, path: e.CgroupPath(r.ID), record: r, oci: r.OCI, exited: make(chan struct{})}
 		journal := e.records.path(r.ID, journalExtension)
 		c.process, err = findRecorded(r)
@@ -259,14 +264,29 @@ func hasStarted(journal string) bool {
 // recordedEnd returns the wait status in a journal. Without one, the container's
 // first process was killed.
 func recordedEnd(journal string) syscall.WaitStatus {
+	if end := readEnd(journal); end != nil {
+		return *end
+	}
+	return syscall.WaitStatus(unix.SIGKILL)
+}
+
+// endedItself reports whether the container's command has exited. Signals are those of
+// the machine's shutdown.
+func endedItself(journal string) bool {
+	end := readEnd(journal)
+	return end != nil && end.Exited()
+}
+
+// readEnd returns the wait status in a journal, nil if it has none.
+func readEnd(journal string) *syscall.WaitStatus {
 	text, _ := os.ReadFile(journal)
 	for line := range bytes.Lines(text) {
 		var l journalLine
 		if json.Unmarshal(line, &l) == nil && l.Ended != nil {
-			return *l.Ended
+			return l.Ended
 		}
 	}
-	return syscall.WaitStatus(unix.SIGKILL)
+	return nil
 }
 
 // survivor is the part of a container's first process that lets the command

@@ -3,6 +3,7 @@ package container
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -96,6 +97,41 @@ func TestContainerThatEndsWithoutAgentIsAdopted(t *testing.T) {
 		if s := r.wait(again); s.ExitStatus() != 3 {
 			t.Errorf("ended with %v", s)
 		}
+	})
+}
+
+// A container that ran when the machine stopped is not returned, so that its task is not taken
+// for one that was killed; one that had ended has its status.
+func TestContainersOfEarlierBoot(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		runs, ended := r.launch(r.spec("until test -e go; do sleep 0.01; done")), r.launch(r.spec("exit 3"))
+		r.wait(ended)
+		next := r.die(runs)
+		for _, c := range []*RunningContainer{runs, ended} {
+			path := next.records.path(c.record.ID, recordExtension)
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, []byte(strings.ReplaceAll(string(text), bootID(), "earlier")), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		adopted, err := next.AdoptContainers()
+		if err != nil || len(adopted) != 1 || adopted["c2"] == nil {
+			t.Fatalf("adopted %v, %v", adopted, err)
+		}
+		if s := r.wait(adopted["c2"]); s.ExitStatus() != 3 {
+			t.Errorf("ended with %v", s)
+		}
+		if left, err := next.records.listRecords(); err != nil || len(left) != 1 {
+			t.Errorf("left %v, %v", left, err)
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil { // this machine has not restarted
+			t.Fatal(err)
+		}
+		r.wait(runs)
 	})
 }
 
