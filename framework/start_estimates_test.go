@@ -57,4 +57,8 @@ func TestEstimatedStarts(t *testing.T) {
 	awaitState(t, in, "first", job.Running)
 	submit("second", time.Hour)
 	check()
+	in.stopAndWait(t)
+	in = startInstance(t, cluster, cfg)
+	awaitState(t, in, "first", job.Running)
+	check()
 }

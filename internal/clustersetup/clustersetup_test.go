@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/deploy/etc"
 )
 
-func testConfig() Config {
-	return Config{
+func testConfig() ClusterConfig {
+	return ClusterConfig{
 		IP: "10.0.0.1", Masters: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}, Schedulers: 1,
 		MesosPrefix: "/usr/local", Module: "/usr/lib/libmesosgpumodule.so", Simulate: "2xV100",
 		Secrets: map[string]string{agentPrincipal: "a", daemonPrincipal: "b", schedulerPrincipal: "c"},
@@ -31,7 +31,7 @@ func parseOptions(text string) map[string]string {
 
 // healthyFacts are those of a machine with all roles and the configuration that WriteFiles
 // returns, on which everything runs.
-func healthyFacts(t *testing.T, c Config) *Facts {
+func healthyFacts(t *testing.T, c ClusterConfig) *Facts {
 	t.Helper()
 	f := &Facts{
 		Roles: Roles(), Env: map[string]map[string]string{}, Conf: map[string]map[string]string{}, Files: map[string]FileFacts{},
@@ -67,17 +67,17 @@ func healthyFacts(t *testing.T, c Config) *Facts {
 
 // The configuration that is written has no findings.
 func TestWrittenConfigurationPassesChecks(t *testing.T) {
-	for name, change := range map[string]func(*Config, *Facts){
-		"plain":   func(*Config, *Facts) {},
-		"no auth": func(c *Config, _ *Facts) { c.Secrets = nil },
-		"TLS":     func(c *Config, _ *Facts) { c.TLS = "/etc/mesos/tls" },
-		"cgroup v2": func(c *Config, f *Facts) {
+	for name, change := range map[string]func(*ClusterConfig, *Facts){
+		"plain":   func(*ClusterConfig, *Facts) {},
+		"no auth": func(c *ClusterConfig, _ *Facts) { c.Secrets = nil },
+		"TLS":     func(c *ClusterConfig, _ *Facts) { c.TLS = "/etc/mesos/tls" },
+		"cgroup v2": func(c *ClusterConfig, f *Facts) {
 			c.CgroupV2 = true
 			f.Cgroups = CgroupFacts{V2Mounted: true, V2: []string{"cpu", "memory", "pids"}}
 			f.Mesos.Installed, f.Module.Mesos = "1.12.0", "1.12.0"
 			f.Mesos.Masters = nil
 		},
-		"one master": func(c *Config, f *Facts) {
+		"one master": func(c *ClusterConfig, f *Facts) {
 			c.Masters = c.Masters[:1]
 			f.ZooKeepers = map[string]ServerFacts{"10.0.0.1:2181": {Mode: "standalone"}}
 			f.Mesos.Masters = map[string]string{"10.0.0.1:5050": "1.11.0"}
@@ -254,13 +254,13 @@ func TestValuesOfConfiguration(t *testing.T) {
 }
 
 func TestWrongConfigurationsAreRejected(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"no masters":                            func(c *Config) { c.Masters = nil },
-		"2 masters tolerate":                    func(c *Config) { c.Masters = c.Masters[:2] },
-		"is not an IP address":                  func(c *Config) { c.IP = "gpu1" },
-		"reachable on this machine only":        func(c *Config) { c.IP = "127.0.0.1" },
-		"lack the principal " + daemonPrincipal: func(c *Config) { c.Secrets = maps.Clone(c.Secrets); delete(c.Secrets, daemonPrincipal) },
-		"is not one of the masters":             func(c *Config) { c.IP = "10.0.0.9" },
+	for want, change := range map[string]func(*ClusterConfig){
+		"no masters":                            func(c *ClusterConfig) { c.Masters = nil },
+		"2 masters tolerate":                    func(c *ClusterConfig) { c.Masters = c.Masters[:2] },
+		"is not an IP address":                  func(c *ClusterConfig) { c.IP = "gpu1" },
+		"reachable on this machine only":        func(c *ClusterConfig) { c.IP = "127.0.0.1" },
+		"lack the principal " + daemonPrincipal: func(c *ClusterConfig) { c.Secrets = maps.Clone(c.Secrets); delete(c.Secrets, daemonPrincipal) },
+		"is not one of the masters":             func(c *ClusterConfig) { c.IP = "10.0.0.9" },
 	} {
 		c := testConfig()
 		change(&c)

@@ -27,8 +27,8 @@ const (
 // Roles returns the roles, in the order in which a cluster is started.
 func Roles() []string { return []string{ZooKeeper, Master, Agent, Scheduler} }
 
-// Config describes a cluster and one machine of it.
-type Config struct {
+// ClusterConfig describes a cluster and one machine of it.
+type ClusterConfig struct {
 	// IP is the machine's address, which the others use; Hostname is its name.
 	IP, Hostname string
 	// Masters are the addresses of all masters. ZooKeepers are HOST:PORT of all
@@ -83,7 +83,7 @@ const (
 )
 
 // WriteFiles returns the files of a machine with a role.
-func WriteFiles(role string, c Config) ([]File, error) {
+func WriteFiles(role string, c ClusterConfig) ([]File, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func WriteFiles(role string, c Config) ([]File, error) {
 }
 
 // complete sets defaults and checks that the addresses can be used by other machines.
-func (c *Config) complete() error {
+func (c *ClusterConfig) complete() error {
 	if len(c.Masters) == 0 {
 		return errors.New("the cluster has no masters: name the addresses of all of them")
 	}
@@ -131,11 +131,11 @@ func (c *Config) complete() error {
 	return nil
 }
 
-func (c *Config) zooKeeperURL(folder string) string {
+func (c *ClusterConfig) zooKeeperURL(folder string) string {
 	return "zk://" + strings.Join(c.ZooKeepers, ",") + folder
 }
 
-func (c *Config) zooKeeperFiles() ([]File, error) {
+func (c *ClusterConfig) zooKeeperFiles() ([]File, error) {
 	var b strings.Builder
 	b.WriteString(`# The ZooKeeper servers of the cluster, the same file on each of them.
 # Length of a tick in milliseconds; the next two values are in ticks.
@@ -185,7 +185,7 @@ func formatEnv(head string, options []option) string {
 }
 
 // commonOptions are the options that masters and agents share.
-func (c *Config) commonOptions() []option {
+func (c *ClusterConfig) commonOptions() []option {
 	list := []option{
 		{"Address on which it listens and at which the other machines reach it.", "MESOS_IP", c.IP},
 		{"Name in URLs of the API. It must resolve on all machines.", "MESOS_HOSTNAME", c.Hostname},
@@ -203,7 +203,7 @@ func (c *Config) commonOptions() []option {
 }
 
 // unit returns a systemd unit of a Mesos program.
-func (c *Config) unit(program, description, after, env, service, command string) File {
+func (c *ClusterConfig) unit(program, description, after, env, service, command string) File {
 	text := fmt.Sprintf(`[Unit]
 Description=%s
 After=network-online.target %s
@@ -223,7 +223,7 @@ WantedBy=multi-user.target
 	return File{Path: "/etc/systemd/system/" + program + ".service", Mode: 0o644, Text: text}
 }
 
-func (c *Config) masterFiles() ([]File, error) {
+func (c *ClusterConfig) masterFiles() ([]File, error) {
 	if !slices.Contains(c.Masters, c.IP) {
 		return nil, fmt.Errorf("%s is not one of the masters %s", c.IP, strings.Join(c.Masters, ", "))
 	}
@@ -258,7 +258,7 @@ type credential struct {
 	Secret    string `json:"secret"`
 }
 
-func (c *Config) formatCredentials() (string, error) {
+func (c *ClusterConfig) formatCredentials() (string, error) {
 	all := struct {
 		Credentials []credential `json:"credentials"`
 	}{}
@@ -269,13 +269,13 @@ func (c *Config) formatCredentials() (string, error) {
 	return string(text) + "\n", err
 }
 
-func (c *Config) formatCredential(principal string) (string, error) {
+func (c *ClusterConfig) formatCredential(principal string) (string, error) {
 	text, err := json.Marshal(credential{principal, c.Secrets[principal]})
 	return string(text) + "\n", err
 }
 
 // isolators returns the agent's --isolation: what the keys of job files need.
-func (c *Config) isolators() string {
+func (c *ClusterConfig) isolators() string {
 	list := []string{"cgroups/devices", "cgroups/cpu", "cgroups/mem", "filesystem/linux", "docker/runtime", "disk/du", "volume/host_path", "posix/rlimits", "namespaces/ipc", "network/cni", "io_mesosgpu_GpuIsolator"}
 	if c.CgroupV2 {
 		list = list[1:] // the daemon attaches the programs that deny devices
@@ -283,7 +283,7 @@ func (c *Config) isolators() string {
 	return strings.Join(list, ",")
 }
 
-func (c *Config) agentFiles() ([]File, error) {
+func (c *ClusterConfig) agentFiles() ([]File, error) {
 	options := append(c.commonOptions(),
 		option{"The masters' --zk.", "MESOS_MASTER", c.zooKeeperURL("/mesos")},
 		option{"Sandboxes, images and the state that survives a restart.", "MESOS_WORK_DIR", "/var/lib/mesos"},
@@ -331,7 +331,7 @@ func (c *Config) agentFiles() ([]File, error) {
 		c.unit("mesos-agent", "Mesos agent", "mesos-gpu-agent.service", AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'", path.Join(c.MesosPrefix, "sbin/mesos-agent"), flags))), nil
 }
 
-func (c *Config) schedulerFiles() ([]File, error) {
+func (c *ClusterConfig) schedulerFiles() ([]File, error) {
 	conf := map[string]string{"master": c.zooKeeperURL("/mesos")}
 	var files []File
 	if c.Schedulers > 1 {

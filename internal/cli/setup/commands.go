@@ -80,7 +80,7 @@ func (a *setupCommands) printFindings(roles []string, findings []clustersetup.Fi
 }
 
 type configFlags struct {
-	clustersetup.Config
+	clustersetup.ClusterConfig
 	role, credentials, out string
 	force                  bool
 }
@@ -120,7 +120,7 @@ func (a *setupCommands) writeConfig(f configFlags) (err error) {
 			return err
 		}
 	}
-	files, err := clustersetup.WriteFiles(f.role, f.Config)
+	files, err := clustersetup.WriteFiles(f.role, f.ClusterConfig)
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
