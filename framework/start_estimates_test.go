@@ -60,5 +60,9 @@ func TestEstimatedStarts(t *testing.T) {
 	in.stopAndWait(t)
 	in = startInstance(t, cluster, cfg)
 	awaitState(t, in, "first", job.Running)
+	awaitCondition(t, "the waiting job has an estimated start again", func() bool {
+		view, err := in.Client.GetJob(ctx, "second")
+		return err == nil && view.Start != nil
+	})
 	check()
 }

@@ -143,6 +143,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	gangs := c.awaitJob("gang", func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
 	task := "/v1/tasks/" + gangs.Tasks[0].ID
 	d.request(http.StatusOK, "GET", task+"/log?stream=stdout&follow=false", "")
+	d.request(http.StatusOK, "GET", task+"/output?stream=stdout&tail=1", "")
 	d.request(http.StatusNoContent, "PUT", task+"/file?path=copied", "text", "Content-Type", "application/octet-stream")
 	d.request(http.StatusOK, "GET", task+"/file?path=copied", "")
 	d.request(http.StatusNoContent, "PUT", task+"/files?path=unpacked", string(make([]byte, 1024)), "Content-Type", "application/x-tar")

@@ -191,6 +191,8 @@ func TestTerminalEndsWithConnection(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		defer hangUp()
 		k := r.talk(ctx, below(p, "s"), shell(`trap "" HUP TERM INT; (sleep 1000 &) ; echo there; while :; do sleep 1; done`), terminal, "there")
+		k.text("typed\n")
+		k.await(t, "typed\r\n") // the agent reads the input
 		hangUp()
 		if ws, err := r.waitNested(below(p, "s")); err != nil || ws.Signal() != syscall.SIGKILL {
 			t.Errorf("it ended with %#x (%v), want SIGKILL", int(ws), err)
