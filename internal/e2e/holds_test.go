@@ -74,6 +74,7 @@ func checkWarnings(t *testing.T, c *cluster) {
 	if err := os.Chmod(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
+	c.awaitOutput(`"id"`, "agents", "-o", "json")
 	var agents []api.AgentSummary // one, of which the example takes all GPUs
 	decodeJSON(t, c.mustRun("agents", "-o", "json"), &agents)
 	example := filepath.Join("..", "..", "examples", "checkpoint.yaml")

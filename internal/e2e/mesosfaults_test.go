@@ -125,10 +125,10 @@ func TestMesosOneJobFileUnderBothContainerizers(t *testing.T) {
 	testimage.SaveImage(t, docker, image, m.imagesDir)
 	c := m.startScheduler(t, "--allow-volumes", os.TempDir())
 	for _, containerizer := range []string{"docker", "mesos"} {
-		view, out := runFullJob(t, c, containerizer, image)
-		if containerizer == "mesos" && strings.Contains(view.Tasks[0].Message, "sysrq-trigger") {
+		if _, err := os.Stat("/proc/sysrq-trigger"); err != nil && containerizer == "mesos" {
 			t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 		}
+		view, out := runFullJob(t, c, containerizer, image)
 		if view.State != job.Finished || out != fullJobOutput {
 			t.Errorf("%s: ended %s, saying\n%swant\n%s%s", containerizer, view.State, out, fullJobOutput, view.Tasks[0].Message)
 		}
