@@ -15,6 +15,8 @@ type PolicySweep struct {
 	Seeds    []int64
 	// Queue is how many tasks may wait; below 2 none waits.
 	Queue int
+	// SkipBounds leaves the bounds out of the results.
+	SkipBounds bool
 	// Workers is how many runs proceed at once; below 1 means one.
 	Workers int
 	// StepDone, if not nil, is called after each step, by one goroutine at a time.
@@ -32,7 +34,7 @@ func (s *PolicySweep) CountSteps() int {
 
 // hasBounds reports whether bounds are computed. With a queue the policy decides which tasks have arrived, so that each
 // would have its own bound.
-func (s *PolicySweep) hasBounds() bool { return s.Queue < 2 }
+func (s *PolicySweep) hasBounds() bool { return s.Queue < 2 && !s.SkipBounds }
 
 // Run runs everything and returns one result for each policy, in their order. It stops between runs when ctx ends, with
 // its error.

@@ -47,7 +47,6 @@ type Cluster struct {
 	optionScratch []slotOption
 	shareScratch  []shareAmount
 	countScratch  []int32 // of CountTasks
-	levelScratch  []float64
 }
 
 // agentCapacity is what one agent has free at the moment.
@@ -112,8 +111,8 @@ type placementScorer struct {
 	prefersRoomy bool
 	// usesTypicalTasks and usesTaskMix are set if the policy needs these data.
 	usesTypicalTasks, usesTaskMix bool
-	// cpuStarvationWeight is the part of a GPU that counts as unusable if the agent lacks the CPUs for it.
-	cpuStarvationWeight float64
+	// surveysScarcity is set if the policy needs to know which GPUs and which sizes of agents are scarce.
+	surveysScarcity bool
 	// isExpensive is set if a score costs more than stateNumberOf.
 	isExpensive bool
 	// drawsLots is set if lots decide between equals; seed determines them.

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -24,9 +23,7 @@ type TypicalTask struct {
 type fragmentationModel struct {
 	// enabled is set if there is a typical task. Otherwise nothing is measured.
 	enabled bool
-	// cpuStarvationWeight is that of the policy; 0 if CPUs do not limit the use of GPUs.
-	cpuStarvationWeight float64
-	tasks               []typicalDemand
+	tasks   []typicalDemand
 	// totalWeight is the sum of the weights of the tasks.
 	totalWeight float64
 	// maxTaskGPUs is the largest number of GPUs of one typical task.
@@ -38,13 +35,13 @@ type fragmentationModel struct {
 	// is the level of a slot: slots of one level fit the same tasks. levelCount is the level of a whole device.
 	levelOf    [wholeDevice + 1]uint16
 	levelCount int
-	// profiles caches newProfile, see findProfile. allOrNone and scarcity cache computeAllOrNone and computeScarcity by
-	// hardware class.
+	// profiles caches newProfile, see findProfile. allOrNone caches computeAllOrNone by hardware class.
 	profiles  index.Memo[uint64, *usageProfile]
 	allOrNone index.Numbered[bool]
-	scarcity  index.Numbered[scarcityByMode]
-	// hasSharedDevices and largestAgents describe the cluster; see surveyScarcity.
+	// hasSharedDevices, sharedDeviceMiB (their average memory) and largestAgents describe the cluster; see
+	// surveyScarcity.
 	hasSharedDevices bool
+	sharedDeviceMiB  int64
 	largestAgents    agentSize
 }
 
@@ -63,21 +60,17 @@ type usageProfile struct {
 	singleGPU []float64
 	// multiGPU is the weight of tasks with several GPUs, by the number of free GPUs up to maxTaskGPUs.
 	multiGPU []float64
-	cpuBound []cpuBoundTasks
+	// mix is what these tasks need together, and scarcity the scarcity of the agent's GPUs for them: GPUs that no typical
+	// task can use, since CPUs or memory are taken, are not scarce. See starvationPoints and scarcityFor.
+	mix      mixByMode
+	scarcity scarcityByMode
 }
 
-// cpuBoundTasks are typical tasks that use the same GPUs.
-type cpuBoundTasks struct {
-	gpus int
-	// level is the least level of a slot that a one-GPU task can use.
-	level uint16
-	// tasks are sorted by gpuPerCPU.
-	tasks []cpuRatio
-}
+// mixedNeeds is the sum of what typical tasks need, by their weight: cpus and gpuMilli in thousandths.
+type mixedNeeds struct{ weight, cpus, gpuMilli float64 }
 
-// cpuRatio is how many GPU thousandths a task uses for each CPU thousandth. Tasks
-// with the smallest ratio run out of CPUs first.
-type cpuRatio struct{ weight, gpuPerCPU float64 }
+// mixByMode separates tasks that take whole GPUs from those that use shared devices.
+type mixByMode struct{ whole, shares mixedNeeds }
 
 // agentSize is a size that few agents have when idle; gpus is 0 if no size is
 // rare.
@@ -90,8 +83,8 @@ type agentSize struct {
 // take whole, and of those that tasks share.
 type scarcityByMode struct{ whole, shares float64 }
 
-func newFragmentationModel(catalog *hardware.Catalog, list []TypicalTask, cpuStarvationWeight float64) *fragmentationModel {
-	f := &fragmentationModel{cpuStarvationWeight: cpuStarvationWeight}
+func newFragmentationModel(catalog *hardware.Catalog, list []TypicalTask) *fragmentationModel {
+	f := &fragmentationModel{}
 	millis := []int32{0}
 	for i := range list {
 		if weight := list[i].Weight; weight > 0 && !math.IsInf(weight, 0) {
@@ -130,7 +123,11 @@ func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *us
 	p := &usageProfile{singleGPU: make([]float64, f.levelCount+1), multiGPU: make([]float64, f.maxTaskGPUs+1)}
 	for i := range f.tasks {
 		t := &f.tasks[i]
-		if t.gpus == 0 || t.wantsShares && !r.hardware.Divisible || !free.canHold(&t.need) || !t.canUseAllOn(r) {
+		if t.gpus == 0 || !free.canHold(&t.need) {
+			continue
+		}
+		f.addToMix(p, t, t.servedFraction(r.hardware))
+		if t.wantsShares && !r.hardware.Divisible || !t.canUseAllOn(r) {
 			continue
 		}
 		level := f.levelOf[t.milliPerDevice]
@@ -141,56 +138,24 @@ func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *us
 		for n := range fitting {
 			fitting[n] += t.weight
 		}
-		p.addCPUBound(t, level)
 	}
 	return p
 }
 
-// addCPUBound adds a typical task to the profile if it needs CPUs.
-func (p *usageProfile) addCPUBound(t *typicalDemand, level uint16) {
-	if t.need.cpus <= 0 {
+// addToMix adds a typical task to the needs and the scarcity of a profile. served is the part of the agent's GPUs that
+// serve the task.
+func (f *fragmentationModel) addToMix(p *usageProfile, t *typicalDemand, served float64) {
+	if served == 0 {
 		return
 	}
-	one := cpuRatio{t.weight, float64(t.gpuMilli()) / float64(t.need.cpus)}
-	at := slices.IndexFunc(p.cpuBound, func(h cpuBoundTasks) bool { return h.gpus == int(t.gpus) && h.level == level })
-	if at < 0 {
-		at = len(p.cpuBound)
-		p.cpuBound = append(p.cpuBound, cpuBoundTasks{gpus: int(t.gpus), level: level})
+	mix, scarcity, memory := &p.mix.whole, &p.scarcity.whole, int64(0)
+	if f.wantsSharedDevices(t) {
+		mix, scarcity, memory = &p.mix.shares, &p.scarcity.shares, f.sharedDeviceMiB
 	}
-	tasks := &p.cpuBound[at].tasks
-	in, same := slices.BinarySearchFunc(*tasks, one, func(a, b cpuRatio) int { return cmp.Compare(a.gpuPerCPU, b.gpuPerCPU) })
-	if same {
-		(*tasks)[in].weight += one.weight
-		return
-	}
-	*tasks = slices.Insert(*tasks, in, one)
-}
-
-// starvedMilli returns how much of the usable GPUs lacks CPUs, weighted. levels
-// has the free thousandths of slots by level; the last level is whole GPUs.
-func (p *usageProfile) starvedMilli(cpus int64, full int, levels []float64) float64 {
-	for l := len(levels) - 2; l >= 0; l-- {
-		levels[l] += levels[l+1] // a task uses slots of its level and above
-	}
-	sum := 0.0
-	for i := range p.cpuBound {
-		h := &p.cpuBound[i]
-		usable := levels[h.level]
-		if h.gpus > 1 {
-			usable = float64(full) * wholeDevice
-			if full < h.gpus {
-				continue
-			}
-		}
-		for _, t := range h.tasks {
-			short := usable - float64(cpus)*t.gpuPerCPU
-			if short <= 0 {
-				break
-			}
-			sum += t.weight * short
-		}
-	}
-	return sum
+	mix.weight += t.weight
+	mix.cpus += t.weight * float64(t.need.cpus)
+	mix.gpuMilli += t.weight * float64(t.gpuMilliIf(memory))
+	*scarcity = min(*scarcity+t.pressure*served, 1)
 }
 
 // canUseAllOn reports whether the task can use the GPUs of an agent, which are

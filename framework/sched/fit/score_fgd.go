@@ -31,19 +31,9 @@ func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 	p := f.findProfile(r, &s.free)
 	idle := float64(s.wholeGPUs) * wholeDevice
 	usable := idle * (p.singleGPU[f.levelOf[wholeDevice]] + p.multiGPU[min(s.wholeGPUs, f.maxTaskGPUs)])
-	levels, limited := c.levelScratch[:0], f.cpuStarvationWeight > 0
-	if limited {
-		levels = append(levels, make([]float64, f.levelCount+1)...)
-		levels[f.levelOf[wholeDevice]] = idle
-		c.levelScratch = levels
-	}
 	part := func(share int32) {
-		l := f.levelOf[share]
 		idle += float64(share)
-		usable += float64(share) * p.singleGPU[l]
-		if limited {
-			levels[l] += float64(share)
-		}
+		usable += float64(share) * p.singleGPU[f.levelOf[share]]
 	}
 	if r.partialSlots > 0 {
 		for slot, p := range c.sharesOf(r) {
@@ -54,9 +44,6 @@ func (c *Cluster) fragmentationIf(r *agentCapacity, s *projectedState) float64 {
 	}
 	if s.slot >= 0 {
 		part(s.slotMilli)
-	}
-	if limited && idle > 0 {
-		usable -= f.cpuStarvationWeight * p.starvedMilli(s.free.cpus, s.wholeGPUs, levels)
 	}
 	return idle*f.totalWeight - usable
 }
@@ -95,52 +82,34 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 			sum += idle * t.weight
 			continue
 		}
-		usable, slots, holds := 0.0, int32(0), 0.0
+		usable, slots := 0.0, int32(0)
 		m := t.requirement.MatchOn(r.hardware)
 		for s, p := range sketch {
 			if !m.Slots.Has(s) {
 				continue
 			}
-			if n := c.tasksInSlot(r, t, s, p); n > 0 {
+			if c.fitsInSlot(r, t, s, p) {
 				mem, both := c.idleMilliOf(r, s, p)
 				if usable += float64(mem); cores {
 					usable += float64(both - mem)
 				}
-				holds += n
 				slots++
 			}
 		}
 		if slots < t.gpus {
 			usable = 0
 		}
-		if f.cpuStarvationWeight > 0 && usable > 0 && t.need.cpus > 0 {
-			fed := float64(free.cpus) / float64(t.need.cpus) * float64(t.gpus)
-			usable -= f.cpuStarvationWeight * usable * max(0, 1-fed/holds)
-		}
 		sum += (idle - usable) * t.weight
 	}
 	return sum
 }
 
-// tasksInSlot returns how many devices of the typical task fit into what is free of a slot, as a fraction of at least 1,
-// or 0 if the task cannot use the slot.
-func (c *Cluster) tasksInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) float64 {
+// fitsInSlot reports whether the typical task can use what is free of a slot.
+func (c *Cluster) fitsInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
 	if !c.isShared(r, s) {
-		if free.mem < t.milliPerDevice || t.wantsShares && !r.hardware.Divisible {
-			return 0
-		}
-		return float64(free.mem) / float64(t.milliPerDevice)
+		return free.mem >= t.milliPerDevice && (!t.wantsShares || r.hardware.Divisible)
 	}
-	all := c.sharesOf(r)[s].total
-	if !t.wantsShares || free.mem <= 0 || !r.hardware.CanEnforceShares(t.gpus) || !isEnough(t.share, r.hardware, s, free, all) {
-		return 0
-	}
-	need := shareTaken(t.share, r.hardware, s, all)
-	n := float64(free.mem) / float64(need.mem)
-	if need.cores > 0 {
-		n = min(n, float64(free.cores)/float64(need.cores))
-	}
-	return n
+	return t.wantsShares && free.mem > 0 && r.hardware.CanEnforceShares(t.gpus) && isEnough(t.share, r.hardware, s, free, c.sharesOf(r)[s].total)
 }
 
 // fragmentationScore is FGD's score, 0 to 100, for a change of an agent's
@@ -233,7 +202,7 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 func (c *Cluster) MeasureFragmentation(list []TypicalTask) float64 {
 	own := c.fragmentation
 	defer func() { c.fragmentation = own }()
-	f := newFragmentationModel(&c.index.hardware, list, 0)
+	f := newFragmentationModel(&c.index.hardware, list)
 	c.fragmentation = f
 	if !f.enabled {
 		return 0

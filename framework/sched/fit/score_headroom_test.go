@@ -30,27 +30,38 @@ func placementOrder(c *Cluster, d Demand, n int) string {
 	return got
 }
 
-// CPUs that suffice for one task, but not for as many as the GPUs could run, leave
-// GPUs idle.
+// GPUs that would lack CPUs cost points.
 //
-//	an agent of 4 GPUs and 6 CPUs, a typical task of 1 GPU and 2 CPUs:
-//	GPUs for 4, CPUs for 3, so that 0.07 of 1000 thousandths are lost;
-//	after one of 1 GPU and 4 CPUs: GPUs for 3, CPUs for 1, 0.07 of 2000;
-//	after one of 1 GPU and 1 CPU:  GPUs for 3, CPUs for 2.5, 0.07 of 500.
+//	an agent of 4 GPUs and 6 CPUs, a typical task of 1 GPU and 2 CPUs: CPUs for 3 of the 4 GPUs, one is starved;
+//	after a task of 1 GPU and 4 CPUs: CPUs for 1 of 3, one more is starved;
+//	after a task of 1 GPU and 1 CPU:  CPUs for 2.5 of 3, half of one less;
+//	after a task of 6 CPUs: CPUs for none of 4, three more.
 func TestCPUStarvationByHand(t *testing.T) {
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 2), 1}}}
 	c := NewCluster([]AgentResources{eightNamedGPUs("a", 4, 6)}, p, noon)
-	lost := func() float64 { return c.fragmentationOf(&c.capacities[0]) }
-	if got := lost(); math.Abs(got-70) > 1e-9 {
-		t.Errorf("idle: %g thousandths are lost, want 70", got)
-	}
-	for cpus, want := range map[float64]float64{4: 140, 1: 35} {
-		d := wantsGPUs(1, cpus)
-		spots := c.PlaceTasks(&d, 1)
-		if got := lost(); math.Abs(got-want) > 1e-9 {
-			t.Errorf("with %g CPUs taken: %g thousandths are lost, want %g", cpus, got, want)
+	for _, task := range []struct {
+		demand Demand
+		want   int64
+	}{{wantsGPUs(1, 4), 8}, {wantsGPUs(1, 1), -4}, {wantsGPUs(1, 2), 0}, {wantsGPUs(0, 6), 24}} {
+		if got := pointsOn(c, 0, &task.demand); got != task.want {
+			t.Errorf("%d GPUs and %g CPUs cost %d points, want %d", task.demand.Request.GPUs, task.demand.Amount.CPUs, got, task.want)
 		}
-		c.UndoPlacements(&d, spots)
+	}
+}
+
+// pointsOn returns starvationPoints of a demand on an agent.
+func pointsOn(c *Cluster, i int, d *Demand) int64 {
+	r := &c.capacities[i]
+	return c.starvationPoints(r, c.fragmentation.findProfile(r, &r.free), c.classifyDemand(d))
+}
+
+// Points for CPUs do not level off: of two agents with the same GPUs, a task with many CPUs gets the one on which it
+// starves fewer GPUs, although it starves several on both.
+func TestManyCPUsGoWhereTheyStarveFewerGPUs(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 10), 1}}}
+	c := NewCluster([]AgentResources{eightNamedGPUs("a", 8, 80), eightNamedGPUs("b", 8, 85), eightNamedGPUs("c", 8, 80)}, p, noon)
+	if got := placementOrder(c, wantsGPUs(0, 70), 1); got != "b" {
+		t.Errorf("the task went to %q, want b, which has CPUs for half a GPU more", got)
 	}
 }
 
@@ -74,8 +85,8 @@ func TestScarcityLowersScoreOnly(t *testing.T) {
 	}
 }
 
-// The scarcity of a model by manual calculation: a quarter of the demand requires a
-// model that half of the GPUs are, or all of the demand does.
+// The scarcity of a model by manual calculation: a quarter of the demand requires a model that half of the GPUs are, or
+// all of the demand does.
 func TestScarcityOfHardwareClasses(t *testing.T) {
 	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
 	for name, c := range map[string]struct {
@@ -91,9 +102,35 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
 		for i, want := range c.want {
-			if got := cluster.fragmentation.scarcityOf(cluster.capacities[i].hardware, false); math.Abs(got-want) > 1e-9 {
+			if got := scarcityOn(cluster, i, false); math.Abs(got-want) > 1e-9 {
 				t.Errorf("%s: scarcity of %s is %g, want %g", name, agents[i].Types[0], got, want)
 			}
+		}
+	}
+}
+
+// scarcityOn returns the scarcity of an agent's GPUs in its present state.
+func scarcityOn(c *Cluster, i int, shares bool) float64 {
+	r := &c.capacities[i]
+	return c.fragmentation.findProfile(r, &r.free).scarcityFor(shares)
+}
+
+// GPUs for which no task that requires them has CPUs left are as good as others for tasks for any model.
+func TestGPUsWithoutCPUsForTypedTasksAreNotScarce(t *testing.T) {
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 8, "A100"), 1}}}
+	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}, p, noon)
+	if got := scarcityOn(c, 0, false); got != 0.5 {
+		t.Errorf("idle: scarcity is %g, want 0.5", got)
+	}
+	d := wantsGPUs(0, 57)
+	d.Request.Types.Include = nil
+	c.PlaceTasks(&d, 1)
+	for i := range c.Agents() {
+		if c.capacities[i].free.cpus == 64_000 {
+			continue
+		}
+		if got := scarcityOn(c, i, false); got != 0 {
+			t.Errorf("with 7 CPUs left: scarcity on %s is %g, want 0", c.Agents()[i].ID, got)
 		}
 	}
 }
@@ -115,18 +152,17 @@ func shareOfOne(mem int64, cpus float64, models ...string) Demand {
 	return d
 }
 
-// CPUs for two tasks with a quarter of a device each leave half of it idle.
+// CPUs for two tasks with a quarter of a device each starve half of it. A task with a quarter and no CPUs leaves a
+// quarter without CPUs.
 func TestCPUStarvationOfSharesByHand(t *testing.T) {
 	a := sharedByMethod("a", "16000/100")
 	a.Free = Amount{CPUs: 4}
 	c := NewCluster([]AgentResources{a}, PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{shareOfOne(4000, 2), 1}}}, noon)
-	if got := c.fragmentationOf(&c.capacities[0]); math.Abs(got-35) > 1e-9 { // 0.07 of 500
-		t.Errorf("idle: %g thousandths are lost, want 35", got)
-	}
-	d := shareOfOne(4000, 0)
-	c.PlaceTasks(&d, 2)
-	if got := c.fragmentationOf(&c.capacities[0]); math.Abs(got) > 1e-9 { // CPUs for what is left
-		t.Errorf("with a half taken: %g thousandths are lost, want none", got)
+	for cpus, want := range map[float64]int64{0: -2, 2: 0, 4: 2} {
+		d := shareOfOne(4000, cpus)
+		if got := pointsOn(c, 0, &d); got != want {
+			t.Errorf("a quarter and %g CPUs cost %d points, want %d", cpus, got, want)
+		}
 	}
 }
 
@@ -144,8 +180,7 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	}}
 	c := NewCluster(agents, p, noon)
 	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
-		k := c.capacities[i].hardware
-		got := [2]float64{c.fragmentation.scarcityOf(k, false), c.fragmentation.scarcityOf(k, true)}
+		got := [2]float64{scarcityOn(c, i, false), scarcityOn(c, i, true)}
 		if got != want {
 			t.Errorf("scarcity on %s is %g, want %g", agents[i].ID, got, want)
 		}

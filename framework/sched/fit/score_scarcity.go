@@ -7,8 +7,8 @@ func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 	if !c.policy.usesTypicalTasks {
 		list = nil
 	}
-	c.fragmentation = newFragmentationModel(&c.index.hardware, list, c.policy.cpuStarvationWeight)
-	if c.policy.cpuStarvationWeight > 0 && c.fragmentation.enabled {
+	c.fragmentation = newFragmentationModel(&c.index.hardware, list)
+	if c.policy.surveysScarcity && c.fragmentation.enabled {
 		c.fragmentation.surveyScarcity(c)
 	}
 }
@@ -32,7 +32,8 @@ func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 	f.hasSharedDevices = n > 0
 	f.computePressure(classes, whole, false, 0)
 	if f.hasSharedDevices {
-		f.computePressure(classes, parts, true, mem/int64(n))
+		f.sharedDeviceMiB = mem / int64(n)
+		f.computePressure(classes, parts, true, f.sharedDeviceMiB)
 	}
 	f.largestAgents = c.largestAgentSize(sumFloats(whole))
 }
@@ -89,14 +90,18 @@ func (f *fragmentationModel) wantsSharedDevices(t *typicalDemand) bool {
 	return t.wantsShares && f.hasSharedDevices
 }
 
-// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is the memory of a device,
-// which converts shares; 0 if unknown.
+// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is that of gpuMilliIf.
 func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
-	milli := int64(t.milliPerDevice)
+	return t.weight * float64(t.gpuMilliIf(mem))
+}
+
+// gpuMilliIf returns the GPU thousandths that the task takes if its devices have so much memory in MiB, which converts
+// shares; 0 if unknown.
+func (t *taskNeeds) gpuMilliIf(mem int64) int64 {
 	if t.wantsShares && mem > 0 {
-		milli = int64(milliOfAmount(newShareAmount(t.share.MemOf(mem), t.share.Cores), mem))
+		return int64(t.gpus) * int64(milliOfAmount(newShareAmount(t.share.MemOf(mem), t.share.Cores), mem))
 	}
-	return t.weight * float64(int64(t.gpus)*milli)
+	return t.gpuMilli()
 }
 
 // servedFraction returns the part of the hardware's GPUs that serve the task.
@@ -111,22 +116,6 @@ func (t *typicalDemand) servedFraction(k *hardware.Class) float64 {
 		return 1
 	}
 	return 0
-}
-
-// computeScarcity adds up the pressure of the typical tasks that some of the
-// hardware serves; see scarcityOf.
-func (f *fragmentationModel) computeScarcity(k *hardware.Class) scarcityByMode {
-	var s scarcityByMode
-	for i := range f.tasks {
-		switch t := &f.tasks[i]; {
-		case t.pressure == 0:
-		case f.wantsSharedDevices(t):
-			s.shares += t.pressure * t.servedFraction(k)
-		default:
-			s.whole += t.pressure * t.servedFraction(k)
-		}
-	}
-	return scarcityByMode{min(s.whole, 1), min(s.shares, 1)}
 }
 
 // largestAgentSize returns the size of the agents with the most free GPUs and, of
@@ -159,13 +148,11 @@ func (s *agentSize) isIdleMatch(r *agentCapacity) bool {
 	return s.gpus > 0 && r.freeGPUs() >= s.gpus && r.free.cpus >= s.cpus
 }
 
-// scarcityOf returns the scarcity of a hardware class's GPUs, whole or in
-// shares: from 0 (no typical task requires them) to 1 (those that require them
-// would take them all if the cluster were full).
-func (f *fragmentationModel) scarcityOf(k *hardware.Class, shares bool) float64 {
-	s := f.scarcity.Get(k.ID, func() scarcityByMode { return f.computeScarcity(k) })
+// scarcityFor returns how scarce the agent's GPUs are, whole or in shares: from 0 (no typical task that still fits there
+// requires them) to 1 (those that require them would take them all if the cluster were full).
+func (p *usageProfile) scarcityFor(shares bool) float64 {
 	if shares {
-		return s.shares
+		return p.scarcity.shares
 	}
-	return s.whole
+	return p.scarcity.whole
 }
