@@ -167,10 +167,9 @@ func compare(t *testing.T, r *PolicyResult, arrival int, want MeanSD) {
 	t.Logf("%-10s at %3d %%: %.2f (%.2f), published %.2f (%.2f)", r.Policy, arrival, got.Mean, got.SD, want.Mean, want.SD)
 }
 
-// TestHeadroomOnHeldOutVariants checks that headroom allocates more than fgd where sharing dominates and where GPU
-// types are scarce, at 100 % by more than three standard errors. The parameters of headroom were not chosen on these
-// variants.
-func TestHeadroomOnHeldOutVariants(t *testing.T) {
+// TestHeadroomAllocatesMoreThanFGD checks that headroom allocates more than fgd where sharing dominates and where GPU
+// types are scarce, at 100 % by more than three standard errors.
+func TestHeadroomAllocatesMoreThanFGD(t *testing.T) {
 	table := readPublished(t)
 	for variant, most := range map[string]float64{"gpushare100": 0.2, "gpuspec25": 0.5} {
 		results := someSeeds(t, variant, 3, "headroom", "fgd")
