@@ -356,12 +356,12 @@ var mesosVersion = regexp.MustCompile(`mesos ([0-9.]+)`)
 func (c *collector) readMesos(ctx context.Context) {
 	f := &c.facts
 	program := ""
-	for role, name := range map[string]string{clustersetup.Master: "mesos-master", clustersetup.Agent: "mesos-agent"} {
-		if f.Env[role] != nil {
-			program = name
-		}
-	}
-	if program == "" {
+	switch { // an agent needs the version for its module
+	case f.Env[clustersetup.Agent] != nil:
+		program = "mesos-agent"
+	case f.Env[clustersetup.Master] != nil:
+		program = "mesos-master"
+	default:
 		return
 	}
 	path := filepath.Join(c.mesos, "sbin", program)
