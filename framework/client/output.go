@@ -91,6 +91,9 @@ func (c *Client) readOutputAnswer(ctx context.Context, task string, o OutputOpti
 	}
 	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodGet, "/v1/tasks/"+url.PathEscape(task)+"/output?"+q.Encode(), nil, nil)
 	if err != nil {
+		if p := (*api.Problem)(nil); errors.As(err, &p) && !IsTemporary(err) {
+			c.connection.recordSuccess() // the scheduler answers; the caller may read the task's log instead
+		}
 		return false, err
 	}
 	defer res.Body.Close()
