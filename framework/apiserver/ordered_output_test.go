@@ -128,7 +128,7 @@ func TestOutputIsReadInOrder(t *testing.T) {
 	})
 }
 
-// A reader that comes late gets what is left, and is told that there was more.
+// A late reader gets what is left, with a mark that output before it was lost.
 func TestRotatedOutputIsReported(t *testing.T) {
 	files := newTaskFiles()
 	files.write(outputindex.Stdout, "one\n")

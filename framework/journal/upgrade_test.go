@@ -22,7 +22,7 @@ import (
 )
 
 // The journals in testdata/upgrade were written by the last release of each schema, and by
-// this one. They hold the same contents, as far as the schema can store them.
+// this one. They hold the same contents, except what the schema cannot store.
 func contentsOfSchema(schema int) JournalContents {
 	one, three := testJob("one", 3), testJob("three", 1)
 	one.Tasks[2].State = job.Finished

@@ -1,4 +1,4 @@
-// image writes a container image of the scheduler or of the agent daemon as an
+// Command image writes a container image of the scheduler or of the agent daemon as an
 // archive for docker load, without a registry and without a base image: the program,
 // the C library that it is linked to and the certificates of this machine. Equal
 // arguments and files give equal archives.

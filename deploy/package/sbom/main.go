@@ -1,4 +1,4 @@
-// sbom writes the SPDX document of a Go program: its modules as recorded in the
+// Command sbom writes the SPDX document of a Go program: its modules as recorded in the
 // program, their checksums, and the licences that their files contain. It uses no
 // network. Equal programs and arguments give equal documents.
 //
@@ -159,7 +159,7 @@ func escapeUpper(path string) string {
 var licenseFile = regexp.MustCompile(`(?i)^(un)?licen[sc]e|^copying`)
 
 // findLicense returns the licences in the files of a module's folder as an SPDX
-// expression, or NOASSERTION if most of their text is none that is known.
+// expression, or NOASSERTION if most of their text matches no known licence.
 func findLicense(folder string) (string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -122,16 +122,11 @@ func TestGPUsWithoutCPUsForTypedTasksAreNotScarce(t *testing.T) {
 	if got := scarcityOn(c, 0, false); got != 0.5 {
 		t.Errorf("idle: scarcity is %g, want 0.5", got)
 	}
-	d := wantsGPUs(0, 57)
-	d.Request.Types.Include = nil
-	c.PlaceTasks(&d, 1)
-	for i := range c.Agents() {
-		if c.capacities[i].free.cpus == 64_000 {
-			continue
-		}
-		if got := scarcityOn(c, i, false); got != 0 {
-			t.Errorf("with 7 CPUs left: scarcity on %s is %g, want 0", c.Agents()[i].ID, got)
-		}
+	if got := placementOrder(c, wantsGPUs(1, 57, "A100"), 1); got != "a" {
+		t.Fatalf("the task went to %q, want a", got)
+	}
+	if got := scarcityOn(c, 0, false); got != 0 {
+		t.Errorf("with 7 CPUs left: scarcity is %g, want 0", got)
 	}
 }
 
