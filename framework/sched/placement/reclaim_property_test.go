@@ -195,9 +195,15 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		}
 	}
 	for _, role := range w.policy.Roles {
+		moved := 0 // GPUs that tasks of the role leave to other tasks of it
+		for _, v := range plan.Preempt {
+			if s := w.specOf(v.TaskID); isWithin(s.Role, role.Name) && isWithin(v.DeservedBy, role.Name) {
+				moved += s.Request.GPUs
+			}
+		}
 		for _, v := range plan.Preempt {
 			if s := w.specOf(v.TaskID); v.DeservedBy != "" && isWithin(s.Role, role.Name) && !isWithin(v.DeservedBy, role.Name) {
-				if left := w.held(role.Name); left < role.Deserved.Total() {
+				if left := w.held(role.Name) + moved; left < role.Deserved.Total() {
 					w.t.Fatalf("role %s deserves %d and is left with %d after %s ended for %s", role.Name, role.Deserved.Total(), left, v.TaskID, v.ForJob)
 				}
 			}
