@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # test.sh [GO TEST FLAG...]: runs linters and every test, then prints the ten
-# slowest tests and the counts. Packages in which something runs concurrently
-# are tested with the race detector. As root on Debian it installs the programs
-# that the tests use, and starts a Docker engine for the run if none responds.
-# In that case a missing program fails its tests instead of skipping them. Tests
-# write their output for inspection to bin/test-output.
+# slowest tests, the counts, and what the linters found. Packages in which
+# something runs concurrently are tested with the race detector. As root on Debian
+# it installs the programs that the tests use, and starts a Docker engine for the
+# run if none responds. In that case a missing program fails its tests instead of
+# skipping them. Tests write their output for inspection to bin/test-output.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,10 +12,24 @@ cd "$(dirname "$0")/.."
 scripts/check-go.sh
 prepare_machine
 
-make --no-print-directory lint
+# The linters run at the same time as the tests: staticcheck leaves one of two
+# processors idle for a minute or more.
+lint=$(mktemp)
+make --no-print-directory lint >"$lint" 2>&1 &
+linters=$!
+trap 'kill "$linters" 2>/dev/null || true; rm -f "$lint"; stop_engine' EXIT
 # The tests use the compiled packages of make build. staticcheck must not: with
 # -trimpath it finds cgo's files of another checkout in Go's cache.
 export GOFLAGS="-trimpath $(go env GOFLAGS)"
+# Property tests draw the same cases in each run; make test-long draws others.
+export RAPID_SEED=${RAPID_SEED:-1}
 rm -rf bin/test-output
 mkdir -p bin/test-output
-scripts/counted.sh --all "$@"
+result=0
+scripts/counted.sh --all "$@" || result=$?
+if ! wait "$linters"; then
+	cat "$lint"
+	echo "make lint failed: see above" >&2
+	exit 1
+fi
+exit "$result"

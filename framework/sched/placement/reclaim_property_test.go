@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -244,7 +245,7 @@ func (w *lendingWorld) settle() {
 }
 
 // TestReclaimSettles: once nothing happens any more, no role is below what it deserves and demands while a role outside of
-// it borrows. No task ends for nothing: at most as many as GPUs are deserved, at each level of the tree.
+// it borrows. No task ends for nothing: at each level of the tree at most as many as GPUs are deserved there.
 func TestReclaimSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, false)
@@ -257,10 +258,14 @@ func TestReclaimSettles(t *testing.T) {
 		w.settle()
 		deserved := 0
 		for _, r := range w.policy.Roles {
-			deserved += r.Deserved.Total()
+			for _, level := range w.policy.Roles {
+				if isWithin(level.Name, r.Name) && !strings.Contains(r.Name, "/") {
+					deserved += r.Deserved.Total() // all of it may be reclaimed among top-level roles, and again inside the role
+				}
+			}
 		}
 		if w.preempted > deserved {
-			t.Fatalf("%d preemptions, %d GPUs are deserved", w.preempted, deserved)
+			t.Fatalf("%d preemptions, at most %d GPUs may be reclaimed", w.preempted, deserved)
 		}
 		for _, a := range w.policy.Roles {
 			demand := w.held(a.Name)
