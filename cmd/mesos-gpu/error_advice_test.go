@@ -39,7 +39,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"ps -A", `did you mean --all?`, 2},
 		{"ps --json", `did you mean -o json?`, 2},
 		{"ps --wacth", `did you mean --watch?`, 2},
-		{"kill --all", `name the jobs: mesos-gpu kill $(`, 2},
+		{"kill --all", `name the jobs, or a pattern: mesos-gpu kill 'run-*'`, 2},
 		{"ps train", `takes no "train": mesos-gpu describe train shows one job`, 2},
 		{"describe trian", `there is no job "trian": did you mean "train"?`, 1},
 		{"kill train tarin", `there is no job "tarin": did you mean "train"?`, 1},

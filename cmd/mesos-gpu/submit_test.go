@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,25 @@ func TestSubmitOverrides(t *testing.T) {
 	}
 }
 
+// --env-file adds the variables of files, and --env and the names of both files take precedence in this order.
+func TestSubmitEnvFile(t *testing.T) {
+	path := writeJobFile(t, "name: a\nenv: {SEED: \"1\", KEPT: x}\ncommand: ls\n")
+	env, later, unset := writeJobFile(t, "# comment\nSEED=2\nLR=0.1\nTEXT= a \"b\"\nMESOS_GPU_API\n"), writeJobFile(t, "LR=0.2\n"), writeJobFile(t, "UNSET\n")
+	c := newFakeCluster()
+	c.command(t, "submit --env-file "+env+" --env-file "+later+" -e SEED=3 "+path).expect(t, "job a submitted\n", "", 0)
+	address := c.jobs[0].Spec.Env["MESOS_GPU_API"]
+	want := map[string]string{"KEPT": "x", "SEED": "3", "LR": "0.2", "TEXT": ` a "b"`, "MESOS_GPU_API": address}
+	if got := c.jobs[0].Spec.Env; address == "" || !maps.Equal(got, want) {
+		t.Errorf("the variables are %q, want %q", got, want)
+	}
+	c.command(t, "run -d --name b --env-file "+env+" -e SEED=3 -- ls").expect(t, "b\n", "", 0)
+	if got := c.jobs[1].Spec.Env; got["LR"] != "0.1" || got["SEED"] != "3" || len(got) != 4 {
+		t.Errorf("the variables of run are %q", got)
+	}
+	c.command(t, "submit --env-file "+unset+" "+path).expect(t, "", "--env-file "+unset+": UNSET has no value here: write NAME=value", 2)
+	c.command(t, "run -d --env-file /none -- ls").expect(t, "", "--env-file /none: open /none: no such file", 2)
+}
+
 // submit takes several files, folders and documents, checks all of them first, and submits a job after those it depends on.
 func TestSubmitManyJobs(t *testing.T) {
 	dir := t.TempDir()
@@ -110,6 +130,13 @@ func TestKillManyJobs(t *testing.T) {
 	if got := string(c.jobs[0].State()) + " " + string(c.jobs[2].State()); got != "KILLED KILLED" {
 		t.Errorf("the jobs are %s", got)
 	}
+}
+
+// kill takes patterns of names of live jobs.
+func TestKillPattern(t *testing.T) {
+	c := newFakeCluster(fakeJob("run-1", time.Hour, job.Running), fakeJob("run-2", time.Hour, job.Finished), fakeJob("run-3", time.Hour, job.Waiting), fakeJob("train", time.Hour, job.Running))
+	c.command(t, "kill run-*").expect(t, "job run-1: kill requested\njob run-3: kill requested\n", "", 0)
+	c.command(t, "kill run-* train").expect(t, "job train: kill requested\n", `no job that has not ended matches "run-*"`, 1)
 }
 
 // --force ends a job that survives a normal kill.

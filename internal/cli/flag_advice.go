@@ -56,8 +56,8 @@ func flagAlternatives() map[string]map[string]string {
 			"file":        "mesos-gpu submit takes job files",
 		},
 		"kill": {
-			"all":    "name the jobs: mesos-gpu kill $(mesos-gpu ps --no-headers | awk '{print $1}')",
-			"a":      "name the jobs: mesos-gpu kill $(mesos-gpu ps --no-headers | awk '{print $1}')",
+			"all":    "name the jobs, or a pattern: mesos-gpu kill 'run-*'",
+			"a":      "name the jobs, or a pattern: mesos-gpu kill 'run-*'",
 			"signal": "SIGTERM and then SIGKILL are sent; --force sends SIGKILL at once",
 		},
 		"logs": {

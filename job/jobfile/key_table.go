@@ -43,7 +43,7 @@ func jobKeys() []keyField[job.Spec] {
 			"acceptable devices by UUID: one, a list, or `{include: […], exclude: […]}`").withDefault("any"),
 		key("gpu_mem", wholeSize(), func(s *spec) *int64 { return &s.Request.MinMemMiB },
 			"minimum memory of each device, for example `40GiB`").
-			withFlag(Flag{Name: "gpu-mem", Usage: "minimum memory of each GPU, such as 40GiB"}),
+			withFlag(Flag{Name: "gpu-mem", Usage: "only GPUs with this much memory in all, such as 40GiB; --gpu-memory uses a part of one"}),
 		key("gpu_driver", word(versionPattern), func(s *spec) *string { return &s.Request.MinDriver },
 			"oldest acceptable driver version, for example `\"535.104\"`").withDefault("any").
 			withFlag(Flag{Name: "gpu-driver", Usage: "oldest acceptable driver version"}),
@@ -106,7 +106,7 @@ func jobKeys() []keyField[job.Spec] {
 			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path/in/the/container: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
 		key("workdir", word(""), func(s *spec) *string { return &s.Workdir },
 			"[folder of the client](../guides/jobs.md#files) that is uploaded and in which the tasks start, relative to the job file; or the `sha256:` digest of one that the scheduler stores").withDefault("none").
-			withFlag(Flag{Name: "workdir", Usage: "folder to upload; the tasks start in a copy of it"}),
+			withFlag(Flag{Name: "workdir", Shorthand: "w", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },

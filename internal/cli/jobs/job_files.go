@@ -25,6 +25,7 @@ type jobFileFlags struct {
 	gpus                      int
 	gpuTypes                  []string
 	env, overrides, variables []string
+	envFiles                  envFiles
 	command                   *cobra.Command
 }
 
@@ -44,10 +45,11 @@ func addJobFileFlags(c *cobra.Command) *jobFileFlags {
 	f.StringArrayVarP(&s.files, "file", "f", nil, "job file or folder, as an alternative to the argument")
 	f.StringVar(&s.name, "name", "", "the job's name, instead of that in the file")
 	f.StringArrayVarP(&s.env, "env", "e", nil, "NAME=value, or NAME for its value here: set an environment variable; the file's others stay")
+	s.envFiles.addFlag(f)
 	f.IntVar(&s.gpus, "gpus", 0, "GPUs for each task, instead of those in the file")
 	f.StringSliceVar(&s.gpuTypes, "gpu-type", nil, "acceptable GPU types, instead of those in the file")
 	f.StringVar(&s.image, "image", "", "container image, instead of that in the file")
-	f.StringVar(&s.workdir, "workdir", "", "folder to upload, relative to the current one, instead of that in the file; the tasks start in a copy of it")
+	f.StringVarP(&s.workdir, "workdir", "w", "", "folder to upload, relative to the current one, instead of that in the file; the tasks start in a copy of it")
 	f.StringArrayVar(&s.overrides, "set", nil, "KEY=VALUE or KEY.SUBKEY=VALUE: set a key of the job file to a value in YAML; without VALUE the key is removed")
 	f.StringArrayVar(&s.variables, "var", nil, "NAME=value: the value of the variable {{NAME}} in the file")
 	return s
@@ -117,7 +119,9 @@ func (s *jobFileFlags) readFiles(a *cli.App, args []string) (jobs []jobFromFile,
 	if len(args) == 0 || slices.Contains(args, "") {
 		return nil, &cli.UsageError{Err: fmt.Errorf("%s needs FILE: see %s --help", cli.CommandName(s.command), s.command.CommandPath())}
 	}
-	s.env = copyVariables(s.env, a.Getenv)
+	if s.env, err = s.envFiles.assignments(s.env, a.Getenv); err != nil {
+		return nil, err
+	}
 	changes, err := s.parseChanges()
 	if err != nil {
 		return nil, err

@@ -16,10 +16,17 @@ import (
 
 // jobFlags are the flags that describe a job, one for each job file key. Their values
 // are parsed in JobSpec, after all flags are read.
-type jobFlags struct{ values []*jobFlagValue }
+type jobFlags struct {
+	values   []*jobFlagValue
+	envFiles envFiles
+}
 
 // addJobFlags adds the flags of the job file's keys.
-func addJobFlags(set *pflag.FlagSet) *jobFlags { return addFlags(set, jobfile.Flags()) }
+func addJobFlags(set *pflag.FlagSet) *jobFlags {
+	flags := addFlags(set, jobfile.Flags())
+	flags.envFiles.addFlag(set)
+	return flags
+}
 
 // addEditFlags adds the flags of the keys that can be changed after the submission.
 func addEditFlags(set *pflag.FlagSet) *jobFlags { return addFlags(set, jobfile.EditFlags()) }
@@ -37,26 +44,14 @@ func addFlags(set *pflag.FlagSet, list []jobfile.Flag) *jobFlags {
 	return flags
 }
 
-// copyVariables adds the values to variables of --env that are given by name only.
-func (f *jobFlags) copyVariables(getenv func(string) string) {
+// readEnvironment adds the variables of --env-file to those of --env, and the values of those that are given by name only.
+func (f *jobFlags) readEnvironment(getenv func(string) string) (err error) {
 	for _, v := range f.values {
 		if v.flag.Name == "env" {
-			v.texts = copyVariables(v.texts, getenv)
+			v.texts, err = f.envFiles.assignments(v.texts, getenv)
 		}
 	}
-}
-
-// copyVariables returns the assignments, with the values of variables that are given by name
-// only. A name without a value stays, and is reported as a mistake.
-func copyVariables(assignments []string, getenv func(string) string) []string {
-	var all []string
-	for _, text := range assignments {
-		if value := getenv(text); value != "" && !strings.Contains(text, "=") {
-			text += "=" + value
-		}
-		all = append(all, text)
-	}
-	return all
+	return err
 }
 
 // given returns the texts that each flag was given, by its name.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
 )
@@ -16,20 +18,41 @@ func (a *jobCommands) killCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
 		Use:               "kill JOB...", Short: "End jobs, after their kill grace, or schedules", Args: cli.AtLeast("JOB"),
+		Long: "End jobs, after their kill grace, or schedules. Patterns such as 'run-*' name the jobs that have not ended and match.",
 		RunE: func(c *cobra.Command, names []string) error {
 			api, err := a.NewClient()
 			if err != nil {
 				return err
 			}
 			var errs []error
-			for _, name := range names {
-				errs = append(errs, a.killJob(c.Context(), api, name, force))
+			for _, pattern := range names {
+				matching, err := expandPattern(c.Context(), api, pattern)
+				errs = append(errs, err)
+				for _, name := range matching {
+					errs = append(errs, a.killJob(c.Context(), api, name, force))
+				}
 			}
 			return errors.Join(errs...)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "send SIGKILL immediately, also to jobs whose kill grace has started")
 	return cmd
+}
+
+// expandPattern returns the names of live jobs that match a pattern, and a name as it is: names have none of the characters
+// of patterns.
+func expandPattern(ctx context.Context, c *client.Client, pattern string) (names []string, err error) {
+	if !strings.ContainsAny(pattern, `*?[`) {
+		return []string{pattern}, nil
+	}
+	jobs, err := c.ListJobsMatching(ctx, api.JobQuery{State: api.LiveJobs, Name: pattern})
+	if err == nil && len(jobs) == 0 {
+		err = fmt.Errorf("no job that has not ended matches %q", pattern)
+	}
+	for i := range jobs {
+		names = append(names, jobs[i].Spec.Name)
+	}
+	return names, err
 }
 
 func (a *jobCommands) killJob(ctx context.Context, api *client.Client, name string, force bool) error {

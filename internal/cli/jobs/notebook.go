@@ -54,6 +54,9 @@ func (a *jobCommands) notebookCommand() *cobra.Command {
 			if len(args) == 1 {
 				return a.connectNotebook(c.Context(), args[0], listen)
 			}
+			if err := flags.readEnvironment(a.Getenv); err != nil {
+				return err
+			}
 			spec, err := flags.JobSpec([]string{"/bin/sh", "-c", line})
 			if err == nil {
 				err = addNotebookKeys(spec)
@@ -73,6 +76,7 @@ func (a *jobCommands) notebookCommand() *cobra.Command {
 	f.StringVar(&line, "command", notebookCommand, "shell command of the server")
 	f.IntVar(&local, "local-port", 0, "port of this machine (default a free one)")
 	f.BoolVarP(&detach, "detach", "d", false, "submit the job, print its name and exit")
+	groupFlags(c)
 	return c
 }
 

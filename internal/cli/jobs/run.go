@@ -36,7 +36,9 @@ func (a *jobCommands) runCommand() *cobra.Command {
 					return &cli.UsageError{Err: fmt.Errorf("--%s: %q is nothing: leave the flag out for the default", name, f.Value)}
 				}
 			}
-			flags.copyVariables(a.Getenv)
+			if err := flags.readEnvironment(a.Getenv); err != nil {
+				return err
+			}
 			spec, err := flags.JobSpec(command)
 			if err != nil {
 				return err
@@ -65,6 +67,7 @@ func (a *jobCommands) runCommand() *cobra.Command {
 	f.BoolVar(&verbose, "verbose", false, "print changes of state to standard error")
 	f.BoolVarP(&detach, "detach", "d", false, "submit the job, print its name and exit")
 	f.BoolVar(&keep, "detach-on-interrupt", false, "on Ctrl-C, exit and leave the job running")
+	groupFlags(c)
 	return c
 }
 
