@@ -12,15 +12,15 @@ cd "$(dirname "$0")/.."
 scripts/check-go.sh
 prepare_machine
 
-# The linters run at the same time as the tests: staticcheck leaves one of two
-# processors idle for a minute or more.
+# as make build, so that packages are compiled once for both, and results of vet and
+# staticcheck in Go's cache hold in each folder
+export GOFLAGS="-trimpath $(go env GOFLAGS)"
+# The linters run at the same time as the tests: without stored results, staticcheck
+# leaves one of two processors idle for a minute or more.
 lint=$(mktemp)
 make --no-print-directory lint >"$lint" 2>&1 &
 linters=$!
 trap 'kill "$linters" 2>/dev/null || true; rm -f "$lint"; stop_engine' EXIT
-# The tests use the compiled packages of make build. staticcheck must not: with
-# -trimpath it finds cgo's files of another checkout in Go's cache.
-export GOFLAGS="-trimpath $(go env GOFLAGS)"
 # Property tests draw the same cases in each run; make test-long draws others.
 export RAPID_SEED=${RAPID_SEED:-1}
 rm -rf bin/test-output
