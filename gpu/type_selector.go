@@ -137,12 +137,17 @@ func sameType(name, model string) bool {
 func stripSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 var (
-	vendorWord = regexp.MustCompile(`(?i)^(nvidia|tesla|quadro|geforce)$`)
-	// seriesWord matches words that mean nothing without the word after them.
-	seriesWord = regexp.MustCompile(`(?i)^(rtx|gtx|titan|grid|pro)$`)
-	// suffixWord matches words that belong to the model before them.
-	suffixWord = regexp.MustCompile(`(?i)^(ti|super|ada)$`)
+	vendorWords = []string{"nvidia", "tesla", "quadro", "geforce"}
+	// seriesWords mean nothing without the word after them.
+	seriesWords = []string{"rtx", "gtx", "titan", "grid", "pro"}
+	// suffixWords belong to the model before them.
+	suffixWords = []string{"ti", "super", "ada"}
 )
+
+// isOneOf reports whether word is in the list, in upper or lower case.
+func isOneOf(list []string, word string) bool {
+	return slices.ContainsFunc(list, func(known string) bool { return strings.EqualFold(known, word) })
+}
 
 // TypeOf returns the short name of a product, which users ask for:
 //
@@ -154,7 +159,7 @@ var (
 // It returns a name that is already short unchanged.
 func TypeOf(model string) string {
 	words := strings.Fields(model)
-	for len(words) > 1 && vendorWord.MatchString(words[0]) {
+	for len(words) > 1 && isOneOf(vendorWords, words[0]) {
 		words = words[1:]
 	}
 	if len(words) == 0 {
@@ -163,12 +168,12 @@ func TypeOf(model string) string {
 	head, _, _ := strings.Cut(words[0], "-")
 	kept := []string{head}
 	rest := words[1:]
-	for len(rest) > 0 && seriesWord.MatchString(kept[len(kept)-1]) {
+	for len(rest) > 0 && isOneOf(seriesWords, kept[len(kept)-1]) {
 		next, _, _ := strings.Cut(rest[0], "-")
 		kept = append(kept, next)
 		rest = rest[1:]
 	}
-	for len(rest) > 0 && suffixWord.MatchString(rest[0]) {
+	for len(rest) > 0 && isOneOf(suffixWords, rest[0]) {
 		kept = append(kept, rest[0])
 		rest = rest[1:]
 	}

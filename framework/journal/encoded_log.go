@@ -1,8 +1,13 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+
+	"mesos-gpu/job"
 )
 
 // EncodeChange returns a change as one text, in the encoding of log entries.
@@ -26,6 +31,18 @@ func DecodeChange(text []byte) (Change, error) {
 // DecodeLog returns the contents after the encoded changes, which apply in order. It returns ErrCorrupt, wrapped, if a text
 // is damaged or missing.
 func DecodeLog(texts [][]byte) (JournalContents, error) {
+	image, err := decodeImage(texts)
+	if err != nil {
+		return JournalContents{}, err
+	}
+	all, err := image.decodeContents(context.Background())
+	if err != nil {
+		return JournalContents{}, fmt.Errorf("%d entries: %w: %w", len(texts), ErrCorrupt, err)
+	}
+	return all, nil
+}
+
+func decodeImage(texts [][]byte) (*contentsImage, error) {
 	image := newImage()
 	for i, text := range texts {
 		all, err := unpackRecords(text)
@@ -33,12 +50,48 @@ func DecodeLog(texts [][]byte) (JournalContents, error) {
 			err = image.applyRecords(all)
 		}
 		if err != nil {
-			return JournalContents{}, fmt.Errorf("entry %d of %d: %w: %w", i+1, len(texts), ErrCorrupt, err)
+			return nil, fmt.Errorf("entry %d of %d: %w: %w", i+1, len(texts), ErrCorrupt, err)
 		}
 	}
-	all, err := image.decodeContents(context.Background())
+	return image, nil
+}
+
+// LogReader decodes a log again and again while it grows. A zero LogReader is ready to use.
+type LogReader struct {
+	// decoded are the jobs of the last call by formatRunKey.
+	decoded map[string]decodedJob
+}
+
+// decodedJob is a job and the records that it was decoded from.
+type decodedJob struct {
+	image jobImage
+	job   *job.Job
+}
+
+// Decode returns what DecodeLog returns. Jobs whose records have not changed since the last call are not decoded again, and
+// documents refer to the texts: the caller must modify neither the contents nor the texts.
+func (r *LogReader) Decode(texts [][]byte) (JournalContents, error) {
+	image, err := decodeImage(texts)
 	if err != nil {
-		return JournalContents{}, fmt.Errorf("%d entries: %w: %w", len(texts), ErrCorrupt, err)
+		return JournalContents{}, err
 	}
+	all := JournalContents{FrameworkID: image.frameworkID}
+	if len(image.documents) > 0 {
+		all.Documents = image.documents
+	}
+	decoded := make(map[string]decodedJob, len(image.jobs))
+	for _, name := range slices.Sorted(maps.Keys(image.jobs)) {
+		recorded := image.jobs[name]
+		d, ok := r.decoded[name]
+		if !ok || !bytes.Equal(d.image.job, recorded.job) || !slices.EqualFunc(d.image.tasks, recorded.tasks, bytes.Equal) {
+			d.image = recorded
+			if d.job, err = recorded.decodeJob(name); err != nil {
+				return JournalContents{}, fmt.Errorf("%d entries: %w: %w", len(texts), ErrCorrupt, err)
+			}
+		}
+		decoded[name] = d
+		all.Jobs = append(all.Jobs, d.job)
+	}
+	r.decoded = decoded
 	return all, nil
 }

@@ -37,7 +37,7 @@ func TestSeeds(t *testing.T) {
 	for i := range *seedCount {
 		seeds = append(seeds, *firstSeed+uint64(i))
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // clusters are small and short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // clusters are small and short-lived
 	var all totals
 	var next atomic.Int64
 	var running sync.WaitGroup
@@ -79,7 +79,7 @@ func TestEqualSeedsHaveEqualHistories(t *testing.T) {
 // printDifference prints the first different line of two histories, among the lines that they keep.
 func printDifference(t *testing.T, a, b *World) {
 	t.Helper()
-	linesA, linesB := strings.Split(a.LastEvents(4096), "\n"), strings.Split(b.LastEvents(4096), "\n")
+	linesA, linesB := strings.Split(a.LastEvents(historyLines), "\n"), strings.Split(b.LastEvents(historyLines), "\n")
 	for i := range min(len(linesA), len(linesB)) {
 		if linesA[i] != linesB[i] {
 			t.Errorf("they differ:\n%s\n%s", strings.Join(linesA[max(0, i-10):i+1], "\n"), linesB[i])

@@ -112,8 +112,10 @@ func (d *disk) follow(changes int) {
 }
 
 // restore returns the contents as a new process reads them. It drops an incomplete frame at the end.
-func (d *disk) restore() (journal.JournalContents, error) {
-	var texts [][]byte
+func (d *disk) restore() (journal.JournalContents, error) { return journal.DecodeLog(d.readFrames()) }
+
+// readFrames returns the texts of the changes, and drops an incomplete frame at the end.
+func (d *disk) readFrames() (texts [][]byte) {
 	rest := d.synced
 	for len(rest) >= 8 {
 		size := int(binary.BigEndian.Uint32(rest))
@@ -127,5 +129,5 @@ func (d *disk) restore() (journal.JournalContents, error) {
 		texts, rest = append(texts, text), rest[8+size:]
 	}
 	d.synced = d.synced[:len(d.synced)-len(rest)]
-	return journal.DecodeLog(texts)
+	return texts
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -63,16 +64,12 @@ type status struct {
 func newAgent(w *World, number int) *agentNode {
 	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: map[string][]*status{}}
 	count := 1 + w.random.IntN(4)
-	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", count), n.host)
+	machine, err := newMachine(n.host, count)
 	if err != nil {
 		w.failf("host: %v", err)
 		return n
 	}
-	inventory, err := gpu.EncodeInventory(host)
-	if err != nil {
-		w.failf("inventory: %v", err)
-		return n
-	}
+	host := machine.host
 	n.resources = []mesos.Resource{resource.NewScalar("cpus", 8), resource.NewScalar("mem", 8192), resource.NewScalar("disk", 10000)}
 	n.resources = append(n.resources, mesos.Resource{Name: "ports", Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 31099}}}})
 	whole := host.Devices
@@ -93,7 +90,7 @@ func newAgent(w *World, number int) *agentNode {
 		n.resources = append(n.resources, resource.NewScalar("gpus", float64(len(ids))), resource.NewSet("gpu_ids", ids...))
 	}
 	n.resources = resource.Sum(n.resources)
-	for name, value := range map[string]string{"gpu_type": "V100", "gpu_inventory": inventory, "gpu_driver": host.Driver, "gpu_cuda": host.CUDA} {
+	for name, value := range map[string]string{"gpu_type": "V100", "gpu_inventory": machine.inventory, "gpu_driver": host.Driver, "gpu_cuda": host.CUDA} {
 		n.attributes = append(n.attributes, mesos.Attribute{Name: name, Type: mesos.TEXT, Text: &mesos.Value_Text{Value: value}})
 	}
 	if n.partitioned != nil {
@@ -101,6 +98,36 @@ func newAgent(w *World, number int) *agentNode {
 	}
 	slices.SortFunc(n.attributes, func(a, b mesos.Attribute) int { return strings.Compare(a.Name, b.Name) })
 	return n
+}
+
+// machine is the hardware of an agent.
+type machine struct {
+	host gpu.Host
+	// inventory is the text of host, as the agent advertises it.
+	inventory string
+}
+
+// machines has those that worlds have created, by name and number of GPUs. They are never modified.
+var machines sync.Map
+
+func newMachine(name string, gpus int) (machine, error) {
+	type key struct {
+		name string
+		gpus int
+	}
+	if known, ok := machines.Load(key{name, gpus}); ok {
+		return known.(machine), nil
+	}
+	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpus), name)
+	if err != nil {
+		return machine{}, err
+	}
+	inventory, err := gpu.EncodeInventory(host)
+	if err != nil {
+		return machine{}, err
+	}
+	machines.Store(key{name, gpus}, machine{host, inventory})
+	return machine{host, inventory}, nil
 }
 
 // migLayouts are the instances of a GPU, as parts of its memory.

@@ -55,8 +55,8 @@ type registeredAgent struct {
 	connection *connection
 	// total is everything that the agent has, as the master knows it.
 	total []mesos.Resource
-	// free is what is neither used nor offered; nil if it must be computed again.
-	free []mesos.Resource
+	// unused is what no task uses, free what is not offered either. Each is nil if it must be computed again.
+	unused, free []mesos.Resource
 }
 
 // masterTask is the master's view of a task. It is forgotten once its end is acknowledged.
@@ -82,7 +82,7 @@ func (m *masterNode) elect() {
 	m.term++
 	m.framework, m.agents, m.order = nil, map[string]*registeredAgent{}, nil
 	m.tasks, m.offers = map[string]*masterTask{}, map[string]*offer{}
-	m.filters = offers.NewFilters[filterSlot](resource.Contains)
+	m.filters = offers.NewFilters[filterSlot](containsFree)
 	term := m.term
 	m.world.after(m.world.plan.allocate, "allocate", func() { m.allocate(term) })
 	m.world.after(2*time.Minute, "agents have to be back", func() { m.giveUpAgents(term) })
@@ -209,6 +209,9 @@ func (m *masterNode) accept(call *scheduler.Call_Accept) {
 		offered = append(offered, o.resources...)
 	}
 	taken := m.takeOffers(call.OfferIDs)
+	if agent != nil {
+		agent.unused = nil
+	}
 	if !valid || len(taken) == 0 {
 		for i := range infos {
 			m.sendStatus(infos[i].TaskID.Value, infos[i].AgentID.Value, mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS, nil)
@@ -321,7 +324,7 @@ func (m *masterNode) allocate(term int) {
 		m.nextOffer++
 		o := &offer{id: fmt.Sprintf("offer-%d", m.nextOffer), role: to, agent: a, resources: a.free}
 		m.offers[o.id] = o
-		a.free = nil
+		a.free = []mesos.Resource{}
 		m.send(events.NewOffers(mesos.Offer{
 			ID: mesos.OfferID{Value: o.id}, FrameworkID: mesos.FrameworkID{Value: f.id}, AgentID: mesos.AgentID{Value: a.id}, Hostname: a.node.host,
 			Resources: o.resources, Attributes: a.node.attributes, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &o.role},
@@ -338,22 +341,35 @@ func (m *masterNode) allocate(term int) {
 
 // freeOf returns what an agent has that is neither used nor offered.
 func (m *masterNode) freeOf(a *registeredAgent) []mesos.Resource {
-	var used []mesos.Resource
-	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
-		if t := m.tasks[id]; t.agent == a.id && !events.IsTerminal(t.state) {
-			used = append(used, t.resources...)
+	if a.unused == nil {
+		var used []mesos.Resource
+		for _, t := range m.tasks {
+			if t.agent == a.id && !events.IsTerminal(t.state) {
+				used = append(used, t.resources...)
+			}
+		}
+		a.unused = subtract(a.total, used)
+	}
+	var offered []mesos.Resource
+	for _, o := range m.offers {
+		if o.agent == a {
+			offered = append(offered, o.resources...)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.offers)) {
-		if o := m.offers[id]; o.agent == a {
-			used = append(used, o.resources...)
-		}
+	if len(offered) == 0 {
+		return a.unused
 	}
-	free := resource.Subtract(a.total, used)
-	if free == nil {
-		free = []mesos.Resource{}
-	}
-	return free
+	return subtract(a.unused, offered)
+}
+
+// containsFree is resource.Contains, faster for what was free when it was refused and still is.
+func containsFree(refused, free []mesos.Resource) bool {
+	return len(free) > 0 && len(refused) == len(free) && &refused[0] == &free[0] || resource.Contains(refused, free)
+}
+
+// subtract returns resources without others, never nil.
+func subtract(from, what []mesos.Resource) []mesos.Resource {
+	return append([]mesos.Resource{}, resource.Subtract(from, what)...)
 }
 
 // toAgent sends a message to an agent. It is lost if the agent is disconnected.
@@ -450,7 +466,7 @@ func (m *masterNode) register(n *agentNode, c *connection) {
 	if a.connection != nil && a.connection != c {
 		a.connection.breakUp()
 	}
-	a.connection, a.total, a.free = c, n.resources, nil
+	a.connection, a.total, a.unused, a.free = c, n.resources, nil, nil
 	m.rescind(a)
 	for _, id := range n.taskIDs() {
 		t := n.tasks[id]
@@ -482,7 +498,7 @@ func (m *masterNode) updateResources(agent string, total []mesos.Resource) {
 	if a := m.agents[agent]; a != nil {
 		a.total = total
 		m.rescind(a)
-		a.free = nil
+		a.unused, a.free = nil, nil
 	}
 }
 
@@ -492,7 +508,7 @@ func (m *masterNode) updateStatus(agent string, s *status) {
 	if t := m.tasks[s.task]; t != nil && !events.IsTerminal(t.state) {
 		t.state = s.state
 		if a := m.agents[agent]; a != nil {
-			a.free = nil
+			a.unused, a.free = nil, nil
 		}
 	}
 	m.sendStatus(s.task, agent, s.state, s.reason, s)

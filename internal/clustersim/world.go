@@ -293,10 +293,13 @@ func (q *eventQueue) Pop() any {
 
 // history has the last lines of what happened, and a digest of all of them.
 type history struct {
-	lines  [4096]entry
+	lines  []entry // a ring of historyLines
 	count  int
 	digest uint64
 }
+
+// historyLines is how many lines a history keeps.
+const historyLines = 512
 
 type entry struct {
 	at         time.Duration
@@ -305,7 +308,10 @@ type entry struct {
 }
 
 func (h *history) add(e entry) {
-	h.lines[h.count%len(h.lines)] = e
+	if h.lines == nil {
+		h.lines = make([]entry, historyLines)
+	}
+	h.lines[h.count%historyLines] = e
 	h.count++
 	mix := func(x uint64) { h.digest = (h.digest ^ x) * 1099511628211 }
 	mix(uint64(e.at))
@@ -319,8 +325,8 @@ func (h *history) add(e entry) {
 
 func (h *history) last(n int) string {
 	var b strings.Builder
-	for i := max(0, h.count-min(n, len(h.lines))); i < h.count; i++ {
-		e := h.lines[i%len(h.lines)]
+	for i := max(0, h.count-min(n, historyLines)); i < h.count; i++ {
+		e := h.lines[i%historyLines]
 		fmt.Fprintf(&b, "%14s  %s %s %s", e.at, e.what, e.a, e.b)
 		if e.n != 0 {
 			fmt.Fprintf(&b, " %d", e.n)

@@ -16,47 +16,66 @@ import (
 // resourcePart is a bag's total of one kind of resource. Scalars are integers
 // in thousandths, the precision of Mesos.
 type resourcePart struct {
+	key    resourceKey
 	kind   mesos.Resource
 	milli  int64
-	set    map[string]struct{}
+	set    map[string]struct{} // nil without items
 	ranges mesos.Ranges
 }
 
-// resourceBag has at most one part of each kind, in insertion order.
+// resourceBag has at most one part of each kind, in insertion order. Agents have
+// so few kinds that a search is faster than a map.
 type resourceBag struct {
-	keys  []string
-	parts map[string]*resourcePart
+	parts []resourcePart
 	// overlap is set once a set item or a range was added twice.
 	overlap bool
 }
 
 func newBag(groups ...[]mesos.Resource) *resourceBag {
-	b := &resourceBag{parts: map[string]*resourcePart{}}
+	b := &resourceBag{}
 	for _, group := range groups {
-		for _, r := range group {
-			b.addResource(r)
+		b.parts = slices.Grow(b.parts, len(group))
+		for i := range group {
+			b.addResource(&group[i])
 		}
 	}
 	return b
 }
 
-func (b *resourceBag) addResource(r mesos.Resource) {
+// findPart returns the part with a key, nil if there is none.
+func (b *resourceBag) findPart(key resourceKey) *resourcePart {
+	for i := range b.parts {
+		if b.parts[i].key == key {
+			return &b.parts[i]
+		}
+	}
+	return nil
+}
+
+func (b *resourceBag) addResource(r *mesos.Resource) {
 	key := keyOf(r)
-	p := b.parts[key]
+	p := b.findPart(key)
 	if p == nil {
-		p = &resourcePart{kind: r, set: map[string]struct{}{}}
-		b.parts[key] = p
-		b.keys = append(b.keys, key)
+		b.parts = append(b.parts, resourcePart{key: key, kind: *r})
+		p = &b.parts[len(b.parts)-1]
 	}
 	p.milli += milliValue(r)
-	for _, item := range r.GetSet().GetItem() {
-		if _, has := p.set[item]; has {
-			b.overlap = true
+	if items := r.GetSet().GetItem(); len(items) > 0 {
+		if p.set == nil {
+			p.set = make(map[string]struct{}, len(items))
 		}
-		p.set[item] = struct{}{}
+		for _, item := range items {
+			if _, has := p.set[item]; has {
+				b.overlap = true
+			}
+			p.set[item] = struct{}{}
+		}
 	}
 	if more := r.GetRanges().GetRange(); len(more) > 0 {
-		all := mesos.Ranges(slices.Concat(p.ranges, more)).Sort()
+		all := mesos.Ranges(slices.Concat(p.ranges, more))
+		if len(all) > 1 {
+			all.Sort()
+		}
 		for i := 1; i < len(all); i++ {
 			if all[i].Begin <= all[i-1].End {
 				b.overlap = true
@@ -67,8 +86,8 @@ func (b *resourceBag) addResource(r mesos.Resource) {
 }
 
 // subtractResource removes the part of r that the bag contains.
-func (b *resourceBag) subtractResource(r mesos.Resource) {
-	p := b.parts[keyOf(r)]
+func (b *resourceBag) subtractResource(r *mesos.Resource) {
+	p := b.findPart(keyOf(r))
 	if p == nil {
 		return
 	}
@@ -85,12 +104,15 @@ func (p *resourcePart) isEmpty() bool { return p.milli <= 0 && len(p.set) == 0 &
 
 func (b *resourceBag) list() []mesos.Resource {
 	var out []mesos.Resource
-	for _, key := range b.keys {
-		p := b.parts[key]
+	for i := range b.parts {
+		p := &b.parts[i]
 		if p.isEmpty() {
 			continue
 		}
-		r := kindOf(p.kind)
+		if out == nil {
+			out = make([]mesos.Resource, 0, len(b.parts)-i)
+		}
+		r := kindOf(&p.kind)
 		switch r.GetType() {
 		case mesos.SET:
 			r.Set = &mesos.Value_Set{Item: slices.Sorted(maps.Keys(p.set))}
@@ -104,22 +126,29 @@ func (b *resourceBag) list() []mesos.Resource {
 	return out
 }
 
-func milliValue(r mesos.Resource) int64 { return int64(math.Round(r.GetScalar().GetValue() * 1000)) }
+func milliValue(r *mesos.Resource) int64 {
+	return int64(math.Round(r.GetScalar().GetValue() * 1000))
+}
 
 // Sum returns the sum of groups, with one resource for each kind.
 func Sum(groups ...[]mesos.Resource) []mesos.Resource { return newBag(groups...).list() }
 
 // Subtract returns from without what. No amount becomes negative.
-func Subtract(from, what []mesos.Resource) []mesos.Resource {
+func Subtract(from, what []mesos.Resource) []mesos.Resource { return difference(from, what).list() }
+
+func difference(from, what []mesos.Resource) *resourceBag {
 	b := newBag(from)
-	for _, r := range what {
-		b.subtractResource(r)
+	for i := range what {
+		b.subtractResource(&what[i])
 	}
-	return b.list()
+	return b
 }
 
 // Contains reports whether have contains all of want.
-func Contains(have, want []mesos.Resource) bool { return len(Subtract(want, have)) == 0 }
+func Contains(have, want []mesos.Resource) bool {
+	missing := difference(want, have)
+	return !slices.ContainsFunc(missing.parts, func(p resourcePart) bool { return !p.isEmpty() })
+}
 
 // Equal reports whether a and b contain the same amounts.
 func Equal(a, b []mesos.Resource) bool { return Contains(a, b) && Contains(b, a) }
@@ -130,8 +159,8 @@ func Overlaps(groups ...[]mesos.Resource) bool { return newBag(groups...).overla
 // SumScalar returns the sum of all scalars with the given name.
 func SumScalar(rs []mesos.Resource, name string) float64 {
 	var sum int64
-	for _, r := range rs {
-		if r.Name == name && r.GetType() == mesos.SCALAR {
+	for i := range rs {
+		if r := &rs[i]; r.Name == name && r.GetType() == mesos.SCALAR {
 			sum += milliValue(r)
 		}
 	}

@@ -8,18 +8,43 @@ import (
 )
 
 // kindOf returns r without its amount.
-func kindOf(r mesos.Resource) mesos.Resource {
-	r.Scalar, r.Ranges, r.Set = nil, nil, nil
-	kind := *proto.Clone(&r).(*mesos.Resource)
+func kindOf(r *mesos.Resource) mesos.Resource {
+	if isSimple(r) { // Clone is slow
+		kind := mesos.Resource{Name: r.Name, Type: r.GetType().Enum(), Role: clonePointer(r.Role), ProviderID: clonePointer(r.ProviderID)}
+		if r.AllocationInfo != nil {
+			kind.AllocationInfo = &mesos.Resource_AllocationInfo{Role: clonePointer(r.AllocationInfo.Role)}
+		}
+		return kind
+	}
+	plain := *r
+	plain.Scalar, plain.Ranges, plain.Set = nil, nil, nil
+	kind := *proto.Clone(&plain).(*mesos.Resource)
 	kind.Type = r.GetType().Enum() // a missing type reads as SCALAR
 	return kind
 }
 
-// keyOf returns a key that is equal for resources that can be added: the same
-// kind, in either reservation format. It ignores how a disk is mounted.
-func keyOf(r mesos.Resource) string {
-	if key, simple := simpleKey(r); simple {
-		return key
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	value := *p
+	return &value
+}
+
+// resourceKey is equal for resources that can be added. Resources that are not
+// simple have only encoded.
+type resourceKey struct {
+	kind                 mesos.Value_Type
+	name, provider, role string
+	isAllocated          bool
+	encoded              string
+}
+
+// keyOf returns the key of a resource: equal for the same kind, in either
+// reservation format. It ignores how a disk is mounted.
+func keyOf(r *mesos.Resource) resourceKey {
+	if isSimple(r) {
+		return resourceKey{kind: r.GetType(), name: r.Name, provider: r.GetProviderID().GetValue(), role: r.GetAllocationInfo().GetRole(), isAllocated: r.AllocationInfo != nil}
 	}
 	kind := toRefined(kindOf(r))
 	if kind.Disk != nil {
@@ -28,25 +53,18 @@ func keyOf(r mesos.Resource) string {
 			kind.Disk = nil
 		}
 	}
-	key, err := proto.Marshal(&kind)
+	text, err := proto.Marshal(&kind)
 	if err != nil {
-		return kind.String() // a required field is missing: still equal to itself
+		return resourceKey{encoded: kind.String()} // a required field is missing: still equal to itself
 	}
-	return string(key)
+	return resourceKey{encoded: string(text)}
 }
 
-// simpleKey is a fast path of keyOf without encoding, for plain resources of an
-// agent or a provider.
-func simpleKey(r mesos.Resource) (string, bool) {
+// isSimple reports whether r is a plain resource of an agent or a provider, whose
+// key needs no encoding.
+func isSimple(r *mesos.Resource) bool {
 	reserved := r.GetRole() != "*" || r.Reservation != nil || len(r.Reservations) > 0
-	if reserved || r.Disk != nil || r.Revocable != nil || r.Shared != nil || r.ProviderID != nil && r.ProviderID.Value == "" {
-		return "", false
-	}
-	role := ""
-	if r.AllocationInfo != nil {
-		role = "as " + r.AllocationInfo.GetRole()
-	}
-	return r.GetType().String() + "\x00" + r.Name + "\x00" + r.GetProviderID().GetValue() + "\x00" + role, true
+	return !reserved && r.Disk == nil && r.Revocable == nil && r.Shared == nil && (r.ProviderID == nil || r.ProviderID.Value != "")
 }
 
 // toRefined converts a reservation to the `reservations` field and clears
