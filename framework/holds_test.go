@@ -30,10 +30,12 @@ func TestHoldsAndRequeues(t *testing.T) {
 	}
 	wantReason := func(want string) {
 		t.Helper()
-		view, err := alice.GetJob(ctx, "train")
-		if err != nil || !strings.HasPrefix(view.WaitReason, want) {
-			t.Errorf("the job waits for %q, %v, want %q", view.WaitReason, err, want)
-		}
+		var view api.JobView
+		awaitCondition(t, "the job waits for "+want, func() bool {
+			var err error
+			view, err = alice.GetJob(ctx, "train")
+			return err == nil && strings.HasPrefix(view.WaitReason, want)
+		})
 		queue, err := alice.ListQueue(ctx)
 		if err != nil || len(queue) != 1 || queue[0].Reason != view.WaitReason {
 			t.Errorf("the queue is %+v, %v", queue, err)

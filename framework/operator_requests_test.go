@@ -182,11 +182,20 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
 }
 
+// wantRoles waits until the scheduler reports these roles.
 func wantRoles(t *testing.T, in *testInstance, want []api.RoleStatus) {
 	t.Helper()
-	got, err := in.ListRoles(frameworktest.Timeout(t))
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("roles %v (-want +got):\n%s", err, diff)
+	ctx, diff := frameworktest.Timeout(t), ""
+	for {
+		got, err := in.ListRoles(ctx)
+		if ctx.Err() != nil {
+			t.Errorf("roles %v (-want +got):\n%s", err, diff)
+			return
+		}
+		if diff = cmp.Diff(want, got); diff == "" && err == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

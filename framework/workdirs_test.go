@@ -186,9 +186,14 @@ func TestWorkdirsThatAreNotStored(t *testing.T) {
 	if err := in.KillJob(ctx, "blocker"); err != nil {
 		t.Fatal(err)
 	}
+	awaitState(t, in, "blocker", job.Killed)
+	c.SendOffer() // of the GPU that it left
 	view, err := in.WaitForJob(ctx, "train")
-	if err != nil || view.State != job.Refused || !strings.Contains(view.Tasks[0].Message, "not in the scheduler's store") || !strings.Contains(view.Tasks[0].Message, "--workdirs") {
-		t.Errorf("the job ended %s: %+v, %v", view.State, view.Tasks[0].Message, err)
+	if err != nil || view.State != job.Refused {
+		t.Fatalf("the job is %s, %v", view.State, err)
+	}
+	if !strings.Contains(view.Tasks[0].Message, "not in the scheduler's store") || !strings.Contains(view.Tasks[0].Message, "--workdirs") {
+		t.Errorf("the job ended with %q", view.Tasks[0].Message)
 	}
 }
 
