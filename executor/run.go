@@ -22,6 +22,7 @@ import (
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/executor/unified"
+	"mesos-gpu/internal/memorycgroup"
 	"mesos-gpu/job"
 )
 
@@ -78,13 +79,14 @@ func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTrippe
 
 func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {
 	agent := c.newClient(transport, "/api/v1")
+	memory, _ := memorycgroup.FindOwn("/proc") // zero without memory cgroups
 	logs := rotate.RotationLimits{Bytes: c.LogBytes, Files: c.LogFiles}
 	return map[job.Containerizer]task.Runtime{
 		job.Docker: c.withOrphanCleanup(&docker.EngineRuntime{
 			NewClient: c.NewDockerClient, PrepareVolume: c.PrepareVolume, ReadHost: c.ReadHost, DevDir: c.DevDir, LocksDir: c.ContainerLocksDir,
 			Sandbox: c.Sandbox, HostSandbox: c.Directory, AllowHostIPC: c.AllowHostIPC, AllowedDevices: c.AllowedDevices, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
 		}),
-		job.Mesos: c.withOrphanCleanup(&unified.NestedRuntime{Agent: httpagent.NewSender(agent.Send), Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
+		job.Mesos: c.withOrphanCleanup(&unified.NestedRuntime{Agent: httpagent.NewSender(agent.Send), Memory: memory, Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/memorycgroup"
 )
 
 const (
@@ -62,6 +63,8 @@ type runningContainer struct {
 	// process.
 	engineRestarted bool
 
+	// memory is nil if the container's cgroup is not visible or has ended.
+	memory   *memorycgroup.Watcher
 	watchdog *execWatchdog // ends the commands of sessions
 	procDir  string        // the procfs with their processes
 
@@ -88,6 +91,7 @@ func (r *runningContainer) startProcess(ctx context.Context) error {
 		r.closeOutput()
 		return fmt.Errorf("start container of image %s: %w", r.task.Image, err)
 	}
+	r.watchMemory()
 	r.inspectStarted(ctx)
 	return nil
 }
@@ -102,6 +106,7 @@ func (r *runningContainer) watchExit(ctx context.Context, condition container.Wa
 func (r *runningContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 	defer r.engine.Close()
 	defer r.watchdog.close()
+	defer r.memory.Close()
 	exit, err := r.waitForExit(ctx)
 	r.cancelWait()
 	if err == nil {
@@ -156,6 +161,9 @@ func (r *runningContainer) explainEnd(exit *task.ExitStatus) {
 	switch {
 	case why.oom:
 		exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB", memoryLimit(r.task)/mib)
+		if u, ok := r.memory.LastUsage(); ok {
+			exit.Message = "out of memory: " + u.String()
+		}
 		exit.Reason = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum()
 	case r.engineRestarted:
 		exit.Message = fmt.Sprintf("the docker engine at %s restarted while it ran", engine)

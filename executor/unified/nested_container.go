@@ -26,6 +26,7 @@ import (
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/memorycgroup"
 	"mesos-gpu/internal/waitstatus"
 )
 
@@ -39,6 +40,8 @@ type NestedRuntime struct {
 	// Logs limits the size of the task's stdout and stderr.
 	Logs rotate.RotationLimits
 	Log  logrus.FieldLogger
+	// Memory is the cgroup of the executor and its nested container, zero if it is not visible.
+	Memory memorycgroup.Group
 
 	pollOutput bool // for tests, whose clock stands still while a goroutine waits for the kernel
 }
@@ -63,7 +66,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 	parent := t.Container
 	r := &nestedContainer{
 		agent: u.Agent, id: mesos.ContainerID{Value: uuid.NewString(), Parent: &parent},
-		log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
+		memory: u.Memory, log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
 	}
 	command, container := buildLaunch(t)
 	r.user, r.program = command.User, command.GetValue()
@@ -102,6 +105,7 @@ var (
 type nestedContainer struct {
 	agent   calls.Sender
 	id      mesos.ContainerID
+	memory  memorycgroup.Group
 	log     logrus.FieldLogger
 	sandbox string
 	logs    rotate.RotationLimits
@@ -149,7 +153,20 @@ func (r *nestedContainer) Wait(ctx context.Context) (task.ExitStatus, error) {
 		return task.ExitStatus{}, fmt.Errorf("wait for nested container %s: %w", r.id.Value, err)
 	}
 	r.parseLauncherOutput(&exit)
+	r.explainMemory(&exit)
 	return exit, nil
+}
+
+// explainMemory sets the reason of a failure for lack of memory. The agent may not have noticed it yet.
+func (r *nestedContainer) explainMemory(exit *task.ExitStatus) {
+	// Without the isolator for memory it is the agent's cgroup.
+	if exit.Succeeded() || exit.Message != "" || !r.memory.HasName(r.id.Parent.Value) {
+		return
+	}
+	if u, err := r.memory.ReadUsage(); err == nil && u.OOMKills > 0 {
+		exit.Message = fmt.Sprintf("out of memory: %s, with the executor", u)
+		exit.Reason = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum()
+	}
 }
 
 // maxLauncherLine bounds the message of Mesos's launcher for a program that it cannot

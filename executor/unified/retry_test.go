@@ -3,8 +3,11 @@ package unified
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +20,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/encoding"
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli"
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/apierrors"
+
+	"mesos-gpu/internal/memorycgroup"
 )
 
 // fakeAnswer is one response to a call; hang blocks until ctx ends.
@@ -88,6 +93,45 @@ func TestWaitSurvivesAgentRestart(t *testing.T) {
 			t.Errorf("state %s, reason %s, %d kills", *exit.State, *exit.Reason, s.kills)
 		}
 	})
+}
+
+// Agents whose nested containers share the executor's cgroup report a SIGKILL without a reason.
+func TestWaitExplainsOutOfMemory(t *testing.T) {
+	killed, failed, finished := int32(syscall.SIGKILL), int32(3<<8), int32(0)
+	dir := t.TempDir()
+	own, other := filepath.Join(dir, "parent"), filepath.Join(dir, "agent")
+	for path, kills := range map[string]int{own: 1, other: 1, filepath.Join(dir, "calm", "parent"): 0} {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"memory.limit_in_bytes": "85983232", "memory.max_usage_in_bytes": "85983232", "memory.oom_control": fmt.Sprintf("oom_kill %d\n", kills)} {
+			if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const says = ": out of memory: the limit is 82 MiB, the peak was 82 MiB, with the executor"
+	for _, tt := range []struct {
+		name, cgroup string
+		status       *int32
+		want         string
+	}{
+		{"killed", own, &killed, "killed by signal 9 (SIGKILL)" + says},
+		{"a child was killed", own, &failed, "exited with status 3" + says},
+		{"finished", own, &finished, "exited with status 0"},
+		{"no lack of memory", filepath.Join(dir, "calm", "parent"), &killed, "killed by signal 9 (SIGKILL)"},
+		{"the agent's cgroup", other, &killed, "killed by signal 9 (SIGKILL)"},
+	} {
+		r, _ := nested(t, fakeAnswer{response: waited(agent.Response_WaitNestedContainer{ExitStatus: tt.status})})
+		r.id.Parent, r.memory = &mesos.ContainerID{Value: "parent"}, memorycgroup.Open(tt.cgroup)
+		exit, err := r.Wait(t.Context())
+		if err != nil || exit.String() != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.name, exit, err, tt.want)
+		}
+		if says := exit.Reason != nil; says != strings.Contains(tt.want, "memory") {
+			t.Errorf("%s: the reason is %v", tt.name, exit.Reason)
+		}
+	}
 }
 
 func TestWaitReturnsExitStatus(t *testing.T) {

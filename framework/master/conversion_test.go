@@ -137,3 +137,22 @@ func TestAgentURLs(t *testing.T) {
 		}
 	}
 }
+
+// The report of Mesos about a memory limit keeps the two numbers, without the statistics of the cgroup.
+func TestConvertMemoryLimit(t *testing.T) {
+	for _, c := range []struct{ says, want string }{
+		{"Memory limit exceeded: Requested: 288MB Maximum Used: 287.5MB\n\nMEMORY STATISTICS: \ncache 0\n", "out of memory: the limit is 288 MiB, the peak was 287.5 MiB, with the executor"},
+		{"Memory limit exceeded: Requested: 33000KB Maximum Used: 1GB\n", "out of memory: the limit is 33000 KiB, the peak was 1 GiB, with the executor"},
+		{"Memory limit exceeded: Requested: 512B Maximum Used: 512B", "out of memory: the limit is 512 B, the peak was 512 B, with the executor"},
+		{"Memory limit exceeded", "Memory limit exceeded"},
+	} {
+		s := mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), Message: &c.says}
+		if got := convertUpdate(&s).Message; got != c.want {
+			t.Errorf("%q is %q, want %q", c.says, got, c.want)
+		}
+	}
+	says := "Memory limit exceeded: Requested: 1MB Maximum Used: 1MB"
+	if got := convertUpdate(&mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Message: &says}).Message; got != says {
+		t.Errorf("the message of a task is %q", got)
+	}
+}

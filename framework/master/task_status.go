@@ -1,9 +1,11 @@
 package master
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -52,7 +54,7 @@ func convertState(s mesos.TaskState) job.State {
 func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 	u := sched.TaskUpdate{
 		TaskID: s.TaskID.Value, AgentID: s.GetAgentID().GetValue(), State: convertState(s.GetState()),
-		UUID: s.UUID, Message: s.GetMessage(), Healthy: s.Healthy, Check: describeCheckResult(s.CheckStatus),
+		UUID: s.UUID, Message: statusMessage(s), Healthy: s.Healthy, Check: describeCheckResult(s.CheckStatus),
 		Addresses: containerAddresses(s.ContainerStatus),
 	}
 	if value, ok := statusLabel(s, job.HealthFailureLabel); ok {
@@ -89,6 +91,20 @@ func containerAddresses(s *mesos.ContainerStatus) []string {
 		}
 	}
 	return all
+}
+
+// memoryPattern matches the message of a Mesos agent whose container exceeded its memory limit. Statistics follow.
+var memoryPattern = regexp.MustCompile(`^Memory limit exceeded: Requested: (\d+(?:\.\d+)?)([KMGT]?)B Maximum Used: (\d+(?:\.\d+)?)([KMGT]?)B\b`)
+
+// statusMessage returns the message of a status. About a memory limit it has the limit and the peak in the words of our
+// executor: Mesos adds all statistics of the cgroup, and its MB are MiB.
+func statusMessage(s *mesos.TaskStatus) string {
+	m := memoryPattern.FindStringSubmatch(s.GetMessage())
+	if m == nil || s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY {
+		return s.GetMessage()
+	}
+	unit := func(prefix string) string { return strings.TrimPrefix(prefix+"iB", "i") }
+	return fmt.Sprintf("out of memory: the limit is %s %s, the peak was %s %s, with the executor", m[1], unit(m[2]), m[3], unit(m[4]))
 }
 
 // lostMessage adds the Mesos state to the message.

@@ -11,7 +11,6 @@ import (
 
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/status"
-	"mesos-gpu/internal/minimesos/resource"
 )
 
 // executorStarted continues after the launch of an executor's container has
@@ -46,8 +45,8 @@ func (a *EmbeddedAgent) executorExited(e *executorState) {
 	if e.phase < ending {
 		e.phase = ending
 	}
-	if e.box.OutOfMemory() && e.why.reason == nil {
-		e.why = termination{reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), message: fmt.Sprintf("Memory limit exceeded: the container may use %.0f MiB", resource.SumScalar(e.allocatedResources(), "mem"))}
+	if u := e.box.MemoryUsage(); u.OOMKills > 0 && e.why.reason == nil {
+		e.why = termination{reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), message: fmt.Sprintf("out of memory: %s, with the executor", u)}
 	}
 	for _, n := range e.nested {
 		n.killContainer()

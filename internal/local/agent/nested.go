@@ -44,6 +44,8 @@ type nestedContainer struct {
 	setDone context.CancelFunc
 	over    bool
 	status  syscall.WaitStatus
+	// shortage is why the kernel killed processes of the container, "" if it did not.
+	shortage string
 }
 
 func (n *nestedContainer) killContainer() {
@@ -223,14 +225,19 @@ func (a *EmbeddedAgent) nestedStarted(e *executorState, n *nestedContainer, box 
 	if n.doomed || e.exited {
 		box.Kill()
 	}
+	outer := e.box // it has the limit of both
 	a.runInBackground(func(context.Context) func() {
 		<-box.Exited()
+		shortage := ""
+		if box.MemoryUsage().OOMKills > 0 {
+			shortage = fmt.Sprintf("out of memory: %s, with the executor", outer.MemoryUsage())
+		}
 		err := errors.Join(box.RemoveCgroup(), a.dropRun(n.ids))
 		return func() {
 			if err != nil {
 				a.cfg.Log.WithFields(e.logFields()).WithField("nested", n.containerName()).WithError(err).Error("cannot clear up after a nested container")
 			}
-			n.over, n.status = true, box.WaitStatus()
+			n.over, n.status, n.shortage = true, box.WaitStatus(), shortage
 			n.setDone()
 			a.endBelow(e, n)
 			a.removeContainer(e)

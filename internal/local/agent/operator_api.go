@@ -58,10 +58,8 @@ func (a *EmbeddedAgent) callContainer(ctx context.Context, call *agent.Call) (re
 		return nil, 0, missingField("launch_nested_container")
 	case agent.Call_WAIT_NESTED_CONTAINER:
 		if c := call.WaitNestedContainer; c != nil {
-			ws, err := a.waitNested(ctx, c.ContainerID)
-			return &agent.Response{
-				Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: &agent.Response_WaitNestedContainer{ExitStatus: &ws},
-			}, 0, err
+			ended, err := a.waitNested(ctx, c.ContainerID)
+			return &agent.Response{Type: agent.Response_WAIT_NESTED_CONTAINER, WaitNestedContainer: ended}, 0, err
 		}
 		return nil, 0, missingField("wait_nested_container")
 	case agent.Call_KILL_NESTED_CONTAINER:

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/mesosapi"
@@ -36,20 +37,25 @@ func (a *EmbeddedAgent) findNested(ctx context.Context, id mesos.ContainerID) (*
 	})
 }
 
-// waitNested waits for a nested container to end and returns its wait status.
-func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (int32, error) {
+// waitNested waits for a nested container to end and returns how it ended.
+func (a *EmbeddedAgent) waitNested(ctx context.Context, id mesos.ContainerID) (*agent.Response_WaitNestedContainer, error) {
 	n, err := a.findNested(ctx, id)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	select {
 	case <-n.done.Done():
 		if n.box == nil {
-			return 0, mesosapi.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
+			return nil, mesosapi.Errorf(http.StatusNotFound, "container %s did not start", id.Value)
 		}
-		return int32(n.status), nil
+		status := int32(n.status)
+		ended := &agent.Response_WaitNestedContainer{ExitStatus: &status}
+		if n.shortage != "" && status != 0 {
+			ended.Reason, ended.Message = mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), &n.shortage
+		}
+		return ended, nil
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
 

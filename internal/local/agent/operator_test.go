@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -266,7 +267,7 @@ func TestMemoryLimit(t *testing.T) {
 	e.Resources = []mesos.Resource{resource.NewScalar("mem", 256)}
 	r.run(e, newTask("t1", "oom"))
 	last := r.master.awaitStates(t, "t1", "FAILED")
-	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY || !strings.Contains(last.GetMessage(), "256 MiB") {
+	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY || !regexp.MustCompile(`^out of memory: the limit is 256 MiB, the peak was 25\d(\.\d)? MiB, with the executor$`).MatchString(last.GetMessage()) {
 		t.Errorf("status %v", last)
 	}
 }

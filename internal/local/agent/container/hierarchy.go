@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"mesos-gpu/internal/memorycgroup"
 	"mesos-gpu/internal/mounttable"
 )
 
@@ -116,24 +116,17 @@ func (c cgroupHierarchies) writeLimits(path string, l ContainerLimits) error {
 	return nil
 }
 
-// oomKilled reports whether the kernel's OOM killer has killed a process of the
-// cgroup.
-func (c cgroupHierarchies) oomKilled(path string) bool {
+// memoryUsage returns the memory that the cgroup may use and has used, nothing without a memory hierarchy.
+func (c cgroupHierarchies) memoryUsage(path string) memorycgroup.Usage {
 	h, ok := c.findHierarchy("memory")
 	if !ok {
-		return false
+		return memorycgroup.Usage{}
 	}
-	f, err := os.Open(filepath.Join(h.dir, path, "memory.oom_control"))
+	usage, err := memorycgroup.Open(filepath.Join(h.dir, path)).ReadUsage()
 	if err != nil {
-		return false
+		return memorycgroup.Usage{}
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if count, ok := strings.CutPrefix(lines.Text(), "oom_kill "); ok {
-			return count != "0"
-		}
-	}
-	return false
+	return usage
 }
 
 // writeControl writes value to an existing control file in one write.

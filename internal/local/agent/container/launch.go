@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+
+	"mesos-gpu/internal/memorycgroup"
 )
 
 // RunningContainer is a started container.
@@ -222,10 +224,13 @@ func (c *RunningContainer) CgroupName() string {
 	return c.path
 }
 
-// OutOfMemory reports whether the kernel killed a process of the container
-// because of its memory limit. Call it before RemoveCgroup.
-func (c *RunningContainer) OutOfMemory() bool {
-	return c.engine.fenced && c.engine.cgroups.oomKilled(c.path)
+// MemoryUsage returns the memory that the container, with those nested in it, may use and has used, and how many of its own
+// processes the kernel killed for lack of it. Call it before RemoveCgroup.
+func (c *RunningContainer) MemoryUsage() memorycgroup.Usage {
+	if !c.engine.fenced {
+		return memorycgroup.Usage{}
+	}
+	return c.engine.cgroups.memoryUsage(c.path)
 }
 
 // Kill kills every process of the container. It does not wait.
