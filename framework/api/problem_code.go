@@ -44,9 +44,11 @@ const (
 	// folder. The client uploads it and submits the job again.
 	CodeWorkdirNotFound ProblemCode = "workdir_not_found"
 	// CodeFileNotFound: the sandbox of the task has no such file, or does not exist any more.
-	CodeFileNotFound    ProblemCode = "file_not_found"
-	CodeTaskNotRunning  ProblemCode = "task_not_running"
-	CodeExecDisabled    ProblemCode = "exec_disabled"
+	CodeFileNotFound   ProblemCode = "file_not_found"
+	CodeTaskNotRunning ProblemCode = "task_not_running"
+	CodeExecDisabled   ProblemCode = "exec_disabled"
+	// CodeExitUnknown: the task's container was removed before the command's exit code was read.
+	CodeExitUnknown     ProblemCode = "exit_unknown"
 	CodePortClosed      ProblemCode = "port_closed" // the task does not accept connections on the port
 	CodeTooManySessions ProblemCode = "too_many_sessions"
 	// CodeTooManyStreams: the client, or all clients together, have as many event

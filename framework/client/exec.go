@@ -54,7 +54,27 @@ func (c *Client) Attach(ctx context.Context, name string, task int, size api.Win
 		t.Stdin = strings.NewReader("")
 	}
 	q := url.Values{"rows": {strconv.Itoa(size.Rows)}, "cols": {strconv.Itoa(size.Cols)}}
-	return c.runSession(ctx, taskPath(name, task)+"/attach?"+q.Encode(), t)
+	code, err := c.runSession(ctx, taskPath(name, task)+"/attach?"+q.Encode(), t)
+	if p := (*api.Problem)(nil); errors.As(err, &p) && p.Code == api.CodeExitUnknown {
+		// The task ends with its command, so that both have one exit code.
+		return c.awaitExitCode(ctx, name, err)
+	}
+	return code, err
+}
+
+// endReportTimeout limits how long the end of a job may take to reach the scheduler after its container was removed.
+const endReportTimeout = 10 * time.Second
+
+// awaitExitCode returns the exit code of a job of one task that ends. It returns unknown if the job has not ended within
+// endReportTimeout, or has no exit code.
+func (c *Client) awaitExitCode(ctx context.Context, name string, unknown error) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, endReportTimeout)
+	defer cancel()
+	view, err := c.WaitForJob(ctx, name)
+	if err != nil || view.ExitCode == nil {
+		return 0, unknown
+	}
+	return *view.ExitCode, nil
 }
 
 func taskPath(name string, task int) string {

@@ -263,3 +263,46 @@ func TestExecDetectsSilentScheduler(t *testing.T) {
 		})
 	}
 }
+
+// endedTask is a scheduler whose only task ends with its command, before the agent was asked for the command's exit code.
+type endedTask struct {
+	execBackend
+	ended *atomic.Bool
+}
+
+func (r endedTask) GetJob(context.Context, string) (api.JobView, error) {
+	code := 6
+	t := job.Task{ID: "train.0.1.x", Job: "train", State: job.Running}
+	if r.ended.Load() {
+		t.State, t.ExitCode = job.Failed, &code
+	}
+	return api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1, TTY: true}, Tasks: []job.Task{t}}, ""), nil
+}
+
+func (r endedTask) WatchEvents(context.Context, apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+	batches := make(chan apiserver.EventBatch, 1)
+	batches <- apiserver.EventBatch{Events: []api.TaskEvent{{Time: time.Now(), Job: "train", Task: "train.0.1.x", State: job.Failed}}}
+	close(batches)
+	return batches, nil
+}
+
+// TestAttachReturnsExitCodeOfTask checks that attach returns the task's exit code if that of its command is lost with the
+// container, and that exec, whose command has another exit code, reports the loss.
+func TestAttachReturnsExitCodeOfTask(t *testing.T) {
+	r := endedTask{ended: &atomic.Bool{}}
+	r.run = func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
+		r.ended.Store(true)
+		return 0, api.NewProblemf(http.StatusConflict, "the task ended").WithCode(api.CodeExitUnknown, "")
+	}
+	s := httptest.NewServer(serveBackend(r))
+	defer s.Close()
+	c := connectTo(t, s.URL)
+	if code, err := c.Attach(t.Context(), "train", 0, api.WindowSize{}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard}); code != 6 || err != nil {
+		t.Errorf("attach: exit %d, %v, want 6", code, err)
+	}
+	r.ended.Store(false)
+	_, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard})
+	if p := (*api.Problem)(nil); !errors.As(err, &p) || p.Code != api.CodeExitUnknown {
+		t.Errorf("exec: %v, want code %s", err, api.CodeExitUnknown)
+	}
+}

@@ -44,6 +44,8 @@ func (b *Leader) runCommand(ctx context.Context, command master.ExecCommand, str
 		return code, err
 	case errors.Is(err, master.ErrNoContainer):
 		return 0, api.NewProblemf(http.StatusConflict, "task %q: %w: it may be starting or ending", command.ExecutorID, err)
+	case errors.Is(err, master.ErrExitUnknown):
+		return 0, api.NewProblemf(http.StatusConflict, "task %q: %w", command.ExecutorID, err).WithCode(api.CodeExitUnknown, "")
 	}
 	return 0, api.NewProblemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
 }

@@ -20,6 +20,10 @@ import (
 // ErrNoContainer means that a task has no container on its agent, or not yet.
 var ErrNoContainer = errors.New("the task has no container on its agent")
 
+// ErrExitUnknown means that a command has ended and its exit code is not known: the task's container, which the
+// command's is below, was removed before the agent was asked for it.
+var ErrExitUnknown = errors.New("the task ended before the exit code of the command was read")
+
 // cleanupTimeout bounds the kill and the removal of a command's container.
 const cleanupTimeout = 10 * time.Second
 
@@ -214,7 +218,11 @@ func (r *remoteCommand) sendCall(ctx context.Context, call *agent.Call) error {
 // waitForExitCode returns the exit code of the command after its end.
 func (r *remoteCommand) waitForExitCode(ctx context.Context) (int, error) {
 	var answer agent.Response
-	if err := r.cfg.callAndDecode(ctx, r.httpClient, r.agentURL(), agentcalls.WaitNestedContainer(r.id), &answer); err != nil {
+	err := r.cfg.callAndDecode(ctx, r.httpClient, r.agentURL(), agentcalls.WaitNestedContainer(r.id), &answer)
+	switch {
+	case hasStatus(err, http.StatusNotFound):
+		return 0, fmt.Errorf("agent %s: %w", r.command.AgentURL, ErrExitUnknown)
+	case err != nil:
 		return 0, fmt.Errorf("agent %s: read how the command ended: %w", r.command.AgentURL, err)
 	}
 	w := answer.GetWaitNestedContainer()

@@ -447,7 +447,7 @@ func TestExecFaults(t *testing.T) {
 		"the session is refused":    {ExecCommand{}, agent.Call_LAUNCH_NESTED_CONTAINER_SESSION, 400, "does not run the command: 400 Bad Request: refused", false},
 		"the input is refused":      {ExecCommand{}, agent.Call_ATTACH_CONTAINER_INPUT, 403, "feed command on agent", false},
 		"the agent lists nothing":   {ExecCommand{}, agent.Call_GET_CONTAINERS, 503, "list containers: 503", false},
-		"the status is not known":   {ExecCommand{}, agent.Call_WAIT_NESTED_CONTAINER, 404, "read how the command ended: 404", false},
+		"the status is not known":   {ExecCommand{}, agent.Call_WAIT_NESTED_CONTAINER, 404, "the task ended before the exit code of the command was read", false},
 		"there is no such executor": {ExecCommand{ExecutorID: "gone"}, agent.Call_UNKNOWN, 0, "no container on its agent", true},
 	} {
 		t.Run(what, func(t *testing.T) {
