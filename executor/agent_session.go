@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
@@ -25,69 +24,37 @@ type agentSession struct {
 	// the session's context ends.
 	events chan<- executor.Event
 	log    logrus.FieldLogger
-	// checkpoint, recoveryTimeout and backoffMax are as in ExecutorConfig.
-	checkpoint      bool
-	recoveryTimeout time.Duration
-	backoffMax      time.Duration
+	// reconnection decides when to subscribe again.
+	reconnection reconnection
 	// endpoint is the agent's address, for error messages.
 	endpoint string
 }
 
-const (
-	backoffMin = 100 * time.Millisecond
-	// resendInterval is the pause before a status update that the agent
-	// rejected is sent again.
-	resendInterval = time.Second
-)
+// resendInterval is the pause before a status update that the agent rejected
+// is sent again.
+const resendInterval = time.Second
 
 // keepSubscribed subscribes and resubscribes. It returns nil when ctx ends,
 // and an error with the duration when the agent has been unreachable for too
 // long.
 func (s *agentSession) keepSubscribed(ctx context.Context) error {
-	var ever bool // subscribed at least once
-	lost := time.Now()
-	for attempt := 0; ; attempt++ {
+	s.reconnection.lost = time.Now()
+	for {
 		subscribed, err := s.subscribeOnce(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if subscribed {
-			ever, lost, attempt = true, time.Now(), 0
-		}
 		s.log.WithError(err).Warn("disconnected from agent")
-		patience := s.maxAgentAbsence(ever)
-		left := patience - time.Since(lost)
-		if left <= 0 {
+		pause, patience := s.reconnection.nextPause(time.Now(), subscribed)
+		if pause <= 0 {
 			return fmt.Errorf("agent at %s is gone for %s: %w", s.endpoint, patience, err)
 		}
 		select {
-		case <-time.After(min(left, s.backoff(attempt))):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}
 	}
-}
-
-// maxAgentAbsence returns how long the agent may be unreachable. An agent
-// without checkpointing does not take its executors back after a restart, so
-// once ever is set it may not be away at all.
-func (s *agentSession) maxAgentAbsence(ever bool) time.Duration {
-	switch {
-	case s.checkpoint:
-		return s.recoveryTimeout
-	case ever:
-		return 0
-	default:
-		return firstContactTimeout
-	}
-}
-
-// backoff returns the pause before the next attempt. It doubles with each
-// attempt up to the agent's limit; its upper half is random, so that executors
-// do not all reconnect to a restarted agent at the same moment.
-func (s *agentSession) backoff(attempt int) time.Duration {
-	d := min(backoffMin<<min(attempt, 16), s.backoffMax)
-	return d/2 + rand.N(d/2+1)
 }
 
 // subscribeOnce subscribes and passes events to the loop until the stream

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -140,6 +141,33 @@ func TestLostAgentEndsTask(t *testing.T) {
 	}
 }
 
+// TestFinalStatusWaitsForAgent: the wait for the acknowledgement begins when the agent is back.
+func TestFinalStatusWaitsForAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.cfg.Checkpoint, r.cfg.RecoveryTimeout, r.cfg.AckTimeout = true, 15*time.Minute, time.Minute
+		r.run()
+		r.subscribed()
+		r.launch(info(t, task.TaskSpec{}))
+		r.running()
+		synctest.Wait()
+		r.gone()
+		r.task.exit <- task.ExitStatus{}
+		time.Sleep(10 * time.Minute)
+		back := time.Now()
+		r.agent.answer = func(*executor.Call) int { return http.StatusOK }
+		s := r.subscribed()
+		if n := len(s.UnacknowledgedUpdates); n != 1 || s.UnacknowledgedUpdates[0].Status.GetState() != mesos.TASK_FINISHED {
+			t.Fatalf("subscription carries %v, want TASK_FINISHED", s.UnacknowledgedUpdates)
+		}
+		subscribed := time.Now()
+		r.endedWell()
+		if got := time.Since(subscribed); got != time.Minute || subscribed.Sub(back) > defaultBackoffMax {
+			t.Errorf("executor came back after %s and waited %s for the acknowledgement, want 1m", subscribed.Sub(back), got)
+		}
+	})
+}
+
 func TestAgentNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -180,10 +208,10 @@ func TestRecoveringAgent(t *testing.T) {
 }
 
 func TestSubscribeBackoff(t *testing.T) {
-	s := &agentSession{backoffMax: 2 * time.Second}
+	r := &reconnection{backoffMax: 2 * time.Second, random: rand.N[time.Duration]}
 	for attempt := range 100 {
-		want := min(backoffMin<<min(attempt, 16), s.backoffMax)
-		if got := s.backoff(attempt); got < want/2 || got > want {
+		want := min(backoffMin<<min(attempt, 16), r.backoffMax)
+		if got := r.backoff(attempt); got < want/2 || got > want {
 			t.Errorf("pause(%d) is %s, want %s to %s", attempt, got, want/2, want)
 		}
 	}

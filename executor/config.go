@@ -48,7 +48,7 @@ type ExecutorConfig struct {
 	BackoffMax      time.Duration
 	// ShutdownGrace is how long the agent waits after SHUTDOWN before it
 	// destroys the container. AckTimeout bounds the wait for the
-	// acknowledgement of the terminal status.
+	// acknowledgement of the terminal status while the agent is there.
 	ShutdownGrace time.Duration
 	AckTimeout    time.Duration
 

@@ -8,21 +8,22 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
+	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 )
 
 // deviceFaults has the failed devices of the task with the reason of each.
 type deviceFaults map[string]string
 
-// watchDevices follows the condition of the task's devices until ctx ends.
-func (l *taskLoop) watchDevices(ctx context.Context) {
-	if l.cfg.WatchConditions == nil || len(l.task.DeviceIDs) == 0 {
+// watchDevices follows the condition of a task's devices until ctx ends.
+func (l *taskLoop) watchDevices(ctx context.Context, t *task.TaskSpec) {
+	if l.cfg.WatchConditions == nil || len(t.DeviceIDs) == 0 {
 		return
 	}
-	devices := l.task.DeviceIDs
+	devices := t.DeviceIDs
 	l.goroutines.Go(func() {
 		l.cfg.WatchConditions(ctx, devices, func(device string, c gpu.DeviceCondition) {
-			l.postAction(ctx, func() { l.recordCondition(device, c) })
+			l.postAction(ctx, func() { l.state.recordCondition(device, c) })
 		})
 	})
 }
@@ -30,35 +31,35 @@ func (l *taskLoop) watchDevices(ctx context.Context) {
 // recordCondition sends a status update when the set of failed devices
 // changes, and when all devices work again. It does not end the task: only the
 // task can find out whether it can continue.
-func (l *taskLoop) recordCondition(device string, c gpu.DeviceCondition) {
-	before := l.faults.String()
+func (s *taskState) recordCondition(device string, c gpu.DeviceCondition) {
+	before := s.faults.String()
 	if c.Health == gpu.Failed {
-		if l.faults == nil {
-			l.faults = deviceFaults{}
+		if s.faults == nil {
+			s.faults = deviceFaults{}
 		}
-		l.faults[device] = c.Reason
+		s.faults[device] = c.Reason
 	} else {
-		delete(l.faults, device)
+		delete(s.faults, device)
 	}
-	now := l.faults.String()
-	if l.phase != phaseRunning || now == before {
+	now := s.faults.String()
+	if s.phase != phaseRunning || now == before {
 		return
 	}
 	if now == "" {
 		now = "its GPUs work again"
 	}
-	l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: now})
+	s.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: now})
 }
 
 // currentHealth returns the health for status updates: false while a device
 // has failed, else the last result of the health checks. It is nil before any
 // result.
-func (l *taskLoop) currentHealth() *bool {
-	switch well := len(l.faults) == 0; {
-	case !well, l.healthy == nil && l.faults != nil:
+func (s *taskState) currentHealth() *bool {
+	switch well := len(s.faults) == 0; {
+	case !well, s.healthy == nil && s.faults != nil:
 		return &well
 	}
-	return l.healthy
+	return s.healthy
 }
 
 // String returns "GPU GPU-5e7f… failed: XID 79 (…); …", or "" without faults.

@@ -23,10 +23,10 @@ const (
 // the data it wrote elsewhere exceed the disk resources of the task and this
 // executor. A task without disk resources has no limit.
 func (l *taskLoop) enforceDiskLimit(ctx context.Context, r task.RunningTask) {
-	if l.task.DiskMiB <= 0 {
+	if l.state.task.DiskMiB <= 0 {
 		return
 	}
-	limit := int64((l.task.DiskMiB + sumScalars(plainDiskResources(l.executorResources), "disk")) * (1 << 20))
+	limit := int64((l.state.task.DiskMiB + sumScalars(plainDiskResources(l.state.executorResources), "disk")) * (1 << 20))
 	l.goroutines.Go(func() {
 		unknown := ""
 		for pause := l.cfg.DiskInterval; ; {
@@ -46,7 +46,7 @@ func (l *taskLoop) enforceDiskLimit(ctx context.Context, r task.RunningTask) {
 				l.log.WithError(err).Warn("disk usage could not be measured completely")
 			}
 			if verdict := describeDiskViolation(used, limit, err); verdict != "" {
-				l.postAction(ctx, func() { l.endOverDiskLimit(verdict) })
+				l.postAction(ctx, func() { l.state.endOverDiskLimit(verdict) })
 				return
 			}
 		}
@@ -78,12 +78,12 @@ func (l *taskLoop) measureDisk(ctx context.Context, r task.RunningTask, limit in
 
 // endOverDiskLimit kills the task without a grace period, in which it could
 // write more.
-func (l *taskLoop) endOverDiskLimit(verdict string) {
-	if l.phase != phaseRunning || l.kill != nil {
+func (s *taskState) endOverDiskLimit(verdict string) {
+	if s.phase != phaseRunning || s.kill != nil {
 		return
 	}
-	l.diskViolation = verdict
-	l.startKill(0)
+	s.diskViolation = verdict
+	s.startKill(0)
 }
 
 func formatMiB(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -28,11 +28,10 @@ type healthResult struct {
 // ctx ends. A check that cannot run kills the task, which could never become
 // healthy.
 func (l *taskLoop) startHealthChecks(ctx context.Context, r task.RunningTask) {
-	l.healthByCheck = make([]*bool, len(l.task.HealthChecks))
-	for i, h := range l.task.HealthChecks {
-		report := func(v healthResult) { l.postAction(ctx, func() { l.recordHealth(i, v) }) }
+	for i, h := range l.state.task.HealthChecks {
+		report := func(v healthResult) { l.postAction(ctx, func() { l.state.recordHealth(i, v) }) }
 		l.goroutines.Go(func() {
-			try, err := newProbe(h, l.task.Containerizer, r)
+			try, err := newProbe(h, l.state.task.Containerizer, r)
 			if err != nil {
 				report(healthResult{message: "health_" + err.Error(), failures: 1, cause: err.Error(), killTask: true})
 				return
@@ -69,26 +68,26 @@ func watchHealth(ctx context.Context, h *mesos.HealthCheck, try probeFunc, repor
 // recordHealth stores the result of one health check and sends a status
 // update. A success is sent only once all other checks have succeeded too. A
 // result with killTask kills the task.
-func (l *taskLoop) recordHealth(check int, v healthResult) {
-	if l.phase != phaseRunning || l.kill != nil {
+func (s *taskState) recordHealth(check int, v healthResult) {
+	if s.phase != phaseRunning || s.kill != nil {
 		return
 	}
-	if n := len(l.healthByCheck); n > 1 && !v.healthy {
+	if n := len(s.healthByCheck); n > 1 && !v.healthy {
 		v.message = fmt.Sprintf("health check %d of %d: %s", check+1, n, v.message)
 	}
-	l.healthByCheck[check] = &v.healthy
-	if v.healthy && !areAllHealthy(l.healthByCheck) {
+	s.healthByCheck[check] = &v.healthy
+	if v.healthy && !areAllHealthy(s.healthByCheck) {
 		return
 	}
-	l.healthy = &v.healthy
+	s.healthy = &v.healthy
 	o := statusContent{state: mesos.TASK_RUNNING, message: v.message, reason: mesos.REASON_TASK_HEALTH_CHECK_STATUS_UPDATED.Enum()}
 	if !v.healthy {
 		o.healthFailure = &job.HealthFailure{Check: check + 1, Failures: v.failures, Cause: v.cause}
 	}
-	l.sendUpdate(o)
+	s.sendUpdate(o)
 	if v.killTask {
-		l.unhealthy = v.message
-		l.startKill(l.killGrace(nil))
+		s.unhealthy = v.message
+		s.startKill(s.killGrace(nil))
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
@@ -62,8 +64,8 @@ func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTrippe
 	events := make(chan executor.Event)
 	l := newTaskLoop(cfg)
 	s := &agentSession{
-		sender: cfg.newExecutorSender(transport), outbox: l.outbox, events: events, log: cfg.Log,
-		checkpoint: cfg.Checkpoint, recoveryTimeout: cfg.RecoveryTimeout, backoffMax: cfg.BackoffMax, endpoint: cfg.Endpoint,
+		sender: cfg.newExecutorSender(transport), outbox: l.state.outbox, events: events, log: cfg.Log,
+		reconnection: cfg.newReconnection(rand.N[time.Duration]), endpoint: cfg.Endpoint,
 	}
 	// The session outlives ctx, so that it can deliver the terminal status.
 	session, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -75,6 +77,10 @@ func runTask(ctx context.Context, cfg ExecutorConfig, transport http.RoundTrippe
 	stop()
 	wg.Wait()
 	return err
+}
+
+func (c *ExecutorConfig) newReconnection(random func(below time.Duration) time.Duration) reconnection {
+	return reconnection{checkpoint: c.Checkpoint, recoveryTimeout: c.RecoveryTimeout, backoffMax: c.BackoffMax, random: random}
 }
 
 func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Containerizer]task.Runtime {

@@ -95,6 +95,12 @@ func (o *statusOutbox) markDisconnected() {
 	o.subscribed = false
 }
 
+func (o *statusOutbox) isSubscribed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.subscribed
+}
+
 func (o *statusOutbox) markSent(uuid []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

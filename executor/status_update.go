@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/image"
@@ -92,16 +91,15 @@ func failureStatus(err error, killing bool) statusContent {
 	return statusContent{state: mesos.TASK_FAILED, message: err.Error()}
 }
 
-// newStatus returns a status update with a new UUID.
-func newStatus(id mesos.TaskID, executorID string, o statusContent, now time.Time) mesos.TaskStatus {
-	u := uuid.New()
+// newStatus returns a status update.
+func newStatus(id mesos.TaskID, executorID string, o statusContent, uuid []byte, now time.Time) mesos.TaskStatus {
 	timestamp := float64(now.UnixNano()) / 1e9
 	s := mesos.TaskStatus{
 		TaskID:     id,
 		State:      o.state.Enum(),
 		Source:     mesos.SOURCE_EXECUTOR.Enum(),
 		ExecutorID: &mesos.ExecutorID{Value: executorID},
-		UUID:       u[:],
+		UUID:       uuid,
 		Timestamp:  &timestamp,
 		Reason:     o.reason,
 		Limitation: o.limitation,

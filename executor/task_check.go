@@ -11,15 +11,15 @@ import (
 // startCheck probes the running task by its check until ctx ends. A check
 // never ends the task.
 func (l *taskLoop) startCheck(ctx context.Context, r task.RunningTask) {
-	if l.info.Check == nil {
+	if l.state.info.Check == nil {
 		return
 	}
-	h := checkAsHealthCheck(l.info.Check)
+	h := checkAsHealthCheck(l.state.info.Check)
 	report := func(found *mesos.CheckStatusInfo, message string) {
-		l.postAction(ctx, func() { l.recordCheck(found, message) })
+		l.postAction(ctx, func() { l.state.recordCheck(found, message) })
 	}
 	l.goroutines.Go(func() {
-		try, err := newProbe(h, l.task.Containerizer, r)
+		try, err := newProbe(h, l.state.task.Containerizer, r)
 		if err != nil {
 			report(emptyCheckStatus(h.Type), err.Error())
 			return
@@ -60,10 +60,10 @@ func emptyCheckStatus(kind mesos.HealthCheck_Type) *mesos.CheckStatusInfo {
 }
 
 // recordCheck stores a result of the check and sends a status update.
-func (l *taskLoop) recordCheck(found *mesos.CheckStatusInfo, message string) {
-	if l.phase != phaseRunning || l.kill != nil {
+func (s *taskState) recordCheck(found *mesos.CheckStatusInfo, message string) {
+	if s.phase != phaseRunning || s.kill != nil {
 		return
 	}
-	l.lastCheck = found
-	l.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: message, reason: mesos.REASON_TASK_CHECK_STATUS_UPDATED.Enum()})
+	s.lastCheck = found
+	s.sendUpdate(statusContent{state: mesos.TASK_RUNNING, message: message, reason: mesos.REASON_TASK_CHECK_STATUS_UPDATED.Enum()})
 }

@@ -33,10 +33,10 @@ type usageReport struct {
 // in the sandbox, if the agent has a daemon that measures it. The file is
 // informational: a failed write never ends the task.
 func (l *taskLoop) reportUsage(ctx context.Context) {
-	if l.cfg.ReadUsage == nil || l.task.GPUs == 0 {
+	if l.cfg.ReadUsage == nil || l.state.task.GPUs == 0 {
 		return
 	}
-	t := l.task
+	t := l.state.task
 	l.goroutines.Go(func() {
 		unknown := ""
 		tick := time.NewTicker(usageInterval)
