@@ -388,6 +388,11 @@ func (c *invariants) missing() string {
 			}
 			delete(running, id)
 		}
+		for _, id := range slices.Sorted(maps.Keys(a.executors)) {
+			if a.tasks[id] == nil {
+				return "the executor of " + id + " is left on " + a.host
+			}
+		}
 		if len(a.updates) > 0 {
 			return a.host + " has unacknowledged updates of " + strings.Join(slices.Sorted(maps.Keys(a.updates)), " ")
 		}

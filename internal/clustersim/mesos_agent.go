@@ -40,6 +40,8 @@ type agentNode struct {
 	// tasks are those that run, and those whose end is not acknowledged. updates are the unacknowledged statuses by task.
 	tasks   map[string]*agentTask
 	updates map[string][]*status
+	// executors are the containers of tasks by id, in worlds with executors.
+	executors map[string]*executorNode
 }
 
 // agentTask is a task on its agent.
@@ -62,7 +64,7 @@ type status struct {
 }
 
 func newAgent(w *World, number int) *agentNode {
-	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: map[string][]*status{}}
+	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: map[string][]*status{}, executors: map[string]*executorNode{}}
 	count := 1 + w.random.IntN(4)
 	machine, err := newMachine(n.host, count)
 	if err != nil {
@@ -238,6 +240,11 @@ func (n *agentNode) restart() {
 	if n.connection != nil {
 		n.connection.breakUp()
 	}
+	for _, id := range slices.Sorted(maps.Keys(n.executors)) {
+		if x := n.executors[id]; x.connection != nil {
+			x.connection.breakUp()
+		}
+	}
 	n.world.after(n.world.between(time.Second, 2*time.Minute), "agent starts", n.startAgain)
 }
 
@@ -248,12 +255,19 @@ func (n *agentNode) wipe() {
 		n.world.checks.taskVanished(id)
 		n.tasks[id].ended = true
 	}
-	n.tasks, n.updates, n.id = map[string]*agentTask{}, map[string][]*status{}, ""
+	for _, x := range n.executors {
+		x.gone = true
+	}
+	n.tasks, n.updates, n.executors, n.id = map[string]*agentTask{}, map[string][]*status{}, map[string]*executorNode{}, ""
 	n.lives++
 }
 
 func (n *agentNode) startAgain() {
 	n.down = false
+	if n.world.plan.executors {
+		n.recoverExecutors()
+		return
+	}
 	n.connect()
 }
 
@@ -271,6 +285,10 @@ func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 	t := &agentTask{id: id, resources: resources, reported: mesos.TASK_STAGING, grace: time.Duration(info.GetKillPolicy().GetGracePeriod().GetNanoseconds())}
 	n.tasks[id] = t
 	w.checks.taskStarted(id, n)
+	if w.plan.executors {
+		n.startExecutor(t, info)
+		return
+	}
 	o := w.users.outcomeOf(id)
 	w.after(w.between(10*time.Millisecond, 2*time.Second), "task starts", func() {
 		if t.ended {
@@ -308,8 +326,12 @@ func (n *agentNode) end(t *agentTask, state mesos.TaskState) {
 }
 
 // kill kills a task after its grace period. A task that is not known has ended already.
-func (n *agentNode) kill(id string, force bool) {
-	t := n.tasks[id]
+func (n *agentNode) kill(id string, policy *mesos.KillPolicy) {
+	if x := n.executors[id]; x != nil {
+		n.killByExecutor(x, policy)
+		return
+	}
+	t, force := n.tasks[id], policy != nil && policy.GracePeriod.GetNanoseconds() == 0
 	if t == nil || t.ended || t.killed && !force {
 		return
 	}
@@ -329,6 +351,10 @@ func (n *agentNode) report(t *agentTask, state mesos.TaskState, message string) 
 
 func (n *agentNode) enqueue(s *status) {
 	s.uuid = n.world.checks.newUUID(s.task, s.state)
+	n.queue(s)
+}
+
+func (n *agentNode) queue(s *status) {
 	n.updates[s.task] = append(n.updates[s.task], s)
 	if len(n.updates[s.task]) == 1 {
 		n.sendUpdate(s)

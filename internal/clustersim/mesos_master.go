@@ -388,8 +388,7 @@ func (m *masterNode) kill(call *scheduler.Call_Kill) {
 		m.reconcile([]scheduler.Call_Reconcile_Task{{TaskID: call.TaskID, AgentID: call.AgentID}})
 		return
 	}
-	force := call.KillPolicy != nil && call.KillPolicy.GracePeriod.GetNanoseconds() == 0
-	m.toAgent(m.agents[t.agent], "kill task", func(n *agentNode) { n.kill(t.id, force) })
+	m.toAgent(m.agents[t.agent], "kill task", func(n *agentNode) { n.kill(t.id, call.KillPolicy) })
 }
 
 // acknowledge passes an acknowledgement on to the agent.

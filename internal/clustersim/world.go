@@ -64,6 +64,10 @@ type plan struct {
 	// standbys is whether several schedulers share the journal. pauses is how often the leading one is stopped for a while.
 	standbys bool
 	pauses   int
+	// executors is whether tasks have the real executor. executorKills and executorCuts are how often one is killed, or cut
+	// off from its agent.
+	executors                   bool
+	executorKills, executorCuts int
 	// lends is whether there is a second role, guests. batch and guests are then the parts of the GPUs, in percent, that
 	// the roles deserve.
 	lends         bool
@@ -76,6 +80,8 @@ type plan struct {
 	rescind                              float64
 	masterFailovers, partitions          int
 	agentRestarts, agentWipes            int
+	// loseUpdate is how often an executor's call or its answer is lost, breakExecutor how often its connection breaks.
+	loseUpdate, breakExecutor float64
 }
 
 func newPlan(seed uint64, r *rand.Rand) plan {
@@ -110,6 +116,12 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 	p.mig, p.marathon = seed%8 == 5, seed%8 == 2
 	if seed%8 == 4 || seed%16 == 10 {
 		p.standbys, p.pauses = true, 1+r.IntN(5)
+	}
+	switch seed % 16 {
+	case 3, 6, 8, 15: // not seeds of regressions
+		p.executors = true
+		p.executorKills, p.executorCuts = count(6), count(6)
+		p.loseUpdate, p.breakExecutor = rate(0.1), rate(0.05)
 	}
 	return p
 }
@@ -188,6 +200,18 @@ func (w *World) scheduleFaults() {
 	at(w.plan.pauses, "pause scheduler", func() {
 		w.fault("scheduler paused")
 		w.scheduler.pause(w.between(time.Second, 40*time.Second))
+	})
+	at(w.plan.executorKills, "kill executor", func() {
+		if x := w.anyExecutor(); x != nil {
+			w.fault("executor killed")
+			x.die()
+		}
+	})
+	at(w.plan.executorCuts, "cut executor", func() {
+		if x := w.anyExecutor(); x != nil {
+			w.fault("executor cut off from its agent")
+			x.cutFromAgent(w.between(100*time.Millisecond, 2*time.Minute))
+		}
 	})
 	at(w.plan.partitions, "partition", func() {
 		length := w.between(time.Second, 4*time.Minute)
