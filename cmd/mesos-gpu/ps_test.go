@@ -61,12 +61,12 @@ func TestInvalidSelection(t *testing.T) {
 
 func TestJobsAreListed(t *testing.T) {
 	jobsOfAllKinds().command(t, "ps").expect(t, ""+
-		"JOB     STATE    TASKS  HEALTHY  GPUS    SUBMITTED  WAITS\n"+
-		"train   RUNNING  2/2    -        2 GPUs  3h ago\n"+
-		"queued  WAITING  1      -        no GPU  5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
+		"JOB     STATE    TASKS  HEALTHY  GPUS         SUBMITTED  WAITS\n"+
+		"train   RUNNING  2/2    -        2 GPUs each  3h ago\n"+
+		"queued  WAITING  1      -        no GPU       5m ago     1 of 1 task: no agent has 4 free GPUs\n", "", 0)
 	c := jobsOfAllKinds()
 	c.command(t, "ps --no-headers -o wide --role research").expect(t, ""+
-		"train  RUNNING  2/2  -  2 GPUs  3h ago  research  0  -  0.0s  "+term.FormatTime(c.jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
+		"train  RUNNING  2/2  -  2 GPUs each  3h ago  research  0  -  0.0s  "+term.FormatTime(c.jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
 }
 
 // sweep is a job of which one task has failed and others run.

@@ -21,6 +21,10 @@ import (
 func runAgainst(t *testing.T, line ...string) (printed string, submitted []job.Spec, err error) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/agents" {
+			w.Write([]byte(`{"agents": [{"id": "a", "types": ["V100"], "gpus": 3}]}`))
+			return
+		}
 		var spec job.Spec
 		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/jobs" {
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -98,20 +99,43 @@ func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 		case errors.Is(err, io.EOF):
 			return nil, formatMistakes(name, []error{errors.New("empty: a job file holds at least name, gpus and command")})
 		case err != nil:
-			return nil, formatMistakes(name, []error{describeSyntaxError(err)})
+			return nil, formatMistakes(name, []error{describeSyntaxError(err, text)})
 		case len(doc.Content) > 0 && doc.Content[0].ShortTag() != "!!null":
 			docs = append(docs, doc)
 		}
 	}
 }
 
-func describeSyntaxError(err error) error {
+func describeSyntaxError(err error, text []byte) error {
 	said := err.Error()
 	if m := syntaxErrorLine.FindStringSubmatch(said); m != nil {
 		line, _ := strconv.Atoi(m[1])
 		return &lineError{line: line, err: errors.New(said[len(m[0]):])}
 	}
+	if err := findInvalidCharacter(text); err != nil {
+		return err
+	}
 	return errors.New(strings.TrimPrefix(said, "yaml: "))
+}
+
+// findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, nil if there is none.
+// The YAML library reports these without their line.
+func findInvalidCharacter(text []byte) error {
+	line, start := 1, 0
+	for i := 0; i < len(text); {
+		r, width := utf8.DecodeRune(text[i:])
+		column := 1 + utf8.RuneCount(text[start:i])
+		switch {
+		case r == utf8.RuneError && width == 1:
+			return &lineError{line: line, column: column, err: fmt.Errorf("the byte 0x%02x is not UTF-8", text[i])}
+		case r < ' ' && !strings.ContainsRune("\t\n\r", r), r == 0x7f:
+			return &lineError{line: line, column: column, err: fmt.Errorf("the control character %U is not allowed: write it as an escape in double quotes, \"\\x%02x\"", r, r)}
+		case r == '\n':
+			line, start = line+1, i+1
+		}
+		i += width
+	}
+	return nil
 }
 
 // findRoot returns a document's mapping of keys.

@@ -43,6 +43,9 @@ func readCount(n *yaml.Node, to *int) error {
 		*to = v
 		return nil
 	}
+	if n.Kind == yaml.ScalarNode && errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("%s is too large", n.Value)
+	}
 	if f, ferr := strconv.ParseFloat(n.Value, 64); n.Kind == yaml.ScalarNode && ferr == nil {
 		return fmt.Errorf("%s is not a whole number: use %d", n.Value, int(math.Min(math.Max(1, math.Ceil(f)), 1e6)))
 	}

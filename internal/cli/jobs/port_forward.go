@@ -27,7 +27,7 @@ func (a *jobCommands) portForwardCommand() *cobra.Command {
 		Example: "  mesos-gpu port-forward notebook 8888:\n  mesos-gpu port-forward web.1 8080:http",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return &cli.UsageError{Err: fmt.Errorf("%s needs JOB[.NUMBER], and at most one port", c.CommandPath())}
+				return &cli.UsageError{Err: fmt.Errorf("%s needs JOB[.NUMBER], and at most one port", cli.CommandName(c))}
 			}
 			local, remote := 0, ""
 			if len(args) == 2 {

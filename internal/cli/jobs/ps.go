@@ -164,7 +164,7 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
 		{Name: "TASKS", Value: func(j api.JobView) string { return formatTaskCount(&j) }},
 		{Name: "HEALTHY", Value: func(j api.JobView) string { return formatHealthy(&j) }},
-		{Name: "GPUS", Value: func(j api.JobView) string { return fmt.Sprint(j.Spec.Request) }},
+		{Name: "GPUS", Value: func(j api.JobView) string { return formatRequest(&j) }},
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
 		{Name: "WAITS", Value: func(j api.JobView) string { return j.WaitReason }},
 	}
@@ -182,6 +182,14 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		term.TableColumn[api.JobView]{Name: "IMAGE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Image) }},
 		term.TableColumn[api.JobView]{Name: "LABELS", Value: func(j api.JobView) string { return term.DashIfEmpty(formatLabels(j.Spec.Labels)) }},
 	)
+}
+
+// formatRequest returns the GPUs of a task, which are those of the job if it has one.
+func formatRequest(j *api.JobView) string {
+	if j.Spec.Request.GPUs == 0 || j.WantedTasks() == 1 {
+		return j.Spec.Request.String()
+	}
+	return j.Spec.Request.String() + " each"
 }
 
 func formatLabels(labels map[string]string) string {

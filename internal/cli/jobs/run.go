@@ -80,6 +80,7 @@ func (a *jobCommands) runDetached(ctx context.Context, spec *job.Spec) error {
 	if _, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
 		return err
 	}
+	a.warnOfLargeTasks(ctx, api, spec)
 	_, err = fmt.Fprintln(a.Stdout, spec.Name)
 	return err
 }
@@ -103,6 +104,7 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 		}
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
 	}
+	a.warnOfLargeTasks(ctx, api, spec)
 	f := NewFollower(a.App, api, spec.Name)
 	if term.IsTerminal(a.Stdout) { // programs get the tasks' lines as they are
 		f.labels = lineLabels{job: spec.Name, tasks: spec.Tasks}

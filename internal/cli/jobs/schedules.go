@@ -62,7 +62,10 @@ func (a *jobCommands) warnOfLargeTasks(ctx context.Context, c *client.Client, sp
 		}
 		largest = max(largest, n)
 	}
-	if largest < spec.Request.GPUs {
+	switch {
+	case largest == 0:
+		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with such GPUs joins: a task needs %s, and no agent has one\n", spec.Name, spec.Request)
+	case largest < spec.Request.GPUs:
 		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d\n", spec.Name, spec.Request, largest)
 	}
 }
