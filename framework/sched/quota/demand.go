@@ -53,16 +53,22 @@ func (t *Tracker) GPUTypes() []string {
 
 // countCapacity counts the thousandths of GPUs of agents that accept tasks, by type.
 func (t *Tracker) countCapacity() map[string]int {
-	capacity, counted := map[string]int{}, map[string]bool{}
+	capacity, counted := map[string]int{}, make(map[string]bool, len(t.agents))
+	devices, types := map[string]int{}, map[string]string{} // of one agent by type; the types of models
 	for i := range t.agents {
 		a := &t.agents[i]
 		if counted[a.ID] || a.Closed {
 			continue
 		}
 		counted[a.ID] = true
-		devices := map[string]int{}
+		clear(devices)
 		for _, model := range a.Models() {
-			devices[gpu.TypeOf(model)]++
+			name, known := types[model]
+			if !known {
+				name = gpu.TypeOf(model)
+				types[model] = name
+			}
+			devices[name]++
 		}
 		gpus := max(a.TotalGPUs+len(a.AllShared), a.GPUs+len(a.Shared), len(a.DeviceIDs))
 		if gpus == 0 {
