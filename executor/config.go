@@ -65,7 +65,7 @@ type ExecutorConfig struct {
 	NewDockerClient func() (*client.Client, error)
 	DockerHost      string
 	// DockerConfig is the path of a docker config.json with registry
-	// credentials; empty if there is none.
+	// credentials; empty if none exists.
 	DockerConfig string
 	// SecretsDir has the secrets that jobs may use, in one folder for each
 	// role; empty if the agent has none.

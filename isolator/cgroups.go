@@ -56,7 +56,7 @@ func chooseHierarchy(version, mountinfo string) (cgroupHierarchy, error) {
 	return missingHierarchy{noV1}, nil // an agent may isolate nothing
 }
 
-// CgroupVersion returns the version in use, "v1" or "v2"; empty if there is none.
+// CgroupVersion returns the version in use, "v1" or "v2"; empty if none exists.
 func (i *Isolator) CgroupVersion() string {
 	switch i.cgroups.(type) {
 	case cgroup.V1:

@@ -67,7 +67,7 @@ func (m Manifest) byPath() map[string]ManifestEntry {
 	return entries
 }
 
-// readManifest returns an empty manifest if there is none or if it is torn. All
+// readManifest returns an empty manifest if none exists or if it is torn. All
 // files of the volume are then checked again.
 func readManifest(volume string) (Manifest, error) {
 	var m Manifest

@@ -33,7 +33,7 @@ type releaseInfo struct {
 	// that it opens.
 	JournalSchema int `json:"journal_schema"`
 	OldestSchema  int `json:"oldest_journal_schema"`
-	// Module describes the module on this machine, null if there is none.
+	// Module describes the module on this machine, null if none exists.
 	Module *module.Info `json:"module"`
 }
 

@@ -38,7 +38,7 @@ type EngineRuntime struct {
 	// Logs limits the size of stdout and stderr.
 	Logs rotate.RotationLimits
 	// DockerConfig is the operator's docker config.json with registry
-	// credentials; empty if there is none. Files in the sandbox have
+	// credentials; empty if none exists. Files in the sandbox have
 	// precedence.
 	DockerConfig string
 	// AllowHostIPC allows tasks to use the host's IPC namespace.

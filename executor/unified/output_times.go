@@ -45,7 +45,7 @@ type outputWatch struct {
 	ends   outputindex.Positions
 	starts outputindex.Positions
 
-	// notify is the inotify descriptor, nil if there is none. watches are its watches by path
+	// notify is the inotify descriptor, nil if none exists. watches are its watches by path
 	// below the sandbox.
 	notify  *os.File
 	watches map[int32]string

@@ -166,7 +166,7 @@ func (f *attemptFile) recordsOfRun(run job.RunID, submitted time.Time) (list []a
 	return list, err
 }
 
-// oldest returns the oldest end, 0 if there is none.
+// oldest returns the oldest end, 0 if none exists.
 func (f *attemptFile) oldest() (ended int64, err error) {
 	err = f.db.View(func(tx *bolt.Tx) error {
 		if k, _ := tx.Bucket(recordsBucket()).Cursor().First(); len(k) > 8 {

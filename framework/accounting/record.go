@@ -18,7 +18,7 @@ type attemptRecord struct {
 	id, job, owner, role, host, state, reason string
 	run, index, attempt                       int
 	exitCode                                  *int
-	// Times are in nanoseconds since 1970, 0 if there is none.
+	// Times are in nanoseconds since 1970, 0 if none exists.
 	queued, launched, started, ended int64
 	milliCPUs                        int
 	// types and devices are the GPUs, in thousandths.

@@ -130,7 +130,7 @@ type AccountingReport struct {
 	Groups []AccountingGroup `json:"groups"`
 	// Total counts each attempt once.
 	Total AccountingSums `json:"total"`
-	// Oldest is the oldest end that is stored, zero if there is none.
+	// Oldest is the oldest end that is stored, zero if none exists.
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 

@@ -25,7 +25,7 @@ type QueuedJob struct {
 	GPUs string `json:"gpus"`
 	// Reason is the WaitReason of JobView.
 	Reason string `json:"reason"`
-	// Start is an estimate of when its next task starts; nil if there is none.
+	// Start is an estimate of when its next task starts; nil if none exists.
 	Start *StartEstimate `json:"start,omitempty"`
 }
 

@@ -22,7 +22,7 @@ type JobView struct {
 	// WaitReason says why tasks wait, with numbers; it is empty if none waits. The
 	// response to a submission omits it if the queue is long.
 	WaitReason string `json:"waits,omitempty"`
-	// Start is an estimate of when a waiting job starts. Only the answer about a single job has it; nil if there is none.
+	// Start is an estimate of when a waiting job starts. Only the answer about a single job has it; nil if none exists.
 	Start    *StartEstimate `json:"start,omitempty"`
 	Terminal bool           `json:"terminal"`
 	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:

@@ -31,7 +31,7 @@ func (c *AgentSizeCache) UpdateAgents(list []master.ListedAgent) {
 	c.sizes.Store(&sizes)
 }
 
-// LargestAgent returns the most GPUs of an agent with a type that matches, 0 if there is none. It
+// LargestAgent returns the most GPUs of an agent with a type that matches, 0 if none exists. It
 // returns false before the first list with agents.
 func (c *AgentSizeCache) LargestAgent(matches func(kind string) bool) (gpus int, known bool) {
 	sizes := c.sizes.Load()

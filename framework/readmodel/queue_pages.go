@@ -71,7 +71,7 @@ func (l *QueuePages) findOrder(id string) *cachedQueueOrder {
 	return found
 }
 
-// computeOrder returns the shared order or, if there is none for now, a new one.
+// computeOrder returns the shared order or, if none exists for now, a new one.
 func (l *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
 	l.computing.Lock()
 	defer l.computing.Unlock()

@@ -67,7 +67,7 @@ func (s *State) expireEndedJobs() {
 	}
 }
 
-// retentionOf returns how many runs of a job are kept in a role, and for how long after their end; 0 is for ever.
+// retentionOf returns how many runs of a job are kept in a role, and for how long after their end; 0 means without limit.
 func (s *State) retentionOf(role string) (runs int, age time.Duration) {
 	runs, age = s.cfg.KeepRuns, s.cfg.KeepEnded
 	for i := range s.cfg.Policy.Roles {

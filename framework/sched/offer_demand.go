@@ -67,7 +67,7 @@ func (o offerDemands) entry(role string) *offerDemand {
 
 // reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits. It
 // leaves a pause between two REVIVEs of a role, at most reviveEvery. due is when the first pause of a role with new
-// demand ends, zero if there is none.
+// demand ends, zero if none exists.
 func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEvery time.Duration) (ops []Operation, due time.Time) {
 	var revive, suppress []string
 	for _, role := range roles { // Mesos rejects a call with any other role

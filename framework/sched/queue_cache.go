@@ -34,7 +34,7 @@ type cachedJob struct {
 	// demandNumber is the number of the job's demand key, 0 if that was not needed yet. Scaling a service does not change
 	// it, because the demand is that of one task.
 	demandNumber int32
-	// predicted is the predicted run time, 0 if there is none; isPredicted is set once it is computed.
+	// predicted is the predicted run time, 0 if none exists; isPredicted is set once it is computed.
 	predicted   time.Duration
 	isPredicted bool
 }
@@ -96,7 +96,7 @@ func (c *queueCache) demandNumberOf(j *cachedJob, overhead fit.Amount) int32 {
 	return j.demandNumber
 }
 
-// predictedRunTimeOf returns the predicted run time of the job's tasks, 0 if there is none. It is computed once.
+// predictedRunTimeOf returns the predicted run time of the job's tasks, 0 if none exists. It is computed once.
 func (c *queueCache) predictedRunTimeOf(j *cachedJob, r *runTimes) time.Duration {
 	if !j.isPredicted && r != nil {
 		j.isPredicted = true

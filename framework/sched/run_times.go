@@ -69,7 +69,7 @@ func (r *runTimes) addTask(j *job.Job, t *job.Task) {
 	r.history.AddRun(&j.Spec, t.Ended.Sub(t.Started))
 }
 
-// predictJob returns the prediction for the tasks of a job that has not ended, and false if there is none.
+// predictJob returns the prediction for the tasks of a job that has not ended, and false if none exists.
 func (r *runTimes) predictJob(j *job.Job) (prediction.Prediction, bool) {
 	if r == nil || j.Spec.Service != nil {
 		return prediction.Prediction{}, false

@@ -58,7 +58,7 @@ type SchedulerSettings struct {
 	// always remembered.
 	MaxEndedTasks, MaxEndedBytes int
 	// KeepRuns is how many runs of a job are remembered at most, with the newest one, and KeepEnded how long any run is
-	// after its end; 0 is for ever. Roles may have other values. Both apply within the limits above.
+	// after its end; 0 means without limit. Roles may have other values. Both apply within the limits above.
 	KeepRuns  int
 	KeepEnded time.Duration
 	// Accounting means that the caller stores the ends of attempts and reports that by AttemptsAccounted. Those of

@@ -60,7 +60,7 @@ type State struct {
 	// offerDemands is the demand for offers by role. It follows the states of tasks; each Step ends with the calls that
 	// make it known to the master.
 	offerDemands offerDemands
-	// reviveDue is when a postponed REVIVE is due, zero if there is none.
+	// reviveDue is when a postponed REVIVE is due, zero if none exists.
 	reviveDue time.Time
 	// freed are places of ended tasks that Mesos has not offered again. They expire after freedPlaceTimeout.
 	freed freedPlaces

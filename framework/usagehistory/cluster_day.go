@@ -80,7 +80,7 @@ func (d *clusterDay) setPoint(point int, s *ClusterSample) {
 	}
 }
 
-// sampleAt returns the sample of a point, false if there is none.
+// sampleAt returns the sample of a point, false if none exists.
 func (d *clusterDay) sampleAt(point int) (s ClusterSample, ok bool) {
 	if point >= len(d.Waiting) {
 		return s, false

@@ -106,7 +106,7 @@ func RequireZooKeeper(t testing.TB) {
 	testneeds.RequireProgram(t, control, "zookeeper")
 }
 
-// takeIdle returns the server that became idle last; nil if there is none with so much memory.
+// takeIdle returns the server that became idle last; nil if none exists with so much memory.
 func takeIdle(heap string) *ZooKeeperServer {
 	idle.Lock()
 	defer idle.Unlock()

@@ -177,7 +177,7 @@ func (a *Allocator) isKnown(container string) bool {
 	return ok
 }
 
-// ParentID returns the container that the container is nested in, "" if there is none.
+// ParentID returns the container that the container is nested in, "" if none exists.
 func ParentID(container string) string {
 	if dot := strings.LastIndexByte(container, '.'); dot >= 0 {
 		return container[:dot]

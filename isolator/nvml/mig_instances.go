@@ -277,7 +277,7 @@ func (s *nvmlSession) createInstance(handle nvml.Device, i layout.GPUInstance) (
 	return &existingInstance{i, profiles[at], gi}, nil
 }
 
-// findInstance returns the instance at that place, nil if there is none.
+// findInstance returns the instance at that place, nil if none exists.
 func (s *nvmlSession) findInstance(handle nvml.Device, i layout.GPUInstance) (*existingInstance, error) {
 	all, err := s.listInstances(handle)
 	for n := range all {

@@ -20,7 +20,7 @@ type AgentStatus struct {
 	Closed, Draining bool
 	// Host is the name by which operators cordon the agent, and Reason the reason that they gave.
 	Host, Reason string
-	// LostLaunches tells why the agent is paused, "" if it is not.
+	// LostLaunches is why the agent is paused, "" if it is not.
 	LostLaunches string
 	// Offered reports that the agent's free resources are known from its offers to the role.
 	Offered bool

@@ -42,7 +42,7 @@ func newBag(groups ...[]mesos.Resource) *resourceBag {
 	return b
 }
 
-// findPart returns the part with a key, nil if there is none.
+// findPart returns the part with a key, nil if none exists.
 func (b *resourceBag) findPart(key resourceKey) *resourcePart {
 	for i := range b.parts {
 		if b.parts[i].key == key {

@@ -169,7 +169,7 @@ func (m *FakeMachine) addLine(format string, args ...any) {
 	m.lines = append(m.lines, fmt.Sprintf(format, args...))
 }
 
-// deviceIndex returns the library's index of the device, -1 if there is none.
+// deviceIndex returns the library's index of the device, -1 if none exists.
 func (m *FakeMachine) deviceIndex(uuid string) int {
 	for i, d := range m.physicalGPUs {
 		if d.UUID == uuid {
