@@ -19,12 +19,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// drainingServer answers with its task's number, and goes on for a second after SIGTERM: the
-// load balancer stops sending it requests meanwhile.
+// drainingServer answers with its task's number. After SIGTERM it ends when it has got no request
+// for two seconds: the load balancer has read the configuration without it by then.
 const drainingServer = `
 import http.server, os, signal, threading, time
+last = time.monotonic()
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        global last
+        last = time.monotonic()
         text = os.environ["MESOS_TASK_ID"].encode() if "MESOS_TASK_ID" in os.environ else b"task"
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
@@ -34,8 +37,11 @@ class Answer(http.server.BaseHTTPRequestHandler):
 server = http.server.ThreadingHTTPServer(("", int(os.environ["PORT0"])), Answer)
 server.daemon_threads = False
 def end(*args):
+    global last
+    last = time.monotonic()
     def drain():
-        time.sleep(2)
+        while time.monotonic() - last < 2:
+            time.sleep(0.1)
         server.shutdown()
     threading.Thread(target=drain).start()
 signal.signal(signal.SIGTERM, end)

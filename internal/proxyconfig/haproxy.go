@@ -18,6 +18,11 @@ type HAProxySettings struct {
 // haproxyDefaults are the settings of all sections. Requests whose connection to a task fails
 // go to another one. Each request has its own connection to a task, so that a task that ends
 // closes no connection with a request.
+//
+// A task that is to be ended gets SIGTERM at about the time at which a new configuration without
+// it is written. If it ends before HAProxy has read that, it closes connections that it has not
+// accepted, and HAProxy gets no response. Requests whose repetition has no further effect go to
+// another task then.
 const haproxyDefaults = `
 defaults
     timeout connect 3s
@@ -56,7 +61,7 @@ func WriteHAProxy(list []Endpoint, s HAProxySettings) string {
 	for _, e := range list {
 		fmt.Fprintf(&b, "\nbackend %s\n    mode %s\n    balance leastconn\n", e.Name, haproxyMode(&e))
 		if e.HTTP {
-			b.WriteString("    option http-server-close\n    retry-on conn-failure\n")
+			b.WriteString("    option http-server-close\n    retry-on conn-failure empty-response\n    http-request disable-l7-retry unless { method GET HEAD OPTIONS PUT DELETE }\n")
 		}
 		for _, server := range e.Servers {
 			fmt.Fprintf(&b, "    server %s %s\n", server.Name, server.Address)

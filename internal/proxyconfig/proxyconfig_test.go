@@ -1,16 +1,24 @@
 package proxyconfig
 
 import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
@@ -83,7 +91,8 @@ backend starting
     mode http
     balance leastconn
     option http-server-close
-    retry-on conn-failure
+    retry-on conn-failure empty-response
+    http-request disable-l7-retry unless { method GET HEAD OPTIONS PUT DELETE }
 
 backend strange
     mode tcp
@@ -93,7 +102,8 @@ backend web
     mode http
     balance leastconn
     option http-server-close
-    retry-on conn-failure
+    retry-on conn-failure empty-response
+    http-request disable-l7-retry unless { method GET HEAD OPTIONS PUT DELETE }
     server web.0 10.0.0.1:31001
     server web.1 10.0.0.2:31003
 
@@ -125,6 +135,83 @@ func TestHAProxyAcceptsConfiguration(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "haproxy", "-c", "-f", file).CombinedOutput(); err != nil || strings.Contains(string(out), "WARNING") {
 			t.Errorf("%v\n%s\n%s", err, out, text)
 		}
+	}
+}
+
+// A task that ends before HAProxy knows it closes connections without a response. HAProxy sends
+// requests that may be repeated to another task.
+func TestHAProxyRepeatsRequestsOfEndedTasks(t *testing.T) {
+	testneeds.RequireProgram(t, "haproxy", "haproxy")
+	ending, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ending.Close() })
+	var closed atomic.Int64
+	go func() {
+		for {
+			c, err := ending.Accept()
+			if err != nil {
+				return
+			}
+			closed.Add(1)
+			c.Close()
+		}
+	}()
+	serving := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method) }))
+	t.Cleanup(serving.Close)
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "haproxy.cfg"), filepath.Join(dir, "http")
+	endpoint := Endpoint{Name: "web", Job: "web", First: true, HTTP: true, Servers: []Server{{"web.0", ending.Addr().String()}, {"web.1", serving.Listener.Addr().String()}}}
+	if err := os.WriteFile(file, []byte(WriteHAProxy([]Endpoint{endpoint}, HAProxySettings{Bind: "unix@" + socket})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	balancer := exec.Command("haproxy", "-W", "-S", filepath.Join(dir, "master"), "-f", file)
+	if err := balancer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = balancer.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = balancer.Wait()                          // by a signal
+	})
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	send := func(method string) (int, error) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://web/", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		return res.StatusCode, res.Body.Close()
+	}
+	apachemesos.PollUntil(t, "HAProxy to serve", func() bool {
+		_, err := send("HEAD")
+		return err == nil
+	})
+	for _, method := range []string{"GET", "PUT", "DELETE", "GET"} {
+		if status, err := send(method); status != http.StatusOK {
+			t.Errorf("%s: status %d, %v", method, status, err)
+		}
+	}
+	if closed.Load() == 0 {
+		t.Error("no request was sent to the task that ends")
+	}
+	failed := 0
+	for range 4 {
+		status, err := send("POST")
+		if err != nil {
+			t.Error(err)
+		}
+		if status == http.StatusBadGateway {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("HAProxy repeated a POST, which may have had an effect")
 	}
 }
 
