@@ -42,6 +42,8 @@ func TestDefinitionsOfForeignTools(t *testing.T) {
 		{"a privileged container", `{"id": "/p", "container": {"docker": {"image": "a", "privileged": true}}}`, nil, "/container/docker/privileged: every GPU"},
 		{"a service of Mesos's own containerizer", `{"id": "/gpu", "cmd": "train", "gpus": 1, "container": {"type": "MESOS", "docker": {"image": "cuda:12"}}, "networks": [{"mode": "host"}], "healthChecks": [{"protocol": "MESOS_HTTP", "portIndex": 0, "delaySeconds": 5}]}`, nil, ok},
 		{"a persistent volume", `{"id": "/pv", "cmd": "x", "container": {"type": "MESOS", "docker": {"image": "a"}, "volumes": [{"containerPath": "data", "mode": "RW", "persistent": {"size": 100}}]}}`, nil, "/container/volumes(0)/persistent: no disk is reserved"},
+		{"port mappings in the host's network", `{"id": "/site", "container": {"docker": {"image": "site", "network": "HOST", "portMappings": [{"containerPort": 80, "hostPort": 80}]}}, "healthChecks": [{"protocol": "HTTP", "portIndex": 0}]}`, []string{"/container/portMappings"}, ok},
+		{"port mappings without a network", `{"id": "/site", "container": {"type": "MESOS", "docker": {"image": "site"}, "portMappings": [{"containerPort": 80, "name": "web"}]}, "portDefinitions": [{"port": 0, "name": "http"}], "readinessChecks": [{"portName": "http"}]}`, []string{"/container/portMappings"}, ok},
 		{"both forms of ports, which agree", `{"id": "/a", "cmd": "x", "ports": [0], "portDefinitions": [{"port": 0, "protocol": "tcp", "name": "http"}]}`, nil, ok},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -90,8 +90,11 @@ func (f *appNormalizer) migratePorts() {
 		f.migrateMappings(a.Container)
 	}
 	if usesHostNetwork(a.Networks) {
-		if a.Container != nil && len(a.Container.PortMappings) == 0 {
-			a.Container.PortMappings = nil // an empty list, as Marathon 1.4 answers, does not hide the definitions
+		if c := a.Container; c != nil {
+			if len(c.PortMappings) > 0 {
+				f.addWarning("/container/portMappings", "there are no port mappings in the host's network: use portDefinitions")
+			}
+			c.PortMappings = nil // as in Marathon: they, and the empty list of Marathon 1.4, do not hide the definitions
 		}
 		if a.PortDefinitions == nil {
 			a.PortDefinitions = []PortDefinition{{Name: "default", Protocol: portProtocols()[0]}}

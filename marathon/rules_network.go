@@ -48,9 +48,6 @@ func (f *appNormalizer) checkPorts() {
 		return
 	}
 	f.checkUniqueNames("/container/portMappings", a.Container.PortMappings)
-	if usesHostNetwork(a.Networks) && len(a.Container.PortMappings) > 0 {
-		f.addError("/", "there are no port mappings in the host's network: use portDefinitions")
-	}
 	var networks []string
 	for _, n := range a.Networks {
 		networks = append(networks, n.Name)

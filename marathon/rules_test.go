@@ -66,7 +66,6 @@ func TestEachRuleIsEnforced(t *testing.T) {
 		{image + `}, "networks": [{"name": "n"}, {"name": "m"}]`, "/", "one container network, not 2"},
 		{image + `, "portMappings": [{"name": "p"}, {"name": "p"}]}, "networks": [{"mode": "container/bridge"}]`, "/container/portMappings", `the name "p"`},
 		{image + `, "portMappings": [{"networkNames": ["m"]}]}, "networks": [{"name": "n"}]`, "/container/portMappings(0)/networkNames(0)", "not one of the app's networks"},
-		{image + `, "portMappings": [{}]}`, "/", "host's network"},
 		{run + `, "portDefinitions": [{"port": 1}, {"port": 1}]`, "/portDefinitions", "port 1 is given twice"},
 		{run + `, "portDefinitions": [{"name": "Web"}]`, "/portDefinitions(0)/name", "does not match"},
 		{run + `, "healthChecks": [{"portIndex": 1}]`, "/healthChecks(0)", "beyond"},
