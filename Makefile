@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-chaos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-long: ## what takes too long for every run: fuzzing, hundreds of crashes, a
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX
 	scripts/test-mesos.sh
 
+CLIENTS ?=
+test-marathon: ## existing clients of Marathon on a cluster of this machine; CLIENTS=DIR has the sources of marathon-python, marathon-lb and marathon-consul
+	MESOS_GPU_MARATHON_CLIENTS=$(if $(CLIENTS),$(abspath $(CLIENTS))) scripts/counted.sh -count=1 -p 1 -tags marathonclients -run '^(TestMarathonClient|TestGoMarathonClient)' -timeout 30m ./internal/e2e ./internal/e2e/marathon
+
 CHAOS ?= 15m
 SEED ?= 0
 test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run
@@ -66,6 +70,7 @@ lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags packages ./deploy
+	$(GO) vet -tags marathonclients ./internal/e2e
 	$(GO) vet -tags mesos ./internal/e2e/... ./executor/unified/... ./framework/checklist/... ./isolator/...
 	$(GO) tool staticcheck ./...
 

@@ -25,6 +25,9 @@ import (
 // that run for a while, are started from it.
 var binary string
 
+// binaryFlags are the flags with which binary is built.
+var binaryFlags = []string{"-race"}
+
 // runStarted is the time when this run began.
 var runStarted = time.Now()
 
@@ -42,7 +45,7 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if binary, err = buildProgram(dir, "mesos-gpu", "-race"); err != nil {
+	if binary, err = buildProgram(dir, "mesos-gpu", binaryFlags...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

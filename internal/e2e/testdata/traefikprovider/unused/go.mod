@@ -1,0 +1,1 @@
+module github.com/docker/compose/v2
