@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +30,7 @@ const maxRoles = 1 << 20
 //	guests: {order: shortest, patience: 6h, policy: spread}
 //	batch: {backfill: false, keep_runs: 3, keep_ended: 72h}
 //	vision: {deserved: "A100=16", limit: "A100=32"}
+//	school: {waiting_jobs: 500, user: {gpus: "*=4", running_jobs: 2}, users: {alice: {gpus: "*=8", running_jobs: none}}}
 //
 // A scalar value is a quota, which is the limit of what the role holds. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]queue.Role, error) {
@@ -84,6 +87,10 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		Backfill bool          `yaml:"backfill"`
 		Policy   string        `yaml:"policy"`
 
+		WaitingJobs int                  `yaml:"waiting_jobs"`
+		User        yaml.Node            `yaml:"user"`
+		Users       map[string]yaml.Node `yaml:"users"`
+
 		KeepRuns  int           `yaml:"keep_runs"`
 		KeepEnded time.Duration `yaml:"keep_ended"`
 	}
@@ -100,8 +107,68 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	if role.Quota, err = quota.Parse(valueOrEmpty(cmp.Or(body.Limit, body.Quota))); err != nil {
 		return role, err
 	}
-	role.Deserved, err = parseDeserved(body.Deserved)
-	return role, err
+	if role.Deserved, err = parseDeserved(body.Deserved); err != nil {
+		return role, err
+	}
+	role.WaitingJobs = body.WaitingJobs
+	if role.EachUser, err = parseUserLimits(&body.User, quota.UserLimits{}); err != nil {
+		return role, fmt.Errorf("user: %w", err)
+	}
+	for _, user := range slices.Sorted(maps.Keys(body.Users)) {
+		limits := body.Users[user]
+		if role.NamedUsers == nil {
+			role.NamedUsers = map[string]quota.UserLimits{}
+		}
+		if role.NamedUsers[user], err = parseUserLimits(&limits, role.EachUser); err != nil {
+			return role, fmt.Errorf("users: %s: %w", user, err)
+		}
+	}
+	return role, nil
+}
+
+// userLimitKeys returns the keys of the limits of users.
+func userLimitKeys() []string {
+	return []string{"gpus", "running_jobs", "waiting_jobs", "submissions_per_minute"}
+}
+
+// parseUserLimits parses the limits of users. Keys that are absent keep the values of base; none removes a limit.
+func parseUserLimits(n *yaml.Node, base quota.UserLimits) (quota.UserLimits, error) {
+	if n.IsZero() {
+		return base, nil
+	}
+	if n.Kind != yaml.MappingNode {
+		return base, fmt.Errorf("want keys of %s", strings.Join(userLimitKeys(), ", "))
+	}
+	if err := checkKeys(n, userLimitKeys()); err != nil {
+		return base, err
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i].Value, n.Content[i+1].Value
+		if err := setUserLimit(&base, key, value); err != nil {
+			return base, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return base, nil
+}
+
+// setUserLimit sets one limit from the text of its key.
+func setUserLimit(l *quota.UserLimits, key, value string) (err error) {
+	none := value == "none"
+	if key == "gpus" {
+		if l.GPUs = nil; none {
+			return nil
+		}
+		l.GPUs, err = quota.Parse(value)
+		return err
+	}
+	count := map[string]*int{"running_jobs": &l.RunningJobs, "waiting_jobs": &l.WaitingJobs, "submissions_per_minute": &l.SubmissionsPerMinute}[key]
+	if *count = 0; none {
+		return nil
+	}
+	if *count, err = strconv.Atoi(value); err != nil || *count < 1 {
+		return fmt.Errorf("%q is not a number of at least 1, or none", value)
+	}
+	return nil
 }
 
 // parseDeserved parses what a role deserves, which is nil for a role without the setting.
@@ -129,7 +196,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	if err := checkRoleKeys(n); err != nil {
+	if err := checkKeys(n, roleKeys()); err != nil {
 		return err
 	}
 	if err := yaml.Unmarshal(text, body); err != nil {
@@ -140,13 +207,12 @@ func decodeStrictly(n *yaml.Node, body any) error {
 
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
-	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended"}
+	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users"}
 }
 
-// checkRoleKeys returns an error for an unknown key, with the most similar known
+// checkKeys returns an error for an unknown key, with the most similar known
 // key. It accepts values that are not mappings: decodeStrictly rejects those.
-func checkRoleKeys(n *yaml.Node) error {
-	known := roleKeys()
+func checkKeys(n *yaml.Node, known []string) error {
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		if slices.Contains(known, key) {

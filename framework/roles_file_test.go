@@ -57,6 +57,14 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		"a: {deserved: lots}":                 "line 1: role a: deserved: quota \"lots\": write TYPE=GPUS",
 		"a: {deservd: V100=1}":                `did you mean "deserved"?`,
 		"a: {quota: V100=1, limit: V100=1}":   "two names of one setting",
+		"a: {waiting_jobs: -1}":               `role "a": waiting_jobs -1 is negative`,
+		"a: {user: 4}":                        "line 1: role a: user: want keys of gpus, running_jobs",
+		"a: {user: {gpu: \"*=4\"}}":           `user: no key "gpu": did you mean "gpus"?`,
+		"a: {user: {gpus: 4}}":                `user: gpus: quota "4": write TYPE=GPUS`,
+		"a: {user: {running_jobs: 0}}":        `user: running_jobs: "0" is not a number of at least 1, or none`,
+		"a: {user: {waiting_jobs: 9999999}}":  `role "a": user: waiting_jobs 9999999 is not between 1 and 1000000`,
+		"a: {users: {ann: {running: 1}}}":     `users: ann: no key "running"`,
+		"a: {users: [ann]}":                   "want weight",
 
 		"a: {limit: V100=4, deserved: V100=8}":                                                  `role "a": it deserves V100=8, its limit is V100=4`,
 		"a: {limit: \"*=4\", deserved: \"V100=2, T4=3\"}":                                       `role "a": it deserves 5 GPUs, its limit is *=4`,
@@ -69,6 +77,28 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		if _, err := parseRoles([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestParseUserLimits: the limits of a named user replace those of each user key by key.
+func TestParseUserLimits(t *testing.T) {
+	got, err := parseRoles([]byte("a: {waiting_jobs: 500, user: {gpus: \"V100=4, *=8\", running_jobs: 2, waiting_jobs: 20, submissions_per_minute: 30}, users: {ann: {gpus: none, running_jobs: 9}, bob: {waiting_jobs: none}}}\nb: {users: {ann: {gpus: \"*=0\"}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []queue.Role{
+		{
+			Name: "a", Quota: quota.Quota{}, WaitingJobs: 500,
+			EachUser: quota.UserLimits{GPUs: quota.Quota{"V100": 4, "*": 8}, RunningJobs: 2, WaitingJobs: 20, SubmissionsPerMinute: 30},
+			NamedUsers: map[string]quota.UserLimits{
+				"ann": {RunningJobs: 9, WaitingJobs: 20, SubmissionsPerMinute: 30},
+				"bob": {GPUs: quota.Quota{"V100": 4, "*": 8}, RunningJobs: 2, SubmissionsPerMinute: 30},
+			},
+		},
+		{Name: "b", Quota: quota.Quota{}, NamedUsers: map[string]quota.UserLimits{"ann": {GPUs: quota.Quota{"*": 0}}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 }
 
@@ -122,6 +152,8 @@ func TestPackagedRolesFile(t *testing.T) {
 		t.Fatalf("read %+v", roles)
 	}
 	got := roles[1]
+	want.WaitingJobs, want.EachUser = 500, quota.UserLimits{GPUs: quota.Quota{"A100": 8, "*": 12}, RunningJobs: 20, WaitingJobs: 50, SubmissionsPerMinute: 30}
+	want.NamedUsers = map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16}, RunningJobs: 20, SubmissionsPerMinute: 30}}
 	got.Quota, want.Deserved = want.Quota, quota.Quota{"A100": 16}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

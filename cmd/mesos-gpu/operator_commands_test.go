@@ -33,6 +33,9 @@ func operateOn(t *testing.T, answer string, args ...string) (asked []string, r c
 const rolesAnswer = `{"roles":[{"name":"research","weight":2,"order":"fifo","policy":"headroom","backfill":true,"quota":{"V100":8,"*":16},"quota_set":true,"held":{"*":3.5,"V100":3.5},"waiting":2},
 	{"name":"a/b","weight":1,"order":"shortest","policy":"binpack","backfill":false,"quota":{},"quota_set":false,"held":{},"waiting":0}]}`
 
+const limitedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{},"held":{"*":5},"waiting":3,"waiting_jobs":7,"waiting_jobs_limit":9,"user_limits":{"each":{"gpus":{"V100":2,"*":4},"waiting_jobs":20,"submissions_per_minute":30},
+	"users":[{"user":"alice","limits":{"running_jobs":3,"waiting_jobs":5},"held":{"V100":5,"*":5},"running_jobs":2,"waiting_jobs":4}]}}]}`
+
 const deservedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{"*":16},"deserved":{"A100":8},"demanded":{"A100":12,"*":12},"entitled":{"A100":10,"*":10},"held":{"A100":5.5,"*":5.5},"waiting":3},
 	{"name":"prod","weight":1,"quota":{},"deserved":{"A100":4},"demanded":{"A100":9,"*":9},"entitled":{"A100":6,"*":6},"held":{"A100":9,"*":9},"waiting":0},
 	{"name":"guests","weight":1,"quota":{},"deserved":{},"demanded":{"V100":1,"*":1},"entitled":{"V100":1,"*":1},"held":{"V100":1,"*":1},"waiting":0}]}`
@@ -54,6 +57,7 @@ func TestOperatorCommands(t *testing.T) {
 		{[]string{"quota", "explain", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "A100 8 - 12 10 5.5 0 2.5\n* 8 16 12 10 5.5 0 2.5\nprod A100 5 4 9\nprod * 5 4 9\nguests * 1 0 1\n"},
 		{[]string{"quota", "explain", "guests"}, deservedAnswer, []string{"GET /v1/roles"}, "V100 0 - 1 1 1 1 0\n* 0 - 1 1 1 1 0\n"},
 		{[]string{"quota", "explain", "research", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "V100 0 8 0 0 3.5 0 0\n* 0 16 0 0 3.5 0 0\n"},
+		{[]string{"quota", "explain", "research"}, limitedAnswer, []string{"GET /v1/roles"}, "* 0 - 0 0 5 0 0\nresearch 7 of 9\nalice V100=5, *=5 - 2 of 3 4 of 5 -\n(each other) - V100=2, *=4 0 0 of 20 30\n"},
 		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},

@@ -81,6 +81,12 @@ type RoleStatus struct {
 	// Users are the users of the role who have used GPUs of late: who is served first at
 	// first. It is empty unless the scheduler has a half-life for the fair share.
 	Users []UserUsage `json:"users,omitempty"`
+	// WaitingJobs are the jobs of the role and its descendants that have not ended and hold
+	// nothing. WaitingJobsLimit is how many may be submitted, 0 for any number.
+	WaitingJobs      int `json:"waiting_jobs"`
+	WaitingJobsLimit int `json:"waiting_jobs_limit,omitempty"`
+	// UserLimits limits the users of the role and of its descendants; nil without limits.
+	UserLimits *RoleUserLimits `json:"user_limits,omitempty"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
@@ -94,6 +100,34 @@ type UserUsage struct {
 	// Allocated is the number of GPUs that tasks hold now.
 	Recent    float64 `json:"recent"`
 	Allocated float64 `json:"held"`
+}
+
+// RoleUserLimits are the limits of a role's users. Each applies to users without limits of
+// their own.
+type RoleUserLimits struct {
+	Each UserLimits `json:"each"`
+	// Users are those who have jobs, or limits of their own, sorted by name.
+	Users []LimitedUser `json:"users"`
+}
+
+// UserLimits is what a user may use of a role and its descendants. Absent fields limit nothing.
+type UserLimits struct {
+	// GPUs limits what the user's tasks hold, by type, and "*" all GPUs. RunningJobs limits the
+	// jobs with tasks that hold places, WaitingJobs the others that have not ended.
+	GPUs                 map[string]int `json:"gpus,omitempty"`
+	RunningJobs          int            `json:"running_jobs,omitempty"`
+	WaitingJobs          int            `json:"waiting_jobs,omitempty"`
+	SubmissionsPerMinute int            `json:"submissions_per_minute,omitempty"`
+}
+
+// LimitedUser is a user with the limits that apply, and what the user has of them.
+type LimitedUser struct {
+	User   string     `json:"user"`
+	Limits UserLimits `json:"limits"`
+	// Allocated is the number of GPUs that tasks hold, by type; "*" is the sum.
+	Allocated   map[string]float64 `json:"held"`
+	RunningJobs int                `json:"running_jobs"`
+	WaitingJobs int                `json:"waiting_jobs"`
 }
 
 // RoleList is the response to GET /v1/roles.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Problem is an error as the API shows it (RFC 9457).
@@ -18,6 +19,8 @@ type Problem struct {
 	Code ProblemCode `json:"code"`
 	// Name is the name that Code is about, such as that of the missing job.
 	Name string `json:"name,omitempty"`
+	// RetryAfter is when a retry may succeed at the earliest, 0 if that is not known.
+	RetryAfter time.Duration `json:"-"`
 	// LeaderURL is the base URL of the leader's API, with status 307.
 	LeaderURL string `json:"-"`
 

@@ -54,8 +54,13 @@ const (
 	// CodeTooManyStreams: the client, or all clients together, have as many event
 	// streams and logs open as the scheduler permits. CodeOverloaded: the same for
 	// other requests of all clients.
-	CodeTooManyStreams       ProblemCode = "too_many_streams"
-	CodeOverloaded           ProblemCode = "overloaded"
+	CodeTooManyStreams ProblemCode = "too_many_streams"
+	CodeOverloaded     ProblemCode = "overloaded"
+	// CodeTooManySubmissions: the user has submitted as many jobs as the role permits in a
+	// minute. CodeTooManyWaitingJobs: as many jobs of the user, whom Name has, or of the role
+	// wait as are permitted.
+	CodeTooManySubmissions   ProblemCode = "too_many_submissions"
+	CodeTooManyWaitingJobs   ProblemCode = "too_many_waiting_jobs"
 	CodeJobExists            ProblemCode = "job_exists"
 	CodeScheduleExists       ProblemCode = "schedule_exists"
 	CodeIdempotencyKeyReused ProblemCode = "idempotency_key_reused"

@@ -56,6 +56,8 @@ type Leader struct {
 	ownerMaySubmit func(owner, role string) bool
 	// schedules are the decoded schedules. Only functions that run in the loop use them.
 	schedules scheduleCache
+	// submissionRates limits how many jobs users submit in a minute. Only functions that run in the loop use it.
+	submissionRates submissionRates
 	// schedulesChanged has an element after a schedule was added.
 	schedulesChanged chan struct{}
 	// Usage reads the GPU usage of running tasks and records its history.
@@ -232,6 +234,10 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 		if err := b.checkSpace(); err != nil {
 			return err
 		}
+		if err := b.submissionRates.take(b.loop.clock(), st.Roles(), &spec); err != nil {
+			b.loop.counters.CountAPIRejection("submissions", "client")
+			return err
+		}
 		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
 		return nil
 	}, func(st *sched.State) error {
@@ -288,9 +294,22 @@ func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) erro
 	return nil
 }
 
+// admissionProblem returns the Problem for an admission error.
+func (b *Leader) admissionProblem(err error) error {
+	p := api.NewProblemf(admissionStatus(err), "%v", err)
+	if e := new(sched.LimitError); errors.As(err, &e) && e.CountsWaitingJobs {
+		b.loop.counters.CountAPIRejection("waiting_jobs", waitingJobsScope(e))
+		return p.WithCode(api.CodeTooManyWaitingJobs, e.User)
+	}
+	return p
+}
+
 // admissionStatus returns the HTTP status for an admission error.
 func admissionStatus(err error) int {
+	limit := new(sched.LimitError)
 	switch {
+	case errors.As(err, &limit) && limit.CountsWaitingJobs:
+		return http.StatusUnprocessableEntity
 	case errors.As(err, new(*sched.JobNotEndedError)):
 		return http.StatusConflict
 	case errors.As(err, new(*admission.ForbiddenSpecError)):

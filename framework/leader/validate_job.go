@@ -58,7 +58,7 @@ func (b *Leader) checkSubmission(ctx context.Context, st *sched.State, spec *job
 		return err
 	}
 	if err := st.AdmitBy(spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
-		return api.NewProblemf(admissionStatus(err), "%v", err)
+		return b.admissionProblem(err)
 	}
 	return nil
 }

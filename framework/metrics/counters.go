@@ -72,7 +72,7 @@ func NewSchedulerCounters() *SchedulerCounters {
 		subscriptions:  m.newCounter("mesos_subscriptions_total", "Subscriptions that a Mesos master accepted."),
 		apiLimit:       m.newGaugeVec("api_limit", "Largest number of connections, streams, lists and other requests that the API serves at a time.", "resource"),
 		apiUse:         m.newGaugeVec("api_in_use", "Connections, streams, lists and other requests that the API serves now.", "resource"),
-		apiRejections:  m.newCounterVec("api_rejected_total", "Connections and requests that exceeded a limit of the API, by the limit: of one client, or of all together.", "resource", "limit"),
+		apiRejections:  m.newCounterVec("api_rejected_total", "Connections and requests that exceeded a limit, by the limit: of one client, of a role, or of all together.", "resource", "limit"),
 		lastEvent:      m.newGauge("mesos_last_event_timestamp_seconds", "Time of the last event or heartbeat from a Mesos master, in seconds since 1970."),
 	}
 	c.initializeLabels()
@@ -91,6 +91,10 @@ func (c *SchedulerCounters) initializeLabels() {
 		for _, limit := range []string{"client", "total"} {
 			c.apiRejections.WithLabelValues(resource, limit)
 		}
+	}
+	c.apiRejections.WithLabelValues("submissions", "client")
+	for _, limit := range []string{"client", "role"} {
+		c.apiRejections.WithLabelValues("waiting_jobs", limit)
 	}
 	for _, reason := range []string{reasonFenced, reasonUnknown, reasonCanceled, reasonFailed} {
 		c.journalErrors.WithLabelValues(reason)

@@ -29,9 +29,27 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		for _, u := range s.Users {
 			r.Users = append(r.Users, api.UserUsage{User: u.Name, Recent: math.Round(u.Average) / quota.MilliPerGPU, Allocated: float64(u.Held) / quota.MilliPerGPU})
 		}
+		r.WaitingJobs, r.WaitingJobsLimit, r.UserLimits = s.WaitingJobs, s.Role.WaitingJobs, userLimitsView(&s)
 		list = append(list, r)
 	}
 	return list
+}
+
+// userLimitsView returns the limits of a role's users, nil if it has none.
+func userLimitsView(s *sched.RoleUsage) *api.RoleUserLimits {
+	if s.EachUser.IsZero() && len(s.NamedUsers) == 0 {
+		return nil
+	}
+	v := &api.RoleUserLimits{Each: limitsView(&s.EachUser), Users: []api.LimitedUser{}}
+	for i := range s.LimitedUsers {
+		u := &s.LimitedUsers[i]
+		v.Users = append(v.Users, api.LimitedUser{User: u.Name, Limits: limitsView(&u.Limits), Allocated: wholeGPUs(u.Held), RunningJobs: u.Running, WaitingJobs: u.Waiting})
+	}
+	return v
+}
+
+func limitsView(l *quota.UserLimits) api.UserLimits {
+	return api.UserLimits{GPUs: maps.Clone(l.GPUs), RunningJobs: l.RunningJobs, WaitingJobs: l.WaitingJobs, SubmissionsPerMinute: l.SubmissionsPerMinute}
 }
 
 // RoleShares returns the metrics of roles by GPU type, nil if no role deserves GPUs.

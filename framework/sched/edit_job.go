@@ -28,6 +28,9 @@ func (s *State) AdmitEdit(spec *job.Spec) error {
 		if err := s.admitMove(j, spec); err != nil {
 			return err
 		}
+		if err := s.admitWaitingJob(ownerOf(spec), j); err != nil {
+			return err
+		}
 		tasks, textBytes = countLiveTasks(j), spec.TextBytes()
 	}
 	return s.admitUsage(ownerOf(spec), tasks, textBytes)
@@ -91,6 +94,8 @@ func (s *State) editJob(e EditJob) {
 	if spec.Role != old.Role {
 		s.liveTasks.Add(&old, -live)
 		s.liveTasks.Add(&spec, live)
+		s.liveJobs.Add(&old, -1)
+		s.liveJobs.Add(&spec, 1)
 		s.offerDemands.entry(old.Role).waiting -= live // no task is placed
 		s.offerDemands.entry(spec.Role).waiting += live
 		s.endedAttempts.moveJob(j.RunID(), spec.Role)

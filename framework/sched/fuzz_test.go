@@ -384,7 +384,7 @@ func (w *fuzzWorld) step(ev Event) {
 
 // checkUsageByOwner compares the counters of shared limits with a recount.
 func (w *fuzzWorld) checkUsageByOwner() {
-	var tasks, bytes, endedTasks, endedBytes UsageByOwner
+	var tasks, bytes, jobs, endedTasks, endedBytes UsageByOwner
 	for _, j := range w.st.Jobs() {
 		for i := range j.Tasks {
 			if j.Tasks[i].State.IsLive() {
@@ -396,10 +396,11 @@ func (w *fuzzWorld) checkUsageByOwner() {
 			endedBytes.Add(&j.Spec, j.Spec.TextBytes())
 		} else {
 			bytes.Add(&j.Spec, j.Spec.TextBytes())
+			jobs.Add(&j.Spec, 1)
 		}
 	}
 	equal := func(a, b *int) bool { return *a == *b }
-	for _, c := range [][2]UsageByOwner{{w.st.liveTasks, tasks}, {w.st.liveBytes, bytes}, {w.st.ended.tasks, endedTasks}, {w.st.ended.bytes, endedBytes}} {
+	for _, c := range [][2]UsageByOwner{{w.st.liveTasks, tasks}, {w.st.liveBytes, bytes}, {w.st.liveJobs, jobs}, {w.st.ended.tasks, endedTasks}, {w.st.ended.bytes, endedBytes}} {
 		if c[0].total != c[1].total || !maps.EqualFunc(c[0].byRole, c[1].byRole, equal) || !maps.EqualFunc(c[0].byOwner, c[1].byOwner, equal) {
 			w.t.Fatalf("counted %d, want %d; or of a role or owner", c[0].total, c[1].total)
 		}

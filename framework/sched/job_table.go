@@ -27,6 +27,8 @@ type jobTable struct {
 	updating map[*job.Job]bool
 	// liveTasks counts the tasks that have not ended, liveBytes the texts of the jobs in queue.
 	liveTasks, liveBytes UsageByOwner
+	// liveJobs counts the jobs in queue.
+	liveJobs UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
 	lastSubmitted time.Time
 	// clientKeys are the remembered jobs that were submitted with a client key. A later job with the same key replaces the
@@ -74,6 +76,7 @@ func (t *jobTable) addJob(j *job.Job) {
 func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
 	t.queue = append(t.queue, j.Spec.Name)
 	t.liveBytes.Add(&j.Spec, textBytes)
+	t.liveJobs.Add(&j.Spec, 1)
 }
 
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
@@ -92,6 +95,7 @@ func (t *jobTable) endJob(j *job.Job) bool {
 	delete(t.updating, j)
 	textBytes := j.Spec.TextBytes()
 	t.liveBytes.Add(&j.Spec, -textBytes)
+	t.liveJobs.Add(&j.Spec, -1)
 	t.ended.add(j, textBytes)
 	return true
 }

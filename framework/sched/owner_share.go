@@ -120,11 +120,15 @@ func (l *SharedLimit) check(u *UsageByOwner, k jobOwner, n int) error {
 	return nil
 }
 
-// LimitError reports that a request exceeds a limit which submitters share.
+// LimitError reports that a request exceeds a limit which submitters share, or one of the roles file on jobs that wait.
 type LimitError struct {
 	// Holder has Used of what Noun names; Requested more would pass Limit.
 	Holder, Noun           string
 	Used, Requested, Limit int
+	// CountsWaitingJobs means that the limit is that of the roles file on jobs that wait.
+	// User is the user whom it limits, "" for a limit of the role.
+	CountsWaitingJobs bool
+	User              string
 	// Others are those who must keep a part, "" if the limit is that of the whole scheduler.
 	Others  string
 	Percent int
@@ -134,6 +138,9 @@ func (e *LimitError) Error() string {
 	limit := fmt.Sprintf("the limit of %d", e.Limit)
 	if e.Others != "" {
 		limit = fmt.Sprintf("%d, which is %d %% of what %s leave free", e.Limit, e.Percent, e.Others)
+	}
+	if e.CountsWaitingJobs {
+		return fmt.Sprintf("%s has %d %s, %d more would pass %s: wait for some to start, or kill some", e.Holder, e.Used, e.Noun, e.Requested, limit)
 	}
 	return fmt.Sprintf("%s has %d %s, %d more would pass %s: wait for some to end, or end some", e.Holder, e.Used, e.Noun, e.Requested, limit)
 }

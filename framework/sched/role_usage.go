@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"mesos-gpu/framework/sched/entitlement"
@@ -26,6 +27,73 @@ type RoleUsage struct {
 	// Users are the users of the role itself who have used GPUs of late, in the order in which they are served. It is nil
 	// unless fair share has a half-life.
 	Users []UserUsage
+	// LimitedUsers are the users whom the role's limits apply to, sorted by name. WaitingJobs counts the jobs without a placed
+	// task of the role and of the roles below it.
+	LimitedUsers []LimitedUser
+	WaitingJobs  int
+}
+
+// LimitedUser is a user with limits by a role, and what the user has in the role and the roles below it.
+type LimitedUser struct {
+	Name   string
+	Limits quota.UserLimits
+	// Held are thousandths of GPUs by type; quota.AllTypes counts all. Running are the jobs with placed tasks, Waiting the
+	// others that have not ended.
+	Held             map[string]int
+	Running, Waiting int
+}
+
+// limitedUsersOf returns the users with jobs or limits of their own whom a role's limits apply to.
+func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
+	byName := map[string]*LimitedUser{}
+	userOf := func(name string) *LimitedUser {
+		if byName[name] == nil {
+			byName[name] = &LimitedUser{Name: name, Limits: *r.UserLimits(name), Held: map[string]int{}}
+		}
+		return byName[name]
+	}
+	for name := range r.NamedUsers {
+		userOf(name)
+	}
+	isLimited := func(role, owner string) bool {
+		return owner != "" && isInRole(role, r.Name) && !r.UserLimits(owner).IsZero()
+	}
+	for k, live := range s.liveJobs.byOwner {
+		if isLimited(k.role, k.owner) {
+			userOf(k.owner).Waiting += *live
+		}
+	}
+	for ref := range s.placedTasks() {
+		spec, t := &ref.job.Spec, ref.get()
+		if !isLimited(spec.Role, spec.Owner) {
+			continue
+		}
+		u := userOf(spec.Owner)
+		for name, n := range t.GPUTypes {
+			u.addHeld(name, n*quota.MilliPerGPU)
+		}
+		for i := range t.Shares {
+			u.addHeld(t.Shares[i].Type, t.Shares[i].MilliDevices)
+		}
+	}
+	for _, j := range s.placed.jobs {
+		if isLimited(j.Spec.Role, j.Spec.Owner) {
+			u := userOf(j.Spec.Owner)
+			u.Running++
+			u.Waiting--
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, *byName[name])
+	}
+	return list
+}
+
+func (u *LimitedUser) addHeld(gpuType string, milli int) {
+	u.Held[quota.AllTypes] += milli
+	if gpuType != "" {
+		u.Held[gpuType] += milli
+	}
 }
 
 // UserUsage is what a user of a role has used of late and holds, in thousandths of GPUs.
@@ -67,6 +135,7 @@ func (s *State) RoleUsages() []RoleUsage {
 		list[i] = RoleUsage{
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
 			Demanded: map[string]int{}, Entitled: map[string]int{}, Users: usersOf(r.Name, in.Recent),
+			LimitedUsers: s.limitedUsersOf(&r), WaitingJobs: s.countWaitingJobs(r.Name, ""),
 		}
 		for _, share := range shares {
 			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {
@@ -91,7 +160,7 @@ type dividedType struct {
 func (s *State) divideGPUs(in *placement.PlanInput, usage *quota.Tracker) []dividedType {
 	for i := range in.Waiting {
 		w := &in.Waiting[i]
-		usage.AddDemand(w.Spec.Role, &w.Spec.Request, len(w.Tasks))
+		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
 	}
 	var shares []dividedType
 	for _, gpuType := range usage.GPUTypes() {

@@ -116,6 +116,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(PolicyChanged{Policy: policy})
 	case "roles":
 		p.step(PolicyChanged{Policy: p.parseRoles(args)})
+	case "limit":
+		p.step(PolicyChanged{Policy: p.limitUsers(args[0], opt)})
 	case "subscribed":
 		p.step(Subscribed{FrameworkID: args[0]})
 	case "disconnected":
@@ -314,6 +316,36 @@ func (p *scenarioRunner) holdOrRequeue(verb string, args []string, opt map[strin
 }
 
 // setQuota reads TYPE=GPUS entries joined by +, "none" for no limits, or "file" for the configured quota.
+// limitUsers reads ROLE [user=NAME] gpus=V100:4+*:8 running= waiting=, or ROLE jobs= for the waiting jobs of the role, and
+// returns the policy with these limits.
+func (p *scenarioRunner) limitUsers(role string, opt map[string]string) Policy {
+	gpus, err := quota.Parse(strings.NewReplacer("+", ",", ":", "=").Replace(opt["gpus"]))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	count := func(key string) int { n, _ := strconv.Atoi(opt[key]); return n }
+	policy := p.st.cfg.Policy
+	policy.Roles = slices.Clone(p.st.configuredRoles)
+	r := &policy.Roles[slices.IndexFunc(policy.Roles, func(r queue.Role) bool { return r.Name == role })]
+	limits := quota.UserLimits{GPUs: gpus, RunningJobs: count("running"), WaitingJobs: count("waiting")}
+	switch {
+	case opt["jobs"] != "":
+		r.WaitingJobs = count("jobs")
+	case opt["user"] != "":
+		r.NamedUsers = maps.Clone(r.NamedUsers)
+		if r.NamedUsers == nil {
+			r.NamedUsers = map[string]quota.UserLimits{}
+		}
+		r.NamedUsers[opt["user"]] = limits
+	default:
+		r.EachUser = limits
+	}
+	if err := policy.Validate(); err != nil {
+		p.t.Fatal(err)
+	}
+	return policy
+}
+
 func (p *scenarioRunner) setQuota(role, text string) {
 	quota, err := quota.Parse(strings.ReplaceAll(strings.TrimPrefix(text, "none"), "+", ","))
 	if text == "file" {

@@ -48,10 +48,15 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 	in.RoleRoom, in.Calibration = map[string]int{}, s.runTimes.calibration.Clone()
 	order := queue.NewJobOrder(s.now, placed.Waiting, s.cfg.Policy.Roles, usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
+		if usage.IsBlockedByUser(j.Spec) {
+			continue // it waits for the user's own jobs, whatever becomes free
+		}
 		if w, ok := s.newForecastJob(j, usage); ok {
 			in.Waiting = append(in.Waiting, w)
 			s.limitRoom(&in, j, w.Milli, usage)
 			usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*w.Milli)
+			usage.AddUserMilliGPUs(j.Spec, "", len(j.Tasks)*w.Milli)
+			usage.AddRunningJob(j.Spec)
 		}
 	}
 	return in, true
@@ -122,7 +127,7 @@ func (s *State) limitRoom(in *forecast.Input, j *queue.WaitingJob, milli int, us
 	if _, known := in.RoleRoom[j.Spec.Role]; known {
 		return
 	}
-	if _, n, limit := usage.Restrict(j.Spec.Role, j.Spec.Request); limit != nil && n < len(j.Tasks) {
+	if _, n, limit := usage.Restrict(quota.User{Role: j.Spec.Role}, j.Spec.Request); limit != nil && n < len(j.Tasks) {
 		already := 0 // what jobs before this one were given
 		for i := range in.Waiting[:len(in.Waiting)-1] {
 			if w := &in.Waiting[i]; w.Role == j.Spec.Role {

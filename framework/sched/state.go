@@ -128,6 +128,9 @@ func (s *State) CountPlans() int { return s.planCount }
 // DefaultRole returns the role of jobs that name none.
 func (s *State) DefaultRole() string { return s.cfg.Policy.DefaultRole() }
 
+// Roles returns the roles with the quotas that operators have set, the default one first. The caller must not change them.
+func (s *State) Roles() []queue.Role { return s.cfg.Policy.Roles }
+
 // roleOf returns the role of a job. It is fixed when the job is submitted.
 func (s *State) roleOf(spec *job.Spec) string { return cmp.Or(spec.Role, s.DefaultRole()) }
 

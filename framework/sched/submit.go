@@ -47,7 +47,11 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 	if err := s.admitDependencies(spec, sees); err != nil {
 		return err
 	}
-	return s.admitUsage(jobOwner{s.roleOf(spec), spec.Owner}, spec.Tasks, textBytes)
+	owner := jobOwner{s.roleOf(spec), spec.Owner}
+	if err := s.admitWaitingJob(owner, nil); err != nil {
+		return err
+	}
+	return s.admitUsage(owner, spec.Tasks, textBytes)
 }
 
 // permissionsFor returns what jobs of the role may use of their agents.

@@ -33,7 +33,10 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	}}
 	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
 		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
-		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8}, "entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0},
+		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8}, "entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0, "waiting_jobs": 1, "waiting_jobs_limit": 9,
+			"user_limits": map[string]any{"each": map[string]any{"gpus": map[string]int{"A100": 8, "*": 10}, "running_jobs": 1}, "users": []map[string]any{
+				{"user": "ada", "limits": map[string]any{"waiting_jobs": 2}, "held": map[string]float64{"*": 12}, "running_jobs": 3, "waiting_jobs": 1},
+			}}},
 	}}
 	f.more["/v1/jobs/train-000/usage"] = newJobUsage()
 	f.more["/v1/jobs/train-000/history"] = api.JobHistory{Events: []api.TaskEvent{
@@ -112,7 +115,7 @@ var views = []struct{ name, address, there string }{
 	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
-	{"roles", "#/roles", "document.querySelectorAll('.role').length === 2 && document.body.textContent.includes('12 held, no quota, deserves 8, entitled to 12')"},
+	{"roles", "#/roles", "document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', '1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))"},
 	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1"},
 	{"usage", "#/usage", "document.querySelectorAll('tbody tr').length === 3 && document.querySelectorAll('.days li').length === 30"},
 	{"submit", "#/submit", "document.querySelector('form.submit')"},

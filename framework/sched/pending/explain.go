@@ -103,6 +103,10 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 	if guaranteed == 0 {
 		return placement.QuotaCause(usage.ExplainGuaranteed(j.Spec, len(j.Tasks)))
 	}
+	if limit := usage.RunningJobsLimit(j.Spec); limit != nil {
+		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
+		return placement.QuotaCause(why)
+	}
 	restricted, allowed, limit := usage.RestrictJob(j.Spec, request, len(j.Tasks))
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0

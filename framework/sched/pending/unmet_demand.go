@@ -113,7 +113,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		s.addUnmet(j, &d, withoutGPUs, []string{MissingGPUs})
 		s.addUnmet(j, &d, n-withoutGPUs, otherwise)
 	}
-	if _, left, limit := s.Usage.Restrict(j.Spec.Role, request); allowed < missing && left == 0 {
+	if _, left, limit := s.Usage.Restrict(quota.UserOf(j.Spec), request); allowed < missing && left == 0 {
 		s.Usage.KeepRest(j.Spec, len(j.Tasks), limit)
 	}
 }
@@ -177,6 +177,8 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 		gpuType = gpu.TypeOf(only[0])
 	}
 	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
+	s.Usage.AddUserMilliGPUs(j.Spec, gpuType, milli)
+	s.Usage.AddRunningJob(j.Spec)
 	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key() + strings.Join(missing, " ")
 	i, ok := s.byDemand[key]
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// Allocator gives waiting jobs places on a cluster within the quotas of their roles. It belongs to one goroutine.
+// Allocator gives waiting jobs places on a cluster within the quotas of their roles and the limits of their users. It belongs to one goroutine.
 type Allocator struct {
 	// Cluster is where places are taken. Every place that is given changes it.
 	Cluster *PartitionedCluster
@@ -38,17 +38,23 @@ type JobPlacements struct {
 	// limit alone prevents more places.
 	Limit   *quota.Limit
 	AtQuota bool
+	// startsJob reports that the job had no placed tasks before.
+	startsJob bool
 }
 
 // PlaceJob takes places for the job's tasks, as many as agents and the role's quota allow. It changes d to request only
 // GPU types that the quota allows, and adds the agents of the places to its peers if constraints depend on them.
 func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
 	request := d.Request
+	if limit := a.Usage.RunningJobsLimit(j.Spec); limit != nil {
+		got.Limit, got.AtQuota = limit, true
+		return got
+	}
 	if request.NeedsSameType() {
 		return a.placeTogether(j, d)
 	}
 	for left := len(j.Tasks); left > 0; left = len(j.Tasks) - len(got.Places) {
-		restricted, allowed, limit := a.Usage.Restrict(j.Spec.Role, request)
+		restricted, allowed, limit := a.Usage.Restrict(quota.UserOf(j.Spec), request)
 		if allowed == 0 {
 			got.Limit, got.AtQuota = limit, true
 			return got
@@ -66,7 +72,7 @@ func (a *Allocator) PlaceJob(j *queue.WaitingJob, d *fit.Demand) (got JobPlaceme
 // placeTogether is PlaceJob for tasks whose GPUs are of one type: the quota must allow all of them.
 func (a *Allocator) placeTogether(j *queue.WaitingJob, d *fit.Demand) (got JobPlacements) {
 	n := len(j.Tasks)
-	restricted, ok, limit := a.Usage.RestrictTogether(j.Spec.Role, d.Request, n)
+	restricted, ok, limit := a.Usage.RestrictTogether(quota.UserOf(j.Spec), d.Request, n)
 	if !ok {
 		got.Limit, got.AtQuota = limit, true
 		return got
@@ -84,7 +90,11 @@ func (a *Allocator) placeTasks(j *queue.WaitingJob, d *fit.Demand, n int, got *J
 	for i := range places {
 		types := countGPUTypes(&a.Cluster.agents[places[i].Agent], &places[i], d.Request.GPUs)
 		a.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
+		a.Usage.AddUserUsage(j.Spec, types, places[i].Shares, 1)
 		got.GPUTypes = append(got.GPUTypes, types)
+	}
+	if len(places) > 0 && a.Usage.AddRunningJob(j.Spec) {
+		got.startsJob = true
 	}
 	got.Places = append(got.Places, places...)
 	if j.DependsOnPeers() {
@@ -101,9 +111,13 @@ func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacemen
 	a.Cluster.UndoPlacements(d, got.Places)
 	for i := range got.GPUTypes {
 		a.Usage.AddUsage(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares, -1)
+		a.Usage.AddUserUsage(j.Spec, got.GPUTypes[i], got.Places[i].Shares, -1)
+	}
+	if got.startsJob {
+		a.Usage.RemoveRunningJob(j.Spec)
 	}
 	if j.DependsOnPeers() {
 		d.PeerAgents = d.PeerAgents[:len(d.PeerAgents)-len(got.Places)]
 	}
-	got.Places, got.GPUTypes = nil, nil
+	got.Places, got.GPUTypes, got.startsJob = nil, nil, false
 }

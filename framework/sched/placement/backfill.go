@@ -8,6 +8,7 @@ import (
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // backfiller reserves resources for the head of each role: its first blocked job whose start can be predicted. Later
@@ -28,8 +29,9 @@ type backfiller struct {
 
 // reservation is a job that waits for resources which are reserved for it, and when it starts at the latest.
 type reservation struct {
-	// job is the name of the job.
-	job string
+	// job is the name of the job, spec its specification.
+	job  string
+	spec *job.Spec
 	// startsBy is the predicted end of the last task on whose resources the job waits, or the time of the plan.
 	startsBy time.Time
 }
@@ -120,7 +122,7 @@ func (b *backfiller) reserveEarliest(base *PartitionedCluster, j *queue.WaitingJ
 	if !ok {
 		return nil
 	}
-	head := &reservation{job: j.Spec.Name, startsBy: b.in.Now}
+	head := &reservation{job: j.Spec.Name, spec: j.Spec, startsBy: b.in.Now}
 	if k > 0 && ends[k-1].Ends.After(b.in.Now) {
 		head.startsBy = ends[k-1].Ends
 	}

@@ -2,11 +2,14 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
 )
 
 // CachedAgents are agents that the caller keeps from plan to plan.
@@ -109,6 +112,9 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		d := j.TaskDemand(pl.policy.Overhead, nil)
 		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
 	}
+	if pl.alloc.Usage.LimitsUsers() {
+		key.user = j.Spec.Owner
+	}
 	key.avoidReserved = pl.backfill.mustAvoidReserved(j)
 	if !pl.hasMaintenance {
 		key.runs = 0
@@ -129,6 +135,13 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		inside.Tasks = j.Tasks[:n:n]
 		j = &inside
 	}
+	if limit := pl.limitBehindHead(j, key.avoidReserved); limit != nil {
+		pl.leaveWaiting(j, len(j.Tasks), PendingCause{
+			BlockedBy: BlockedByReservation, Needs: "its turn",
+			Available: fmt.Sprintf("%s goes first, and user %s may run %d %s in role %s", pl.backfill.heads[j.Spec.Role].job, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
+		})
+		return
+	}
 	d := j.TaskDemand(pl.policy.Overhead, pl.agents, pl.groupAgents[queue.GroupKeyOf(j.Spec)]...)
 	d.Request = request
 	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
@@ -142,6 +155,17 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	if missing > 0 {
 		pl.blockJob(j, key, &d, &got)
 	}
+}
+
+// limitBehindHead returns the limit on running jobs that forbids a job to start because the head of its role, which is of
+// the same user, would then not be permitted to start. Jobs that do not delay the head are not stopped.
+func (pl *planner) limitBehindHead(j *queue.WaitingJob, delaysHead bool) *quota.Limit {
+	usage, head := pl.alloc.Usage, pl.backfill.heads[j.Spec.Role]
+	if !delaysHead || head == nil || head.spec.Owner != j.Spec.Owner || usage.RunningJobsLimit(j.Spec) != nil || !usage.AddRunningJob(head.spec) {
+		return nil
+	}
+	defer usage.RemoveRunningJob(head.spec)
+	return usage.RunningJobsLimit(j.Spec)
 }
 
 // launchTasks adds the launches of the job's first tasks to the plan, one for each place.
@@ -178,7 +202,7 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand, got *JobPlacements) {
 	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
-	if pl.policy.isStrict(role) {
+	if pl.policy.isStrict(role) && !(got.AtQuota && got.Limit.User != "") { // a user at a limit does not stop the others
 		pl.strictHeads[role] = strictRoleCause(j)
 	}
 
@@ -225,7 +249,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 
 	// 4. Roles with more than their share return offers that this job can use.
 	need := tasks - len(got.Places)
-	if _, allowed, _ := pl.alloc.Usage.Restrict(role, j.Spec.Request); !j.Spec.Gang {
+	if _, allowed, _ := pl.alloc.Usage.Restrict(quota.UserOf(j.Spec), j.Spec.Request); !j.Spec.Gang {
 		need = min(need, allowed)
 	}
 	left := pl.returns.claimOffers(j, &claimed, min(need, missing))
@@ -265,6 +289,8 @@ type placementKey struct {
 	demand int32
 	// runs is the expected run time, 0 if it does not matter, because no maintenance is scheduled, or is unknown.
 	runs time.Duration
+	// user is the owner of the job, "" if no limits of users exclude GPU types.
+	user string
 	// avoidReserved reports that the job could delay the head of its role.
 	avoidReserved bool
 }

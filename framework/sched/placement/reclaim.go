@@ -325,7 +325,7 @@ func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
 	usage := r.alloc.Usage
 	for i := range r.in.Waiting {
 		w := &r.in.Waiting[i]
-		usage.AddDemand(w.Spec.Role, &w.Spec.Request, len(w.Tasks))
+		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
 	}
 	return usage.RolesAboveEntitlement()
 }
@@ -402,6 +402,19 @@ func (r *reclaimer) reserveOn(at int) bool {
 	before.DeviceIDs = append(before.DeviceIDs, more.DeviceIDs...)
 	before.Shares = left.Shares
 	return true
+}
+
+// countForUser counts the places of a claim as reserved for the job's user, so that no more is reclaimed for one user than the
+// user's limits permit.
+func (r *reclaimer) countForUser(j *queue.WaitingJob, places []fit.Placement) {
+	if !r.alloc.Usage.LimitsUsers() {
+		return
+	}
+	r.alloc.Usage.AddRunningJob(j.Spec)
+	pool := r.pool.Agents()
+	for i := range places {
+		r.alloc.Usage.AddUserReservation(j.Spec, countGPUTypes(&pool[places[i].Agent], &places[i], j.Spec.Request.GPUs), places[i].Shares)
+	}
 }
 
 // explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.

@@ -65,7 +65,7 @@ func (o *ClaimOrder) Postpone(tasks []WaitingTask) {
 	slices.SortFunc(rest.Tasks, func(a, b WaitingTask) int { return cmp.Compare(a.Index, b.Index) })
 	o.rest[o.last] = rest
 	role := o.last.Spec.Role
-	if slices.ContainsFunc(o.roles, func(r Role) bool { return r.Name == role && r.Strict }) {
+	if slices.ContainsFunc(o.roles, func(r Role) bool { return r.Name == role && r.Strict }) && !o.usage.IsBlockedByUser(o.last.Spec) {
 		o.strictRest[role] = true
 	}
 }

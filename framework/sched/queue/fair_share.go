@@ -160,6 +160,14 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 			}
 		}
 	}
+	if usage.LimitsUsers() {
+		for i := range running {
+			if r := &running[i]; !r.Ended {
+				usage.AddUserUsage(r.Spec, r.GPUTypes, r.Shares, 1)
+				usage.AddRunningJob(r.Spec)
+			}
+		}
+	}
 	role, gpuType, milli := "", "", -1
 	flush := func() {
 		if milli >= 0 {

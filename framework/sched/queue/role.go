@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,11 @@ type Role struct {
 	Quota quota.Quota
 	// Deserved is what the role gets while it demands it. Other roles may use what it does not demand.
 	Deserved quota.Quota
+	// EachUser limits each user of the role and of the roles below it. Users with an entry in NamedUsers have those limits
+	// instead. WaitingJobs is how many jobs of the role and of the roles below it may wait without a placed task, 0 for any number.
+	EachUser    quota.UserLimits
+	NamedUsers  map[string]quota.UserLimits
+	WaitingJobs int
 	// Order is the order of jobs with equal priority. "" means OldestFirst.
 	Order Order
 	// Patience is how long a job lets shorter ones go first under ShortestFirst. 0 means DefaultPatience.
@@ -53,11 +59,17 @@ const DefaultPatience = 24 * time.Hour
 // maxPatience is longer than the longest run time that a job may declare.
 const maxPatience = 366 * 24 * time.Hour
 
+// UserLimits returns the limits of a user by the entry of this role.
+func (r *Role) UserLimits(user string) *quota.UserLimits {
+	e := quota.RoleEntitlement{EachUser: r.EachUser, NamedUsers: r.NamedUsers}
+	return e.LimitsOf(user)
+}
+
 // Entitlements returns the weights and quotas of the roles, in their order.
 func Entitlements(roles []Role) []quota.RoleEntitlement {
 	list := make([]quota.RoleEntitlement, len(roles))
 	for i, r := range roles {
-		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota, Deserved: r.Deserved}
+		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota, Deserved: r.Deserved, EachUser: r.EachUser, NamedUsers: r.NamedUsers}
 	}
 	return list
 }
@@ -74,7 +86,7 @@ func ValidateRoles(roles []Role) error {
 			errs = append(errs, fmt.Errorf("role %q appears twice", r.Name))
 		}
 		seen[r.Name] = true
-		errs = append(errs, r.validateOrder())
+		errs = append(errs, r.validateOrder(), r.validateUserLimits())
 		if err := ValidateRetention(r.KeepRuns, r.KeepEnded); err != nil {
 			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
 		}
@@ -83,6 +95,23 @@ func ValidateRoles(roles []Role) error {
 		}
 	}
 	errs = append(errs, quota.ValidateDeserved(Entitlements(roles)))
+	return errors.Join(errs...)
+}
+
+func (r *Role) validateUserLimits() error {
+	var errs []error
+	if r.WaitingJobs < 0 {
+		errs = append(errs, fmt.Errorf("role %q: waiting_jobs %d is negative", r.Name, r.WaitingJobs))
+	}
+	if err := r.EachUser.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("role %q: user: %w", r.Name, err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.NamedUsers)) {
+		l := r.NamedUsers[name]
+		if err := l.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("role %q: user %q: %w", r.Name, name, err))
+		}
+	}
 	return errors.Join(errs...)
 }
 

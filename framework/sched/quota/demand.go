@@ -8,8 +8,10 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// AddDemand adds waiting tasks to what a role demands. A task counts for each type that it accepts, and once in AllTypes.
-func (t *Tracker) AddDemand(role string, r *gpu.Request, tasks int) {
+// AddDemand adds waiting tasks of a user to what the role demands. A task counts for each type that it accepts, and once in
+// AllTypes. What the user's limits do not permit is no demand.
+func (t *Tracker) AddDemand(u User, r *gpu.Request, tasks int) {
+	role := u.Role
 	if r.GPUs == 0 || tasks == 0 {
 		return
 	}
@@ -21,7 +23,7 @@ func (t *Tracker) AddDemand(role string, r *gpu.Request, tasks int) {
 	}
 	for _, name := range t.GPUTypes() {
 		if name == AllTypes || r.Types.Match(name) {
-			t.demand[role][name] += tasks * t.MilliPerTask(r, name)
+			t.demand[role][name] += t.limitUserDemand(u, name, tasks*t.MilliPerTask(r, name))
 		}
 	}
 }

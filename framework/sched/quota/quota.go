@@ -90,16 +90,39 @@ func FormatMilliGPUs(milli int) string {
 type Limit struct {
 	// Role is the role that has the quota: the job's own role or one above it. Type is the entry's type or AllTypes.
 	Role, Type string
+	// User is the user whom it limits in the role and the roles below it, "" for the quota of the role. CountsJobs means
+	// that Max and Held are numbers of running jobs.
+	User       string
+	CountsJobs bool
 	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
 	Max, Held int
+	// Reserved is what is reserved for waiting tasks of the user.
+	Reserved int
 	// KeptFor is the earlier job that gets what is left of the limit; "" if it is kept for none.
 	KeptFor string
 	// TooSmall reports that one task of the request exceeds the limit even if the role holds nothing.
 	TooSmall bool
 }
 
-// Remaining returns what the role may still take of this limit.
-func (l *Limit) Remaining() int { return max(l.Max-l.Held, 0) }
+// isSame reports whether both are the same entry, whatever is held of it.
+func (l *Limit) isSame(o *Limit) bool {
+	return l.Role == o.Role && l.User == o.User && l.Type == o.Type && l.CountsJobs == o.CountsJobs
+}
+
+// describe returns which role or user may hold how much and holds how much.
+func (l *Limit) describe() string {
+	if l.User != "" {
+		text := fmt.Sprintf("user %s may hold %s in role %s and holds %s", l.User, l, l.Role, FormatMilliGPUs(l.Held))
+		if l.Reserved > 0 {
+			text += fmt.Sprintf(", with %s reserved for the user", FormatMilliGPUs(l.Reserved))
+		}
+		return text
+	}
+	return fmt.Sprintf("role %s may hold %s and holds %s", l.Role, l, FormatMilliGPUs(l.Held))
+}
+
+// Remaining returns what the role or the user may still take of this limit.
+func (l *Limit) Remaining() int { return max(l.Max-l.Held-l.Reserved, 0) }
 
 // String returns the limit as "8 V100" or "8 GPUs".
 func (l *Limit) String() string {
@@ -115,7 +138,7 @@ func (l *Limit) ExcludedTypeNote() string {
 	if l == nil {
 		return ""
 	}
-	note := fmt.Sprintf("; role %s may hold %s and holds %s", l.Role, l, FormatMilliGPUs(l.Held))
+	note := "; " + l.describe()
 	if l.TooSmall {
 		note += ": it can never start on those"
 	}

@@ -59,7 +59,7 @@ func TestRestrictExcludesTypesAtQuota(t *testing.T) {
 		{"request without GPUs", "team", 0, nil, job.MaxTasks, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, tasks, why := tracker.Restrict(c.role, gpu.Request{GPUs: c.gpus, Types: gpu.TypeSelector{Include: c.types}})
+			got, tasks, why := tracker.Restrict(User{Role: c.role}, gpu.Request{GPUs: c.gpus, Types: gpu.TypeSelector{Include: c.types}})
 			limit := ""
 			if why != nil {
 				limit = why.Type
@@ -93,7 +93,7 @@ func TestRestrictCountsSharesByDeviceMemory(t *testing.T) {
 		{"unknown type", 1, gpu.ShareRequest{MemMiB: 100}, []string{"A100"}, 1, nil},
 		{"smallest share", 1, gpu.ShareRequest{MemMiB: 1}, []string{"T4"}, 1250, nil},
 	} {
-		got, tasks, _ := tracker.Restrict("team", gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.TypeSelector{Include: c.types}})
+		got, tasks, _ := tracker.Restrict(User{Role: "team"}, gpu.Request{GPUs: c.gpus, Share: c.share, Types: gpu.TypeSelector{Include: c.types}})
 		if tasks != c.tasks || cmp.Diff(c.exclude, got.Types.Exclude) != "" {
 			t.Errorf("%s: got %d tasks, without %v, want %d, %v", c.name, tasks, got.Types.Exclude, c.tasks, c.exclude)
 		}

@@ -17,6 +17,9 @@ type RoleEntitlement struct {
 	Weight float64
 	// Quota is the most that the role may hold, Deserved what it gets while it demands it.
 	Quota, Deserved Quota
+	// EachUser limits each user of the role and of the roles below it, except those who have an entry in NamedUsers.
+	EachUser   UserLimits
+	NamedUsers map[string]UserLimits
 }
 
 // Tracker counts the GPUs that roles hold and compares them with their quotas. All amounts are thousandths of GPUs. A
@@ -41,6 +44,8 @@ type Tracker struct {
 	capacity map[string]int
 	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
 	deserved *deservedTree
+	// users counts what users hold; nil if no entry limits users.
+	users *userUsage
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
 	// recent is what users have used of late, nil if only what roles hold counts. recentByRole are its sums.
@@ -58,7 +63,7 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
+	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
@@ -179,11 +184,11 @@ func (t *Tracker) gpuModels() map[string]modelInfo {
 	return t.models
 }
 
-// limitsFor returns the limits that apply to a role, those of the roles above it included, without their usage.
-func (t *Tracker) limitsFor(role string) []Limit {
-	var list []Limit
+// limitsFor returns the limits that apply to a user of a role, those of the roles above it included, without their usage.
+func (t *Tracker) limitsFor(u User) []Limit {
+	list := t.userLimitsFor(u)
 	for _, e := range t.entitlements {
-		if len(e.Quota) == 0 || !isWithinRole(role, e.Role) {
+		if len(e.Quota) == 0 || !isWithinRole(u.Role, e.Role) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(e.Quota)) {
@@ -193,11 +198,15 @@ func (t *Tracker) limitsFor(role string) []Limit {
 	return list
 }
 
-// limitsWithUsage returns the limits that apply to a role with what is held of each.
-func (t *Tracker) limitsWithUsage(role string) []Limit {
-	list := t.limitsFor(role)
+// limitsWithUsage returns the limits that apply to a user of a role with what is held of each.
+func (t *Tracker) limitsWithUsage(u User) []Limit {
+	list := t.limitsFor(u)
 	for i := range list {
 		l := &list[i]
+		if l.User != "" {
+			l.Held, l.Reserved = sumWithin(t.users.gpus, l.User, l.Role, l.Type), sumWithin(t.users.reserved, l.User, l.Role, l.Type)
+			continue
+		}
 		for other, types := range t.held {
 			if !isWithinRole(other, l.Role) {
 				continue
@@ -212,32 +221,30 @@ func (t *Tracker) limitsWithUsage(role string) []Limit {
 	return list
 }
 
-// refreshUsage returns a limit of the role with its current usage.
-func (t *Tracker) refreshUsage(role string, limit *Limit) *Limit {
-	for _, l := range t.limitsWithUsage(role) {
-		if l.Role == limit.Role && l.Type == limit.Type {
+// refreshUsage returns a limit with its current usage.
+func (t *Tracker) refreshUsage(u User, limit *Limit) *Limit {
+	for _, l := range t.limitsWithUsage(u) {
+		if l.isSame(limit) {
 			return &l
 		}
 	}
 	return limit
 }
 
-// Restrict returns the request without the types of which the role may hold no more, and how many tasks of it may start
+// Restrict returns the request without the types of which the role or the user may hold no more, and how many tasks of it may start
 // before the next call. The limit is the one that excludes types or, where tasks is 0, the one that blocks the request.
-func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, tasks int, limit *Limit) {
+func (t *Tracker) Restrict(u User, r gpu.Request) (restricted gpu.Request, tasks int, limit *Limit) {
 	if r.GPUs == 0 {
 		return r, job.MaxTasks, nil
 	}
 	tasks = job.MaxTasks
 	var typed *Limit
-	for _, l := range t.limitsWithUsage(role) {
+	for _, l := range t.limitsWithUsage(u) {
 		one := t.MilliPerTask(&r, l.Type)
 		room := l.Remaining() / one
 		l.TooSmall = l.Max < one
-		for _, r := range t.kept[role] {
-			if r.Role == l.Role && r.Type == l.Type {
-				l.KeptFor, room = r.KeptFor, 0
-			}
+		if t.findKept(u.Role, &l) {
+			room = 0
 		}
 		switch {
 		case l.Type == AllTypes && room == 0:
@@ -258,17 +265,26 @@ func (t *Tracker) Restrict(role string, r gpu.Request) (restricted gpu.Request, 
 	return r, tasks, typed
 }
 
-// RestrictTogether is Restrict for n tasks that start together on GPUs of one type: types of which the role may not hold
-// all of them are excluded. It returns false if no type is left.
-func (t *Tracker) RestrictTogether(role string, r gpu.Request, n int) (restricted gpu.Request, ok bool, limit *Limit) {
-	for _, l := range t.limitsWithUsage(role) {
+// findKept reports whether the rest of a limit is kept for an earlier job of the role, whose name it sets.
+func (t *Tracker) findKept(role string, limit *Limit) bool {
+	for i := range t.kept[role] {
+		if k := &t.kept[role][i]; k.isSame(limit) {
+			limit.KeptFor = k.KeptFor
+		}
+	}
+	return limit.KeptFor != ""
+}
+
+// RestrictTogether is Restrict for n tasks that start together on GPUs of one type: types of which not all of them may be held
+//
+//	are excluded. It returns false if no type is left.
+func (t *Tracker) RestrictTogether(u User, r gpu.Request, n int) (restricted gpu.Request, ok bool, limit *Limit) {
+	for _, l := range t.limitsWithUsage(u) {
 		one := t.MilliPerTask(&r, l.Type)
 		room := l.Remaining() / one
 		l.TooSmall = l.Max < n*one
-		for _, k := range t.kept[role] {
-			if k.Role == l.Role && k.Type == l.Type {
-				l.KeptFor, room = k.KeptFor, 0
-			}
+		if t.findKept(u.Role, &l) {
+			room = 0
 		}
 		switch {
 		case room >= n || l.Type != AllTypes && !r.Types.Match(l.Type):
@@ -287,9 +303,9 @@ func (t *Tracker) RestrictTogether(role string, r gpu.Request, n int) (restricte
 // then n or 0.
 func (t *Tracker) RestrictJob(spec *job.Spec, r gpu.Request, n int) (restricted gpu.Request, tasks int, limit *Limit) {
 	if !r.NeedsSameType() {
-		return t.Restrict(spec.Role, r)
+		return t.Restrict(UserOf(spec), r)
 	}
-	restricted, ok, limit := t.RestrictTogether(spec.Role, r, n)
+	restricted, ok, limit := t.RestrictTogether(UserOf(spec), r, n)
 	if !ok {
 		return r, 0, limit
 	}
@@ -307,7 +323,10 @@ type LimitExplanation struct {
 // KeepRest records that the limit blocks tasks of a job and explains it. What is left of the limit is then kept for
 // this job until the next plan: later jobs of its role do not take it.
 func (t *Tracker) KeepRest(spec *job.Spec, tasks int, limit *Limit) LimitExplanation {
-	limit.Held = t.refreshUsage(spec.Role, limit).Held // a gang has returned its GPUs since
+	if limit.CountsJobs {
+		return explainRunningJobs(limit)
+	}
+	limit.Held = t.refreshUsage(UserOf(spec), limit).Held // a gang has returned its GPUs since
 	why, never := t.Explain(spec, tasks, limit)
 	if !never && limit.KeptFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
 		l := *limit
@@ -323,8 +342,16 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 	if impossible := t.ImpossibleLimit(spec, tasks); impossible != nil {
 		limit, never = impossible, true
 	}
-	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, FormatMilliGPUs(t.milliToStart(spec, tasks, limit)))
+	if limit.CountsJobs {
+		return explainRunningJobs(limit), false
+	}
+	more := FormatMilliGPUs(t.milliToStart(spec, tasks, limit))
+	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, more)
 	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, FormatMilliGPUs(limit.Held))
+	if limit.User != "" {
+		why.Needs = fmt.Sprintf("room in the limit of user %s for %s more", limit.User, more)
+		why.Available = limit.describe()
+	}
 	switch {
 	case never:
 		why.Available += ": it can never start"
@@ -333,6 +360,14 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 		why.KeptForEarlier = true
 	}
 	return why, never
+}
+
+// explainRunningJobs returns why a limit on the running jobs of a user blocks a job.
+func explainRunningJobs(limit *Limit) LimitExplanation {
+	return LimitExplanation{
+		Needs:     fmt.Sprintf("a running job of user %s to end", limit.User),
+		Available: fmt.Sprintf("user %s may run %d %s in role %s and runs %d", limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role, limit.Held),
+	}
 }
 
 // milliToStart returns what the job needs of a limit before it can start: one task, or all tasks of a gang.
@@ -355,10 +390,10 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 	if spec.Gang {
 		need = tasks
 	}
-	limits, room := t.limitsFor(spec.Role), 0
+	limits, room := t.limitsFor(UserOf(spec)), 0
 	for i := range limits {
 		if l := &limits[i]; l.Type == AllTypes && l.Max/t.MilliPerTask(r, l.Type) < need {
-			return t.refreshUsage(spec.Role, l)
+			return t.refreshUsage(UserOf(spec), l)
 		}
 	}
 	var smallest *Limit
@@ -382,14 +417,14 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 	if smallest == nil || room >= need {
 		return nil
 	}
-	return t.refreshUsage(spec.Role, smallest)
+	return t.refreshUsage(UserOf(spec), smallest)
 }
 
 // TightestLimit returns the limit with room for the fewest tasks of the job, and for at least one. Without such a
 // limit it returns fallback.
 func (t *Tracker) TightestLimit(spec *job.Spec, fallback *Limit) *Limit {
 	tightest, least := fallback, job.MaxTasks
-	for _, l := range t.limitsWithUsage(spec.Role) {
+	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		if n := l.Remaining() / t.MilliPerTask(&spec.Request, l.Type); n > 0 && n < least && (l.Type == AllTypes || spec.Request.Types.Match(l.Type)) {
 			tightest, least = &l, n
 		}

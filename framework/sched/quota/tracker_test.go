@@ -122,7 +122,7 @@ func TestCombinedTypesCountForEach(t *testing.T) {
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 4, "T4": 4, "K80": 4}}}, nil)
 	tracker.AddUsage("team", map[string]int{"Tesla V100|Tesla T4": 1, "": 1}, nil, 1)
 	var got []string
-	for _, l := range tracker.limitsWithUsage("team") {
+	for _, l := range tracker.limitsWithUsage(User{Role: "team"}) {
 		got = append(got, describe(&l))
 	}
 	if diff := cmp.Diff([]string{"team K80=4, holds 0", "team T4=4, holds 1", "team V100=4, holds 1"}, got); diff != "" {
@@ -138,7 +138,7 @@ func TestRestrictReportsTooSmallLimits(t *testing.T) {
 		2: "; role team may hold 2 V100 and holds 1",
 		3: "; role team may hold 2 V100 and holds 1: it can never start on those",
 	} {
-		if _, _, limit := tracker.Restrict("team", requestOf(gpus)); limit.ExcludedTypeNote() != want {
+		if _, _, limit := tracker.Restrict(User{Role: "team"}, requestOf(gpus)); limit.ExcludedTypeNote() != want {
 			t.Errorf("%d GPUs: got %q, want %q", gpus, limit.ExcludedTypeNote(), want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestRestrictCountsTasksByTightestLimit(t *testing.T) {
 		types []string
 		tasks int
 	}{{"any type", nil, 3}, {"the limited type", []string{"V100"}, 3}, {"another type", []string{"T4"}, 4}} {
-		if _, got, limit := tracker.Restrict("team/a", requestOf(2, c.types...)); got != c.tasks || limit != nil {
+		if _, got, limit := tracker.Restrict(User{Role: "team/a"}, requestOf(2, c.types...)); got != c.tasks || limit != nil {
 			t.Errorf("%s: %d tasks within %s, want %d without a limit", c.name, got, describe(limit), c.tasks)
 		}
 	}
@@ -165,12 +165,12 @@ func TestRestrictCountsTasksByTightestLimit(t *testing.T) {
 func TestRestrictContinuesWithTypeThatIsLeft(t *testing.T) {
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 1, "T4": 1}}}, nil)
 	tracker.AddUsage("team", map[string]int{"V100": 1}, nil, 1)
-	r, tasks, limit := tracker.Restrict("team", requestOf(1, "V100", "T4"))
+	r, tasks, limit := tracker.Restrict(User{Role: "team"}, requestOf(1, "V100", "T4"))
 	if diff := cmp.Diff([]string{"V100"}, r.Types.Exclude); diff != "" || tasks != 1 || describe(limit) != "team V100=1, holds 1" {
 		t.Errorf("got %d tasks without %v because of %s", tasks, r.Types.Exclude, describe(limit))
 	}
 	tracker.AddUsage("team", map[string]int{"T4": 1}, nil, 1)
-	if _, tasks, _ := tracker.Restrict("team", requestOf(1, "V100", "T4")); tasks != 0 {
+	if _, tasks, _ := tracker.Restrict(User{Role: "team"}, requestOf(1, "V100", "T4")); tasks != 0 {
 		t.Errorf("with both types at their quotas %d tasks may start, want 0", tasks)
 	}
 }
@@ -201,11 +201,11 @@ func TestRestOfQuotaIsKeptForBlockedJob(t *testing.T) {
 			if diff := cmp.Diff(c.why, tracker.KeepRest(jobOf("team", requestOf(c.gpus), c.gang), c.tasks, limit)); diff != "" {
 				t.Errorf("explanation (-want +got):\n%s", diff)
 			}
-			_, tasks, blocking := tracker.Restrict("team", requestOf(1))
+			_, tasks, blocking := tracker.Restrict(User{Role: "team"}, requestOf(1))
 			if c.blocks != (tasks == 0) {
 				t.Fatalf("%d tasks of a later job may start", tasks)
 			}
-			if _, tasks, _ := tracker.Restrict("team/a", requestOf(1)); tasks != 2 {
+			if _, tasks, _ := tracker.Restrict(User{Role: "team/a"}, requestOf(1)); tasks != 2 {
 				t.Errorf("%d tasks of another role may start, want 2", tasks)
 			}
 			if !c.blocks {
@@ -218,7 +218,7 @@ func TestRestOfQuotaIsKeptForBlockedJob(t *testing.T) {
 			later := jobOf("team", requestOf(1), false)
 			later.Name = "later"
 			tracker.KeepRest(later, 1, blocking)
-			if _, _, blocking := tracker.Restrict("team", requestOf(1)); blocking.KeptFor != "train" {
+			if _, _, blocking := tracker.Restrict(User{Role: "team"}, requestOf(1)); blocking.KeptFor != "train" {
 				t.Errorf("the rest is kept for %q, want train", blocking.KeptFor)
 			}
 		})
@@ -230,7 +230,7 @@ func TestOtherLimitsAreNotKeptForBlockedJob(t *testing.T) {
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 4, "T4": 4}}}, nil)
 	tracker.KeepRest(jobOf("team", requestOf(4, "V100"), false), 1, &Limit{Role: "team", Type: "V100", Max: 4 * MilliPerGPU})
 	for gpuType, want := range map[string]int{"V100": 0, "T4": 4} {
-		if _, got, _ := tracker.Restrict("team", requestOf(1, gpuType)); got != want {
+		if _, got, _ := tracker.Restrict(User{Role: "team"}, requestOf(1, gpuType)); got != want {
 			t.Errorf("%d tasks may start on %s, want %d", got, gpuType, want)
 		}
 	}

@@ -127,6 +127,8 @@ function describeRole(role) {
   const properties = [
     role.name === '*' && 'the default role',
     role.waiting ? `${role.waiting} waiting` : 'nothing waits',
+    role.waiting_jobs_limit && `${role.waiting_jobs ?? 0} of at most ${role.waiting_jobs_limit} waiting jobs`,
+    describeUserLimits(role.user_limits),
     role.weight !== undefined && `weight ${formatNumber(role.weight)}`,
     role.order, role.policy,
     role.backfill === false && 'no backfill',
@@ -135,7 +137,30 @@ function describeRole(role) {
   return properties.filter(Boolean).join(' · ');
 }
 
-// listUsers returns the users who own live jobs or are held.
+// describeUserLimits returns what each user of a role may use, '' without limits.
+function describeUserLimits(limits) {
+  const parts = listLimits(limits?.each);
+  return parts.length ? `each user at most ${parts.join(', ')}` : limits && 'limits for some users';
+}
+
+function listLimits({ gpus = {}, running_jobs: running, waiting_jobs: waiting, submissions_per_minute: submissions } = {}) {
+  return [
+    ...Object.keys(gpus).sort(compareTypes).map((type) => type === '*' ? formatCount(gpus[type], 'GPU') : `${formatNumber(gpus[type])} ${type}`),
+    running && formatCount(running, 'running job'), waiting && formatCount(waiting, 'waiting job'), submissions && `${formatCount(submissions, 'submission')} a minute`,
+  ].filter(Boolean);
+}
+
+// describeUse returns what a user has of the limits of all roles, '' without limits.
+function describeUse(name, roles) {
+  const texts = (roles ?? []).map((role) => {
+    const user = role.user_limits?.users.find((one) => one.user === name);
+    const parts = user ? listLimits(user.limits) : [];
+    return parts.length ? `${role.name}: at most ${parts.join(', ')}; holds ${formatCount(user.held['*'] ?? 0, 'GPU')}, ${user.running_jobs} running, ${user.waiting_jobs} waiting jobs` : '';
+  });
+  return texts.filter(Boolean).join(' · ');
+}
+
+// listUsers returns the users who own live jobs, have limits or are held.
 function listUsers(store) {
   const users = new Map();
   const add = (name) => users.get(name) ?? users.set(name, { name, roles: [], gpus: 0, waiting: 0 }).get(name);
@@ -146,6 +171,7 @@ function listUsers(store) {
     user.gpus += gpus;
     user.waiting += waiting;
   }
+  for (const role of store.lists.roles ?? []) for (const { user } of role.user_limits?.users ?? []) add(user);
   for (const hold of store.lists.holds ?? []) if (hold.kind === 'user') add(hold.name).hold = hold;
   return [...users.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
@@ -160,6 +186,7 @@ function drawUser(item, user, store) {
   const [who, held, actions] = item.children;
   drawHold(who.children[1], user.hold);
   setText(who.lastChild, user.roles.join(', '));
-  setText(held, `${formatCount(user.gpus, 'GPU')} held${user.waiting ? `, ${formatNumber(user.waiting)} wanted` : ''}`);
+  const use = describeUse(user.name, store.lists.roles);
+  setText(held, `${formatCount(user.gpus, 'GPU')} held${user.waiting ? `, ${formatNumber(user.waiting)} wanted` : ''}${use && ` · ${use}`}`);
   drawActions(actions, store.canAct && mayHoldUser(store.identity, user.name, user.hold) ? [groupHoldAction('users', user.name, user.hold, () => store.lists.request('holds', true))] : []);
 }

@@ -21,6 +21,11 @@ type quotaExplanation struct {
 	Types []typeAllocation `json:"types"`
 	// Users are those of the role, if fair share has a half-life.
 	Users []api.UserUsage `json:"users,omitempty"`
+	// UserLimits are the limits of the role's users. Those of the roles above also apply.
+	UserLimits *api.RoleUserLimits `json:"user_limits,omitempty"`
+	// WaitingJobs are the jobs that wait, WaitingJobsLimit is how many may, 0 for any number.
+	WaitingJobs      int `json:"waiting_jobs"`
+	WaitingJobsLimit int `json:"waiting_jobs_limit,omitempty"`
 	// Borrowers are other roles that hold more than they deserve of a type of which the role
 	// has less than it deserves and demands.
 	Borrowers []borrowedGPUs `json:"borrowers"`
@@ -64,13 +69,14 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 	})
 	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
 		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
-		"With --fair-share-half-life, the users of the role follow with the mean number of GPUs that they have used of late, the one served first at first."
+		"With --fair-share-half-life, the users of the role follow with the mean number of GPUs that they have used of late, the one served first at first.\n" +
+		"If the role limits its users, each user with what the user has of each limit follows, and if it limits the jobs that wait, their number."
 	return c
 }
 
 // explainQuota returns the allocations of a role by type, with "*" last.
 func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
-	e := quotaExplanation{Role: r.Name, Users: r.Users, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
+	e := quotaExplanation{Role: r.Name, Users: r.Users, UserLimits: r.UserLimits, WaitingJobs: r.WaitingJobs, WaitingJobsLimit: r.WaitingJobsLimit, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
 	lends := slices.ContainsFunc(roles, func(o api.RoleStatus) bool { return len(o.Deserved) > 0 })
 	names := map[string]bool{"*": true}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)), slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
@@ -155,6 +161,9 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 			{Name: "HELD", Value: func(u api.UserUsage) string { return fmt.Sprint(u.Allocated) }},
 		})
 	}
+	if err == nil {
+		err = printUserLimits(p, e)
+	}
 	if err != nil || len(e.Borrowers) == 0 {
 		return err
 	}
@@ -165,4 +174,42 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 		{Name: "DESERVED", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Deserved) }},
 		{Name: "HELD", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Held) }},
 	})
+}
+
+// printUserLimits prints the limits of the role and of its users, with what is used of them.
+func printUserLimits(p *term.TablePrinter, e *quotaExplanation) error {
+	if e.WaitingJobsLimit > 0 {
+		err := term.PrintTable(p, []*quotaExplanation{e}, []term.TableColumn[*quotaExplanation]{
+			{Name: "ROLE", Value: func(e *quotaExplanation) string { return e.Role }},
+			{Name: "WAITING JOBS", Value: func(e *quotaExplanation) string { return formatUse(e.WaitingJobs, e.WaitingJobsLimit) }},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if e.UserLimits == nil {
+		return nil
+	}
+	users := append(slices.Clone(e.UserLimits.Users), api.LimitedUser{User: "(each other)", Limits: e.UserLimits.Each})
+	return term.PrintTable(p, users, []term.TableColumn[api.LimitedUser]{
+		{Name: "USER", Value: func(u api.LimitedUser) string { return u.User }},
+		{Name: "HELD", Value: func(u api.LimitedUser) string { return term.DashIfEmpty(formatByType(u.Allocated)) }},
+		{Name: "LIMIT", Value: func(u api.LimitedUser) string { return term.DashIfEmpty(formatByType(u.Limits.GPUs)) }},
+		{Name: "RUNNING JOBS", Value: func(u api.LimitedUser) string { return formatUse(u.RunningJobs, u.Limits.RunningJobs) }},
+		{Name: "WAITING JOBS", Value: func(u api.LimitedUser) string { return formatUse(u.WaitingJobs, u.Limits.WaitingJobs) }},
+		{Name: "SUBMISSIONS A MINUTE", Value: func(u api.LimitedUser) string {
+			if u.Limits.SubmissionsPerMinute == 0 {
+				return "-"
+			}
+			return fmt.Sprint(u.Limits.SubmissionsPerMinute)
+		}},
+	})
+}
+
+// formatUse formats a number and its limit, of which 0 is none, as "3 of 4".
+func formatUse(n, limit int) string {
+	if limit == 0 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d of %d", n, limit)
 }
