@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // maxInventory bounds the decompressed size of an attribute, which may be
@@ -35,11 +36,11 @@ func DecodeInventory(text string) (Host, error) {
 	if err != nil {
 		return Host{}, fmt.Errorf("decode gpu_inventory: %w", err)
 	}
-	z, err := zlib.NewReader(bytes.NewReader(packed))
-	if err != nil {
+	z := decompressors.Get().(*decompressor)
+	defer decompressors.Put(z)
+	if err := z.reset(packed); err != nil {
 		return Host{}, fmt.Errorf("decompress gpu_inventory: %w", err)
 	}
-	defer z.Close()
 	plain, err := io.ReadAll(io.LimitReader(z, maxInventory+1))
 	if err != nil {
 		return Host{}, fmt.Errorf("decompress gpu_inventory: %w", err)
@@ -52,4 +53,18 @@ func DecodeInventory(text string) (Host, error) {
 		return Host{}, fmt.Errorf("parse gpu_inventory: %w", err)
 	}
 	return h, nil
+}
+
+// decompressors are used again, because each takes 40 KiB.
+var decompressors = sync.Pool{New: func() any { return new(decompressor) }}
+
+// decompressor is a zlib reader, nil before its first use.
+type decompressor struct{ io.ReadCloser }
+
+func (d *decompressor) reset(packed []byte) (err error) {
+	if d.ReadCloser == nil {
+		d.ReadCloser, err = zlib.NewReader(bytes.NewReader(packed))
+		return err
+	}
+	return d.ReadCloser.(zlib.Resetter).Reset(bytes.NewReader(packed), nil)
 }

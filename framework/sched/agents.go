@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -84,15 +85,20 @@ func (t *agentTable) driverOf(agentID string) string {
 	return ""
 }
 
-// setListedAgents replaces the registered agents. Agents that are no longer listed are gone.
-func (t *agentTable) setListedAgents(list []Agent) {
+// setListedAgents replaces the registered agents, and reports whether anything known of an agent has changed. Agents that
+// are no longer listed are gone.
+func (t *agentTable) setListedAgents(list []Agent) (changed bool) {
+	before := t.listedAgents
 	t.listedAgents = make(map[string]Agent, len(list))
 	for _, a := range list {
 		t.listedAgents[a.ID] = a
+		changed = changed || !reflect.DeepEqual(before[a.ID], a)
 	}
+	changed = changed || len(t.listedAgents) != len(before)
 	for key := range t.lastOffered {
 		if _, ok := t.listedAgents[key.ID]; !ok {
 			delete(t.lastOffered, key)
+			changed = true
 		}
 	}
 	for id := range t.launchLosses {
@@ -100,6 +106,7 @@ func (t *agentTable) setListedAgents(list []Agent) {
 			delete(t.launchLosses, id)
 		}
 	}
+	return changed
 }
 
 func (t *agentTable) removeAgent(id string) {

@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// setAgents replaces the registered agents. Attributes and devices may differ from the last list, so that the next plan
-// reads all agents again.
+// setAgents replaces the registered agents. If attributes, devices or agents differ from the last list, the next plan reads
+// all agents again.
 func (s *State) setAgents(list []Agent) {
-	s.setListedAgents(list)
-	s.explanations, s.offers.stale, s.agentCache = nil, true, agentCache{}
+	if s.setListedAgents(list) {
+		s.agentCache = agentCache{}
+	}
+	s.explanations, s.offers.stale = nil, true
 }
 
 // loseAgent forgets an agent that the master removed, and its offers.

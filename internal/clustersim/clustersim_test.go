@@ -38,7 +38,7 @@ func TestSeeds(t *testing.T) {
 	for i := range *seedCount {
 		seeds = append(seeds, *firstSeed+uint64(i))
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(1600)) // clusters are small and short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(4800)) // clusters are small and short-lived
 	var all totals
 	var next atomic.Int64
 	var running sync.WaitGroup

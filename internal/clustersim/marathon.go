@@ -151,21 +151,12 @@ func (p *process) startApps() {
 
 // wakeApps lets Marathon's control handle what has changed.
 func (p *process) wakeApps() {
-	if p.apps == nil || p.stepping {
-		return
+	if p.apps != nil {
+		p.plan(&p.nextAppsStep, "step of apps", p.stepApps)
 	}
-	p.stepping = true
-	p.world.after(p.world.between(0, 20*time.Millisecond), "step of apps", p.stepApps)
 }
 
 func (p *process) stepApps() {
-	if p.waits("step of apps", p.stepApps) {
-		return
-	}
-	p.stepping = false
-	if p.dead {
-		return
-	}
 	failed, err := p.apps.Step(context.Background())
 	p.considerApps(err)
 	if failed && err == nil {

@@ -37,8 +37,18 @@ func newScheduler(w *World) *schedulerNode {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	log.SetLevel(logrus.PanicLevel)
-	return &schedulerNode{world: w, log: log, counters: metrics.NewSchedulerCounters()}
+	return &schedulerNode{world: w, log: silentLog{log, logrus.NewEntry(log)}, counters: metrics.NewSchedulerCounters()}
 }
+
+// silentLog is a log without output, which stores no fields.
+type silentLog struct {
+	logrus.FieldLogger
+	entry *logrus.Entry
+}
+
+func (l silentLog) WithField(string, any) *logrus.Entry    { return l.entry }
+func (l silentLog) WithFields(logrus.Fields) *logrus.Entry { return l.entry }
+func (l silentLog) WithError(error) *logrus.Entry          { return l.entry }
 
 // role is the scheduler's default role. In some worlds guestRole is the other one.
 const (
@@ -99,10 +109,10 @@ type process struct {
 	// inbox has events, and requests the requests, that the next turn of the loop applies.
 	inbox    []sched.Event
 	requests []request
-	turning  bool
-	// apps is Marathon's control, nil without one. stepping is whether its next step is planned.
-	apps     *control.DetachedController
-	stepping bool
+	nextTurn plannedStep
+	// apps is Marathon's control, nil without one.
+	apps         *control.DetachedController
+	nextAppsStep plannedStep
 }
 
 // request is a user's request to the loop. apply runs in the loop; reply gets its error once it is recorded.
@@ -226,23 +236,31 @@ func (p *process) emit(ev sched.Event) {
 	p.wake()
 }
 
-func (p *process) wake() {
-	if p.turning || p.dead {
+func (p *process) wake() { p.plan(&p.nextTurn, "turn", p.turn) }
+
+// plannedStep is a step of a process that waits for its time, if it is planned.
+type plannedStep struct{ isPlanned bool }
+
+// plan makes a step happen soon, unless it is planned already. A stopped process does it when it goes on.
+func (p *process) plan(s *plannedStep, what string, act func()) {
+	if s.isPlanned || p.dead {
 		return
 	}
-	p.turning = true
-	p.world.after(p.world.between(0, 20*time.Millisecond), "turn", p.turn)
+	s.isPlanned = true
+	var happen func()
+	happen = func() {
+		if p.waits(what, happen) {
+			return
+		}
+		if s.isPlanned = false; !p.dead {
+			act()
+		}
+	}
+	p.world.after(p.world.between(0, 20*time.Millisecond), what, happen)
 }
 
 // turn applies what has arrived as one batch: the events, then the requests.
 func (p *process) turn() {
-	if p.waits("turn", p.turn) {
-		return
-	}
-	p.turning = false
-	if p.dead {
-		return
-	}
 	if p.world.chance(p.world.plan.killAtTurn, "killed between batches") {
 		p.kill()
 		return

@@ -1,7 +1,6 @@
 package clustersim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -174,7 +173,7 @@ func (w *World) Run() error {
 }
 
 func (w *World) step() {
-	e := heap.Pop(&w.queue).(event)
+	e := w.queue.pop()
 	w.now = e.at
 	w.steps++
 	w.note("event", e.what, "", 0)
@@ -184,7 +183,7 @@ func (w *World) step() {
 // after makes act happen after a time.
 func (w *World) after(d time.Duration, what string, act func()) {
 	w.orders++
-	heap.Push(&w.queue, event{at: w.now + d, order: w.orders, what: what, act: act})
+	w.queue.push(event{at: w.now + d, order: w.orders, what: what, act: act})
 }
 
 // scheduleFaults chooses when nodes fail. Faults of single messages and writes are drawn where they happen.
@@ -298,21 +297,49 @@ type event struct {
 	act   func()
 }
 
-// eventQueue is a heap of events, the earliest first.
+// eventQueue is a binary heap of events, the earliest first.
 type eventQueue []event
 
-func (q eventQueue) Len() int { return len(q) }
-func (q eventQueue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
+func (e *event) isBefore(o *event) bool { return e.at < o.at || e.at == o.at && e.order < o.order }
+
+func (q *eventQueue) push(e event) {
+	*q = append(*q, e)
+	all := *q
+	i := len(all) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !e.isBefore(&all[parent]) {
+			break
+		}
+		all[i] = all[parent]
+		i = parent
+	}
+	all[i] = e
 }
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *eventQueue) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	(*q)[last] = event{}
-	*q = (*q)[:last]
-	return e
+
+func (q *eventQueue) pop() event {
+	all := *q
+	first, last := all[0], all[len(all)-1]
+	all[len(all)-1] = event{}
+	all = all[:len(all)-1]
+	*q = all
+	if len(all) == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child+1 < len(all) && all[child+1].isBefore(&all[child]) {
+			child++
+		}
+		if child >= len(all) || !all[child].isBefore(&last) {
+			break
+		}
+		all[i] = all[child]
+		i = child
+	}
+	all[i] = last
+	return first
 }
 
 // history has the last lines of what happened, and a digest of all of them.

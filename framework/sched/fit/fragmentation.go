@@ -99,8 +99,12 @@ func newFragmentationModel(catalog *hardware.Catalog, list []TypicalTask) *fragm
 	f.enabled = len(f.tasks) > 0
 	f.cpuSteps, f.memSteps, f.diskSteps, millis = sortUnique(f.cpuSteps), sortUnique(f.memSteps), sortUnique(f.diskSteps), sortUnique(millis)
 	f.levelCount = len(millis)
+	level := 0
 	for s := range f.levelOf {
-		f.levelOf[s] = uint16(countUpTo(millis, int32(s)))
+		for level < len(millis) && int(millis[level]) <= s {
+			level++
+		}
+		f.levelOf[s] = uint16(level)
 	}
 	return f
 }

@@ -17,7 +17,7 @@ import (
 // in thousandths, the precision of Mesos.
 type resourcePart struct {
 	key    resourceKey
-	kind   mesos.Resource
+	kind   *mesos.Resource // the first one that was added
 	milli  int64
 	set    map[string]struct{} // nil without items
 	ranges mesos.Ranges
@@ -56,7 +56,7 @@ func (b *resourceBag) addResource(r *mesos.Resource) {
 	key := keyOf(r)
 	p := b.findPart(key)
 	if p == nil {
-		b.parts = append(b.parts, resourcePart{key: key, kind: *r})
+		b.parts = append(b.parts, resourcePart{key: key, kind: r})
 		p = &b.parts[len(b.parts)-1]
 	}
 	p.milli += milliValue(r)
@@ -112,7 +112,7 @@ func (b *resourceBag) list() []mesos.Resource {
 		if out == nil {
 			out = make([]mesos.Resource, 0, len(b.parts)-i)
 		}
-		r := kindOf(&p.kind)
+		r := kindOf(p.kind)
 		switch r.GetType() {
 		case mesos.SET:
 			r.Set = &mesos.Value_Set{Item: slices.Sorted(maps.Keys(p.set))}
