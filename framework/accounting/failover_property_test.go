@@ -55,7 +55,9 @@ type standby struct {
 }
 
 func (l *ledgerJournal) CheckSpace() error { return nil }
-func (l *ledgerJournal) Close() error      { return nil }
+
+func (l *ledgerJournal) ConfirmLeading(context.Context) error { return nil }
+func (l *ledgerJournal) Close() error                         { return nil }
 
 func (l *ledgerJournal) Load(context.Context) (journal.JournalContents, error) {
 	all := journal.JournalContents{FrameworkID: l.framework, Documents: map[string][]byte{}}

@@ -280,6 +280,9 @@ func checkChecksum(key string, sealed []byte) ([]byte, error) {
 	return sealed[checksumSize:], nil
 }
 
+// ConfirmLeading implements Journal: the lock of the file excludes other schedulers.
+func (b *BoltJournal) ConfirmLeading(context.Context) error { return nil }
+
 // Close closes and unlocks the file.
 func (b *BoltJournal) Close() error {
 	if err := b.db.Close(); err != nil {

@@ -34,6 +34,9 @@ type Journal interface {
 	// ended before it could determine whether the change is recorded. After an
 	// error the caller must close the journal.
 	Commit(ctx context.Context, c Change) error
+	// ConfirmLeading returns ErrFenced once another scheduler leads. A scheduler calls it before effects for which there is
+	// nothing to commit. After an error the caller must close the journal.
+	ConfirmLeading(ctx context.Context) error
 	// CheckSpace returns ErrFull, wrapped with the remedy, while the disk has no space
 	// for more jobs. Changes of recorded jobs can still be committed for a while.
 	CheckSpace() error

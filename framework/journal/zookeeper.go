@@ -241,6 +241,11 @@ func (z *ZooKeeperJournal) multiIfLeading(ops ...any) error {
 	return err
 }
 
+// ConfirmLeading implements Journal.
+func (z *ZooKeeperJournal) ConfirmLeading(ctx context.Context) error {
+	return z.session.Retry(ctx, func() error { return z.multiIfLeading() })
+}
+
 // readBack determines whether a request whose answer was lost has written the entry.
 // It returns nil if so, ErrFenced if not, and ErrUnknown if the entry may have been compacted.
 func (z *ZooKeeperJournal) readBack(want []byte) error {

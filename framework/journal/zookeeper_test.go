@@ -39,7 +39,13 @@ func TestDeposedLeaderIsFenced(t *testing.T) {
 		path := "/journal-" + name
 		first := openZooKeeper(t, newSession(t, server.Addr()), path)
 		commitChange(t, first, putJob("a"))
+		if err := first.ConfirmLeading(testTimeout(t)); err != nil {
+			t.Errorf("%s: while it leads: %v", name, err)
+		}
 		second := openZooKeeper(t, newSession(t, server.Addr()), path)
+		if err := first.ConfirmLeading(testTimeout(t)); !errors.Is(err, ErrFenced) {
+			t.Errorf("%s: the deposed one leads: %v", name, err)
+		}
 		if err := first.Commit(testTimeout(t), late); !errors.Is(err, ErrFenced) {
 			t.Errorf("%s: the deposed one got %v", name, err)
 		}

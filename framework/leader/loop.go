@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -215,13 +216,18 @@ func (l *Loop) applyRequest(r loopRequest) {
 	l.replies = append(l.replies, r.reply)
 }
 
-// commitBatch records the changes, then carries out the operations, then answers the requests.
+// commitBatch records the changes, then carries out the operations, then answers the requests. Without changes it
+// confirms that this scheduler leads before statuses are acknowledged and tasks are killed: another leader may know more of
+// these tasks.
 func (l *Loop) commitBatch(ctx context.Context) error {
 	changes := l.state.TakeChanges()
 	change := journal.Change{FrameworkID: changes.FrameworkID, Removed: changes.Removed, Jobs: changes.Jobs, Tasks: changes.Tasks, Documents: changes.Documents}
 	var err error
-	if !changes.IsEmpty() {
+	switch {
+	case !changes.IsEmpty():
 		err = l.journal.Commit(ctx, change)
+	case slices.ContainsFunc(l.ops, endsTaskOrStatus):
+		err = l.journal.ConfirmLeading(ctx)
 	}
 	ops, done := l.ops, l.replies
 	l.ops, l.replies = nil, nil
@@ -246,6 +252,15 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		f(l.state, err)
 	}
 	return err
+}
+
+// endsTaskOrStatus reports whether an operation ends a task, or the agent's repetition of a status.
+func endsTaskOrStatus(op sched.Operation) bool {
+	switch op.(type) {
+	case sched.AcknowledgeUpdate, sched.AcknowledgeOperation, sched.KillTask:
+		return true
+	}
+	return false
 }
 
 // EventSender returns a function that sends an event to the loop, until ctx ends.

@@ -38,6 +38,11 @@ func (d *orderedJournal) Load(context.Context) (journal.JournalContents, error) 
 func (d *orderedJournal) Close() error      { return nil }
 func (d *orderedJournal) CheckSpace() error { return d.full }
 
+func (d *orderedJournal) ConfirmLeading(context.Context) error {
+	d.addLine("confirm")
+	return d.fail
+}
+
 func (d *orderedJournal) Commit(_ context.Context, c journal.Change) error {
 	text := "record"
 	if c.FrameworkID != "" {
@@ -108,7 +113,8 @@ func TestPolicyAppliesToLaterRequests(t *testing.T) {
 }
 
 // TestCommitPrecedesOperations: the intent is committed before ACCEPT, and updates before
-// ACKNOWLEDGE; requests are answered after both.
+// ACKNOWLEDGE; requests are answered after both. Where nothing is committed, the journal
+// confirms that this scheduler leads.
 func TestCommitPrecedesOperations(t *testing.T) {
 	d := &orderedJournal{}
 	l := newTestLoop(d)
@@ -123,9 +129,9 @@ func TestCommitPrecedesOperations(t *testing.T) {
 		{sched.SubmitJob{Spec: s}, "record train WAITING; post revive"},
 		{sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
-		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "post acknowledge"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "confirm; post acknowledge"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "record train RUNNING; post acknowledge"},
-		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "post acknowledge"},
+		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "confirm; post acknowledge"},
 		{sched.Tick{}, ""},
 	} {
 		if u, ok := step.ev.(sched.TaskUpdate); ok {
@@ -168,6 +174,26 @@ func TestFailedCommitStopsOperations(t *testing.T) {
 		t.Errorf("submit: %v", err)
 	}
 	<-ended
+}
+
+// TestDeposedLeaderDoesNotAcknowledge: a status that changes nothing is not acknowledged
+// once another scheduler leads.
+func TestDeposedLeaderDoesNotAcknowledge(t *testing.T) {
+	d := &orderedJournal{}
+	l := newTestLoop(d)
+	l.applyEvent(sched.Subscribed{FrameworkID: "f1"})
+	if err := l.commitBatch(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	d.takeLines()
+	d.fail = journal.ErrFenced
+	l.applyEvent(sched.TaskUpdate{TaskID: "unknown.0.1", State: job.Finished, UUID: []byte{1}})
+	if err := l.commitBatch(context.Background()); !errors.Is(err, journal.ErrFenced) {
+		t.Errorf("the loop continues: %v", err)
+	}
+	if got := d.takeLines(); got != "confirm" {
+		t.Errorf("did %q, want no operation", got)
+	}
 }
 
 // TestFullDiskRefusesJobsOnly: while the journal's disk is full, jobs are refused with the

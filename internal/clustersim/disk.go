@@ -49,6 +49,14 @@ func (d *disk) open(p *process) fileJournal {
 // CheckSpace implements journal.Journal: the simulated disk is never full.
 func (f fileJournal) CheckSpace() error { return nil }
 
+// ConfirmLeading implements journal.Journal.
+func (f fileJournal) ConfirmLeading(context.Context) error {
+	if f.epoch != f.disk.epoch {
+		return journal.ErrFenced
+	}
+	return nil
+}
+
 func (f fileJournal) Load(context.Context) (journal.JournalContents, error) { return f.disk.restore() }
 func (f fileJournal) Close() error                                          { return nil }
 
