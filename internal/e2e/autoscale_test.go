@@ -31,6 +31,11 @@ http.server.HTTPServer(("", int(os.environ["PORT0"])), Metrics).serve_forever()
 // the load and the target. A user may scale it as well.
 func TestServiceIsScaledByLoad(t *testing.T) {
 	t.Parallel()
+	checkScalingByLoad(t, startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--autoscale-interval", "200ms"))
+}
+
+func checkScalingByLoad(t *testing.T, c *cluster) {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("needs python3")
 	}
@@ -52,7 +57,6 @@ func TestServiceIsScaledByLoad(t *testing.T) {
 	if err := os.WriteFile(program, []byte(queueServer), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--autoscale-interval", "200ms")
 	file := writeJobFile(t, "web.yaml", fmt.Sprintf(`name: web
 cpus: 0.1
 mem: 64MiB

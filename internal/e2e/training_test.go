@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,51 +19,62 @@ import (
 	"mesos-gpu/job"
 )
 
+// submitExample submits an example whose programs are those of testdata/launchers, and ends it with the test. The flags are
+// those of submit.
+func submitExample(t *testing.T, c *cluster, name string, flags ...string) {
+	t.Helper()
+	launchers, err := filepath.Abs(filepath.Join("testdata", "launchers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(examplePath(name + ".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), name+".yaml")
+	path := launchers + ":" + filepath.Dir(buildReleased(t)) + ":" + os.Getenv("PATH")
+	env := fmt.Sprintf("\nenv: {PATH: %q, MESOS_GPU_API: %q}\n", path, c.api)
+	if err := os.WriteFile(copied, append(text, env...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.mustRun(append([]string{"submit", copied}, flags...)...)
+	t.Cleanup(func() { c.run("kill", name); c.awaitJobEnd(name) })
+}
+
+// finishExample submits an example, waits for its end and returns its output.
+func finishExample(t *testing.T, c *cluster, name string, flags ...string) (output string) {
+	t.Helper()
+	submitExample(t, c, name, flags...)
+	if r := c.run("wait", name); r.code != 0 {
+		t.Fatalf("%s%s%s", r.out, r.err, c.mustRun("describe", name))
+	}
+	return c.mustRun("logs", name)
+}
+
+// checkTorchrun runs the example for torchrun with two tasks of some GPUs, and checks the ranks and the result.
+func checkTorchrun(t *testing.T, c *cluster, gpus int) {
+	t.Helper()
+	out := finishExample(t, c, "torchrun", "--gpus", strconv.Itoa(gpus))
+	if !strings.Contains(out, "y = 3.00 x + 1.00\n") {
+		t.Errorf("the sum of all processes' gradients leads to another line:\n%s", out)
+	}
+	for rank := range 2 * gpus {
+		if want := fmt.Sprintf("torchrun.%d | rank %d of %d, local rank %d\n", rank/gpus, rank, 2*gpus, rank%gpus); !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // TestTrainingExamples runs the examples for training, notebooks and inference. Programs that are rarely installed stand
 // in testdata/launchers; Python runs the examples' own code.
 func TestTrainingExamples(t *testing.T) {
 	t.Parallel()
 	testneeds.RequireProgram(t, "python3", "python3")
-	launchers, err := filepath.Abs(filepath.Join("testdata", "launchers"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--gpus", "8xV100,2xK80")
-	path := launchers + ":" + filepath.Dir(buildReleased(t)) + ":" + os.Getenv("PATH")
-	submit := func(t *testing.T, name string) {
-		t.Helper()
-		text, err := os.ReadFile(examplePath(name + ".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		copied := filepath.Join(t.TempDir(), name+".yaml")
-		env := fmt.Sprintf("\nenv: {PATH: %q, MESOS_GPU_API: %q}\n", path, c.api)
-		if err := os.WriteFile(copied, append(text, env...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c.mustRun("submit", copied)
-		t.Cleanup(func() { c.run("kill", name); c.awaitJobEnd(name) })
-	}
-	finish := func(t *testing.T, name string) (output string) {
-		t.Helper()
-		submit(t, name)
-		if r := c.run("wait", name); r.code != 0 {
-			t.Fatalf("%s%s%s", r.out, r.err, c.mustRun("describe", name))
-		}
-		return c.mustRun("logs", name)
-	}
+	submit := func(t *testing.T, name string) { t.Helper(); submitExample(t, c, name) }
+	finish := func(t *testing.T, name string) (output string) { t.Helper(); return finishExample(t, c, name) }
 
-	t.Run("torchrun", func(t *testing.T) {
-		out := finish(t, "torchrun")
-		if !strings.Contains(out, "y = 3.00 x + 1.00\n") {
-			t.Errorf("the sum of all processes' gradients leads to another line:\n%s", out)
-		}
-		for rank := range 8 {
-			if want := fmt.Sprintf("torchrun.%d | rank %d of 8, local rank %d\n", rank/4, rank, rank%4); !strings.Contains(out, want) {
-				t.Errorf("no %q in\n%s", want, out)
-			}
-		}
-	})
+	t.Run("torchrun", func(t *testing.T) { checkTorchrun(t, c, 4) })
 
 	t.Run("MPI", func(t *testing.T) {
 		out := finish(t, "mpi")
