@@ -3,12 +3,16 @@ package framework
 import (
 	"errors"
 	"io"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
@@ -37,9 +41,34 @@ func awaitArtifacts(t *testing.T, in *testInstance, name string) api.ArtifactRep
 // TestArtifactsOutlastSandboxes copies the artifacts of a task and reads them without its
 // sandbox. A task that ends while no scheduler runs is copied by the next one.
 func TestArtifactsOutlastSandboxes(t *testing.T) {
+	t.Run("folder", func(t *testing.T) { checkArtifactsOutlastSandboxes(t, filepath.Join(t.TempDir(), "artifacts")) })
+	t.Run("S3", func(t *testing.T) { checkArtifactsOutlastSandboxes(t, startBucket(t)+"/team/artifacts") })
+}
+
+// startBucket starts a server with the API of S3 and returns the location of its bucket. The credentials are in the
+// environment of this process. MESOS_GPU_TEST_S3 names a bucket of another server, whose address and credentials are in the
+// environment too.
+func startBucket(t *testing.T) string {
+	t.Helper()
+	if other := os.Getenv("MESOS_GPU_TEST_S3"); other != "" {
+		return other
+	}
+	backend := s3mem.New()
+	if err := backend.CreateBucket("models"); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(s.Close)
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "scheduler", "AWS_SECRET_ACCESS_KEY": "its secret"} {
+		t.Setenv(name, value)
+	}
+	return "s3://models"
+}
+
+func checkArtifactsOutlastSandboxes(t *testing.T, location string) {
+	t.Helper()
 	c := mesostest.NewCluster(t, 2)
-	dir := t.TempDir()
-	cfg := SchedulerConfig{JournalPath: filepath.Join(dir, "journal.db"), Artifacts: filepath.Join(dir, "artifacts"), ArtifactsMiB: 1}
+	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Artifacts: location, ArtifactsMiB: 1}
 	in := startInstance(t, c, cfg)
 	ctx := frameworktest.Timeout(t)
 	large := strings.Repeat("0123456789abcdef", 20_000)

@@ -90,7 +90,7 @@ type SchedulerConfig struct {
 	// archive after the last job that uses it.
 	WorkdirsMiB  int64
 	KeepWorkdirs time.Duration
-	// Artifacts is the folder to which artifacts of ended tasks are copied; "" disables
+	// Artifacts is the folder, or s3://BUCKET/PREFIX, to which artifacts of ended tasks are copied; "" disables
 	// them. ArtifactsMiB bounds those of one task.
 	Artifacts    string
 	ArtifactsMiB int64

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
@@ -48,7 +47,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer end()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
-	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, Artifacts: artifacts.NewStore(cfg.Artifacts, cfg.ArtifactsMiB<<20), AutoscaleInterval: cfg.AutoscaleInterval})
+	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, Artifacts: s.artifacts, AutoscaleInterval: cfg.AutoscaleInterval})
 	s.setLeadership(client, leads.ChangePolicy)
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }

@@ -9,6 +9,7 @@ import (
 
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
@@ -26,6 +27,8 @@ type Scheduler struct {
 	security apiSecurity
 	limits   apiLimits
 	workdirs *workdirstore.ArchiveStore
+	// artifacts is nil if the operator permits none.
+	artifacts *artifacts.Store
 	// accounting stores the ends of attempts, also on a standby; nil if it is disabled.
 	accounting *accounting.Recorder
 
@@ -52,6 +55,9 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
 	s.workdirs = workdirstore.NewArchiveStore(cfg.Workdirs, cfg.WorkdirsMiB<<20, cfg.KeepWorkdirs)
+	if s.artifacts, err = artifacts.NewStore(cfg.Artifacts, cfg.ArtifactsMiB<<20); err != nil {
+		return nil, fmt.Errorf("artifacts: %w", err)
+	}
 	if cfg.Accounting != NoAccounting {
 		s.accounting = accounting.New(accounting.RecorderConfig{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
 	}

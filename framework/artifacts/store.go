@@ -1,4 +1,4 @@
-// Package artifacts keeps files of ended tasks in a folder that the scheduler's operator
+// Package artifacts keeps files of ended tasks in a folder or an S3-compatible store that the scheduler's operator
 // names, so that they outlast the sandboxes of the agents. It decides neither which tasks
 // nor when: the leader copies the artifacts that a job names after each task's end.
 package artifacts
@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -19,7 +20,6 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/job"
 )
 
@@ -32,20 +32,46 @@ const (
 	reportSuffix = ".json"
 )
 
-// Store is a folder with the artifacts of tasks: JOB/RUN/INDEX, and INDEX.json with the
-// report. The operator removes what is too old.
+// Store has the artifacts of tasks in folders JOB/RUN/INDEX, and their reports in INDEX.json. The operator removes what is
+// too old.
 type Store struct {
-	folder string
+	storage storage
 	// maxBytes bounds the artifacts of one task.
 	maxBytes int64
 }
 
-// NewStore returns a store in a folder, or nil for "".
-func NewStore(folder string, maxBytes int64) *Store {
-	if folder == "" {
-		return nil
+// storage is where a Store keeps files. Paths are relative and have slashes.
+type storage interface {
+	// readFile returns fs.ErrNotExist, wrapped, for a file that does not exist.
+	readFile(ctx context.Context, name string) ([]byte, error)
+	writeFile(ctx context.Context, name string, text []byte) error
+	// newUpload starts to replace a folder.
+	newUpload(ctx context.Context, folder string) (upload, error)
+	openSandbox(folder string) apiserver.TaskSandbox
+}
+
+// upload is a folder that is being replaced.
+type upload interface {
+	makeFolder(name string) error
+	writeFile(ctx context.Context, name string, from io.Reader, size int64) error
+	commit() error
+	// close removes what was not committed.
+	close()
+}
+
+// NewStore returns a store at a location, a folder or s3://BUCKET/PREFIX, or nil for "".
+func NewStore(location string, maxBytes int64) (*Store, error) {
+	switch {
+	case location == "":
+		return nil, nil
+	case IsBucket(location):
+		s, err := newBucketStorage(location, os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		return &Store{s, maxBytes}, nil
 	}
-	return &Store{folder, maxBytes}
+	return &Store{folderStorage{location}, maxBytes}, nil
 }
 
 func taskFolder(t *job.Task) string {
@@ -55,8 +81,8 @@ func taskFolder(t *job.Task) string {
 
 // FindReport returns the report of a task, or nil if its artifacts are not copied yet. An
 // earlier job of the same name may have left another task's report.
-func (s *Store) FindReport(t *job.Task) (*api.ArtifactReport, error) {
-	text, err := os.ReadFile(filepath.Join(s.folder, taskFolder(t)+reportSuffix))
+func (s *Store) FindReport(ctx context.Context, t *job.Task) (*api.ArtifactReport, error) {
+	text, err := s.storage.readFile(ctx, taskFolder(t)+reportSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -76,18 +102,12 @@ func (s *Store) FindReport(t *job.Task) (*api.ArtifactReport, error) {
 // Copy copies the paths of a task's sandbox and writes the report. Paths that do not exist
 // are in the report. An error means that the copy may succeed later.
 func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from apiserver.TaskSandbox, now time.Time) (*api.ArtifactReport, error) {
-	folder := filepath.Join(s.folder, taskFolder(t))
-	temp := filepath.Join(filepath.Dir(folder), atomicfile.TempPrefix+filepath.Base(folder))
-	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o700)); err != nil {
+	to, err := s.storage.newUpload(ctx, taskFolder(t))
+	if err != nil {
 		return nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
-	defer os.RemoveAll(temp) // it does not exist after the rename
-	root, err := os.OpenRoot(temp)
-	if err != nil {
-		return nil, fmt.Errorf("open folder of artifacts: %w", err)
-	}
-	defer root.Close()
-	c := artifactCopy{ctx: ctx, from: from, to: root, maxBytes: s.maxBytes, report: &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}}}
+	defer to.close()
+	c := artifactCopy{ctx: ctx, from: from, to: to, maxBytes: s.maxBytes, report: &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}}}
 	for _, name := range paths {
 		if err := c.copyPath(name); err != nil {
 			if limit := (*limitError)(nil); errors.As(err, &limit) {
@@ -97,25 +117,22 @@ func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from apis
 			return nil, fmt.Errorf("copy %s of task %s: %w", name, t.ID, err)
 		}
 	}
-	if err := errors.Join(os.RemoveAll(folder), os.Rename(temp, folder)); err != nil {
+	if err := to.commit(); err != nil {
 		return nil, fmt.Errorf("keep artifacts: %w", err)
 	}
-	return c.report, s.writeReport(t, c.report)
+	return c.report, s.writeReport(ctx, t, c.report)
 }
 
 // RecordFailure writes a report without files: the artifacts cannot be copied any more.
-func (s *Store) RecordFailure(t *job.Task, reason string, now time.Time) (*api.ArtifactReport, error) {
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(s.folder, taskFolder(t))), 0o700); err != nil {
-		return nil, fmt.Errorf("make folder of artifacts: %w", err)
-	}
+func (s *Store) RecordFailure(ctx context.Context, t *job.Task, reason string, now time.Time) (*api.ArtifactReport, error) {
 	r := &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Error: reason, Files: []api.Artifact{}}
-	return r, s.writeReport(t, r)
+	return r, s.writeReport(ctx, t, r)
 }
 
-func (s *Store) writeReport(t *job.Task, r *api.ArtifactReport) error {
+func (s *Store) writeReport(ctx context.Context, t *job.Task, r *api.ArtifactReport) error {
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = atomicfile.Write(filepath.Join(s.folder, taskFolder(t)+reportSuffix), text, 0o600)
+		err = s.storage.writeFile(ctx, taskFolder(t)+reportSuffix, text)
 	}
 	if err != nil {
 		return fmt.Errorf("write report of artifacts: %w", err)
@@ -132,7 +149,7 @@ func (e *limitError) Error() string { return e.text }
 type artifactCopy struct {
 	ctx      context.Context // stored, because all methods use it
 	from     apiserver.TaskSandbox
-	to       *os.Root
+	to       upload
 	maxBytes int64
 	bytes    int64
 	report   *api.ArtifactReport
@@ -179,7 +196,7 @@ func (c *artifactCopy) copyFolder(name string, depth int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.to.MkdirAll(name, 0o755); err != nil {
+	if err := c.to.makeFolder(name); err != nil {
 		return err
 	}
 	for _, f := range list {
@@ -193,7 +210,7 @@ func (c *artifactCopy) copyFolder(name string, depth int) error {
 	return nil
 }
 
-func (c *artifactCopy) copyFile(name string) (err error) {
+func (c *artifactCopy) copyFile(name string) error {
 	data, size, err := c.from.ReadFile(c.ctx, name, 0, readSize)
 	if err != nil {
 		return err
@@ -201,28 +218,46 @@ func (c *artifactCopy) copyFile(name string) (err error) {
 	if c.bytes += int64(min(size, 1<<62)); c.bytes > c.maxBytes {
 		return &limitError{fmt.Sprintf("with %s the artifacts have %d bytes, more than the limit of %d: the rest is left out", name, c.bytes, c.maxBytes)}
 	}
-	if err := c.to.MkdirAll(path.Dir(name), 0o755); err != nil {
+	from := &sandboxFile{ctx: c.ctx, sandbox: c.from, name: name, next: data, size: size}
+	if err := c.to.writeFile(c.ctx, name, from, int64(size)); err != nil {
 		return err
-	}
-	out, err := c.to.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	for offset := uint64(0); offset < size; {
-		data = data[:min(uint64(len(data)), size-offset)]
-		if len(data) == 0 {
-			return fmt.Errorf("%s became smaller while it was read", name)
-		}
-		if _, err := out.Write(data); err != nil {
-			return err
-		}
-		if offset += uint64(len(data)); offset < size {
-			if data, _, err = c.from.ReadFile(c.ctx, name, offset, readSize); err != nil {
-				return err
-			}
-		}
 	}
 	c.report.Files = append(c.report.Files, api.Artifact{Path: name, Bytes: int64(size)})
 	return nil
+}
+
+// sandboxFile reads a file of a sandbox, up to the size that it had at first.
+type sandboxFile struct {
+	ctx          context.Context // of one copy
+	sandbox      apiserver.TaskSandbox
+	name         string
+	next         []byte // read, and not yet returned
+	offset, size uint64 // of next
+}
+
+func (f *sandboxFile) Read(p []byte) (n int, err error) {
+	if f.offset >= f.size {
+		return 0, io.EOF
+	}
+	if len(f.next) == 0 && f.offset > 0 {
+		if f.next, _, err = f.sandbox.ReadFile(f.ctx, f.name, f.offset, readSize); err != nil {
+			return 0, err
+		}
+	}
+	f.next = f.next[:min(uint64(len(f.next)), f.size-f.offset)]
+	if len(f.next) == 0 {
+		return 0, fmt.Errorf("%s became smaller while it was read", f.name)
+	}
+	n = copy(p, f.next)
+	f.next, f.offset = f.next[n:], f.offset+uint64(n)
+	return n, nil
+}
+
+// FindSandbox returns the copied artifacts of a task, which are read like its sandbox. It
+// returns nil if there are none.
+func (s *Store) FindSandbox(ctx context.Context, t *job.Task) apiserver.TaskSandbox {
+	if r, err := s.FindReport(ctx, t); err != nil || r == nil || len(r.Files) == 0 {
+		return nil
+	}
+	return s.storage.openSandbox(taskFolder(t))
 }

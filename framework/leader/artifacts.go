@@ -101,7 +101,7 @@ func (b *Leader) copyEnded(ctx context.Context, copied map[string]bool) {
 // copyTaskArtifacts copies the artifacts of one task, unless there is a report. It reports
 // whether nothing is left to do.
 func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) (done bool, err error) {
-	if r, err := b.artifacts.FindReport(t); err != nil || r != nil {
+	if r, err := b.artifacts.FindReport(ctx, t); err != nil || r != nil {
 		return r != nil, err
 	}
 	now := b.loop.clock()
@@ -113,16 +113,16 @@ func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []str
 	case err == nil:
 		_, err = b.artifacts.Copy(ctx, t, paths, sandbox, now)
 	case errors.Is(err, apiserver.ErrNoFile):
-		_, err = b.artifacts.RecordFailure(t, "the agent has no sandbox of the task", now)
+		_, err = b.artifacts.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
 	}
 	if err != nil && now.Sub(t.Ended) > artifactGiveUp {
-		_, err = b.artifacts.RecordFailure(t, err.Error(), now)
+		_, err = b.artifacts.RecordFailure(ctx, t, err.Error(), now)
 	}
 	return err == nil, err
 }
 
 // ListArtifacts returns the reports of a job's tasks that have run.
-func (b *Leader) ListArtifacts(_ context.Context, name string) (api.ArtifactList, error) {
+func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error) {
 	list := api.ArtifactList{Tasks: []api.ArtifactReport{}}
 	j, ok := b.Model.CopyJob(name)
 	if !ok {
@@ -136,7 +136,7 @@ func (b *Leader) ListArtifacts(_ context.Context, name string) (api.ArtifactList
 		if t.AgentID == "" {
 			continue
 		}
-		r, err := b.artifacts.FindReport(t)
+		r, err := b.artifacts.FindReport(ctx, t)
 		if err != nil {
 			return list, err
 		}
@@ -153,7 +153,7 @@ func (b *Leader) ListArtifacts(_ context.Context, name string) (api.ArtifactList
 func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
 	sandbox, err := b.Reader.FindSandbox(ctx, t)
 	if err != nil && b.artifacts != nil && !t.State.IsLive() {
-		if stored := b.artifacts.FindSandbox(&t); stored != nil {
+		if stored := b.artifacts.FindSandbox(ctx, &t); stored != nil {
 			return stored, nil
 		}
 	}

@@ -83,7 +83,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.Workdirs, "workdirs", "", "folder of uploaded working folders; several schedulers share it on common storage; empty: workdirs beside the file of the journal, else "+framework.DefaultWorkdirs)
 	f.Int64Var(&cfg.WorkdirsMiB, "workdirs-size", framework.DefaultWorkdirsMiB, "maximum size of --workdirs in MiB")
 	f.DurationVar(&cfg.KeepWorkdirs, "keep-workdirs", framework.DefaultKeepWorkdirs, "how long a working folder is kept after its last use; those of live jobs are kept in any case")
-	f.StringVar(&cfg.Artifacts, "artifacts", "", "folder to which artifacts of ended tasks are copied, such as a mounted NFS; several schedulers share it; empty: jobs may have none")
+	f.StringVar(&cfg.Artifacts, "artifacts", "", "folder to which artifacts of ended tasks are copied, such as a mounted NFS, or s3://BUCKET/PREFIX; several schedulers share it; empty: jobs may have none")
 	f.Int64Var(&cfg.ArtifactsMiB, "artifacts-size", framework.DefaultArtifactsMiB, "maximum size of the artifacts of one task in MiB")
 	f.StringVar(&cfg.Accounting, "accounting", "", "file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: accounting.db beside the file of the journal, else "+framework.DefaultAccounting)
 	f.DurationVar(&cfg.KeepAccounting, "keep-accounting", accounting.DefaultKeep, "how long the accounting keeps the end of a task")

@@ -1,0 +1,147 @@
+package artifacts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/internal/atomicfile"
+)
+
+// folderStorage is a folder of this machine.
+type folderStorage struct{ root string }
+
+func (s folderStorage) readFile(_ context.Context, name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(s.root, name))
+}
+
+func (s folderStorage) writeFile(_ context.Context, name string, text []byte) error {
+	target := filepath.Join(s.root, name)
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(target, text, 0o600)
+}
+
+func (s folderStorage) newUpload(_ context.Context, folder string) (upload, error) {
+	target := filepath.Join(s.root, folder)
+	temp := filepath.Join(filepath.Dir(target), atomicfile.TempPrefix+filepath.Base(target))
+	if err := errors.Join(os.RemoveAll(temp), os.MkdirAll(temp, 0o700)); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(temp)
+	if err != nil {
+		return nil, err
+	}
+	return &folderUpload{root, temp, target}, nil
+}
+
+// folderUpload is a temporary folder next to the one that it replaces.
+type folderUpload struct {
+	root         *os.Root
+	temp, target string
+}
+
+func (u *folderUpload) makeFolder(name string) error { return u.root.MkdirAll(name, 0o755) }
+
+func (u *folderUpload) writeFile(_ context.Context, name string, from io.Reader, _ int64) (err error) {
+	if err := u.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	out, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	_, err = io.Copy(out, from)
+	return err
+}
+
+func (u *folderUpload) commit() error {
+	return errors.Join(os.RemoveAll(u.target), os.Rename(u.temp, u.target))
+}
+
+func (u *folderUpload) close() {
+	_ = u.root.Close()
+	_ = os.RemoveAll(u.temp) // it does not exist after the rename
+}
+
+func (s folderStorage) openSandbox(folder string) apiserver.TaskSandbox {
+	return storedSandbox{filepath.Join(s.root, folder)}
+}
+
+// storedSandbox serves the copied artifacts of a task like its sandbox.
+type storedSandbox struct{ folder string }
+
+func storedError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", apiserver.ErrNoFile, err)
+	}
+	return err
+}
+
+func (s storedSandbox) ListFiles(_ context.Context, name string) ([]api.SandboxFile, error) {
+	root, err := os.OpenRoot(s.folder)
+	if err != nil {
+		return nil, storedError(err)
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, storedError(err)
+	}
+	if !info.IsDir() {
+		return nil, nil
+	}
+	entries, err := fs.ReadDir(root.FS(), name)
+	if err != nil {
+		return nil, storedError(err)
+	}
+	files := make([]api.SandboxFile, 0, len(entries))
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			continue // the operator has removed it
+		}
+		files = append(files, api.SandboxFile{
+			Name: e.Name(), Folder: e.IsDir(), Special: !e.IsDir() && !info.Mode().IsRegular(), Bytes: info.Size(),
+			Mode: strconv.FormatUint(uint64(info.Mode().Perm()), 8), Modified: info.ModTime().UTC(),
+		})
+	}
+	return files, nil
+}
+
+func (s storedSandbox) ReadFile(_ context.Context, name string, offset, length uint64) (data []byte, size uint64, err error) {
+	root, err := os.OpenRoot(s.folder)
+	if err != nil {
+		return nil, 0, storedError(err)
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, 0, storedError(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, apiserver.ErrUnreadable
+	}
+	size = uint64(info.Size())
+	data = make([]byte, min(length, readSize, size-min(offset, size)))
+	n, err := f.ReadAt(data, int64(min(offset, size)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, 0, err
+	}
+	return data[:n], size, nil
+}
