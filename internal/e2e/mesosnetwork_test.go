@@ -110,7 +110,12 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 	testimage.SaveImage(t, docker, image, m.imagesDir)
 	c := m.startScheduler(t)
 	seen := map[netip.Addr]bool{}
-	for name, container := range map[string]string{"plain": `"type": "MESOS"`, "image": `"type": "MESOS", "docker": {"image": "` + image + `"}`} {
+	containers := map[string]string{"plain": `"type": "MESOS"`, "image": `"type": "MESOS", "docker": {"image": "` + image + `"}`}
+	_, noTrigger := os.Stat("/proc/sysrq-trigger")
+	if noTrigger != nil {
+		delete(containers, "image")
+	}
+	for name, container := range containers {
 		c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(`{"id": "/cni/%s", "cmd": "cd $MESOS_SANDBOX; echo it is %[1]s > index.html; exec busybox httpd -f -p 8080", "cpus": 0.1, "mem": 64, "gpus": 1,
 			"networks": [{"mode": "container", "name": "front", "labels": {"policy": "web"}}], "container": {%s, "portMappings": [{"containerPort": 8080, "hostPort": 0, "name": "http"}]},
 			"healthChecks": [{"protocol": "MESOS_HTTP", "path": "/index.html", "portIndex": 0, "intervalSeconds": 1, "delaySeconds": 0}], "taskKillGracePeriodSeconds": 1}`, name, container))
@@ -141,11 +146,14 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 			t.Errorf("the plugin got %+v, want the label policy=web and host port %d for 8080", readCNIRecords(t, records), task.Ports[0])
 		}
 	}
-	if n := len(readCNIRecords(t, records)); n != 2 {
-		t.Errorf("%d containers joined the network, want the executors of 2 tasks", n)
+	if n := len(readCNIRecords(t, records)); n != len(containers) {
+		t.Errorf("%d containers joined the network, want the executors of %d tasks", n, len(containers))
 	}
 	c.mustCallMarathon(http.MethodDelete, "/groups/cni?force=true", "")
 	apachemesos.PollUntil(t, "the apps to go", func() bool { return c.countApps() == 0 })
+	if noTrigger != nil && !t.Failed() {
+		t.Skip("the app without an image passed. This kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+	}
 }
 
 // TestMesosReportsUnknownCNINetwork checks that a job of a network that the agent lacks fails with
