@@ -213,8 +213,8 @@ func (c *SchedulerConfig) Validate() error {
 	if c.AutoscaleInterval < 0 {
 		errs = append(errs, fmt.Errorf("autoscale interval %s is negative", c.AutoscaleInterval))
 	}
-	if half := c.Sched.HalfLife; half != 0 && half < time.Minute {
-		errs = append(errs, fmt.Errorf("fair-share half-life %s is not 0 or at least 1m", half))
+	if err := queue.ValidateHalfLife(c.Sched.HalfLife); err != nil {
+		errs = append(errs, fmt.Errorf("fair-share %w", err))
 	}
 	if c.FailoverTimeout < 0 {
 		errs = append(errs, fmt.Errorf("failover timeout %s is negative", c.FailoverTimeout))

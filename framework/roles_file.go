@@ -90,6 +90,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		WaitingJobs int                  `yaml:"waiting_jobs"`
 		User        yaml.Node            `yaml:"user"`
 		Users       map[string]yaml.Node `yaml:"users"`
+		HalfLife    time.Duration        `yaml:"half_life"`
 
 		KeepRuns  int           `yaml:"keep_runs"`
 		KeepEnded time.Duration `yaml:"keep_ended"`
@@ -110,7 +111,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	if role.Deserved, err = parseDeserved(body.Deserved); err != nil {
 		return role, err
 	}
-	role.WaitingJobs = body.WaitingJobs
+	role.WaitingJobs, role.HalfLife = body.WaitingJobs, body.HalfLife
 	if role.EachUser, err = parseUserLimits(&body.User, quota.UserLimits{}); err != nil {
 		return role, fmt.Errorf("user: %w", err)
 	}
@@ -207,7 +208,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
-	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users"}
+	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users", "half_life"}
 }
 
 // checkKeys returns an error for an unknown key, with the most similar known

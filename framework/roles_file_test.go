@@ -57,6 +57,7 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		"a: {deserved: lots}":                 "line 1: role a: deserved: quota \"lots\": write TYPE=GPUS",
 		"a: {deservd: V100=1}":                `did you mean "deserved"?`,
 		"a: {quota: V100=1, limit: V100=1}":   "two names of one setting",
+		"a: {half_life: 30s}":                 `role "a": half-life 30s is not 0 or at least 1m`,
 		"a: {waiting_jobs: -1}":               `role "a": waiting_jobs -1 is negative`,
 		"a: {user: 4}":                        "line 1: role a: user: want keys of gpus, running_jobs",
 		"a: {user: {gpu: \"*=4\"}}":           `user: no key "gpu": did you mean "gpus"?`,
@@ -82,7 +83,7 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 
 // TestParseUserLimits: the limits of a named user replace those of each user key by key.
 func TestParseUserLimits(t *testing.T) {
-	got, err := parseRoles([]byte("a: {waiting_jobs: 500, user: {gpus: \"V100=4, *=8\", running_jobs: 2, waiting_jobs: 20, submissions_per_minute: 30}, users: {ann: {gpus: none, running_jobs: 9}, bob: {waiting_jobs: none}}}\nb: {users: {ann: {gpus: \"*=0\"}}}\n"))
+	got, err := parseRoles([]byte("a: {waiting_jobs: 500, user: {gpus: \"V100=4, *=8\", running_jobs: 2, waiting_jobs: 20, submissions_per_minute: 30}, users: {ann: {gpus: none, running_jobs: 9}, bob: {waiting_jobs: none}}}\nb: {half_life: 24h, users: {ann: {gpus: \"*=0\"}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestParseUserLimits(t *testing.T) {
 				"bob": {GPUs: quota.Quota{"V100": 4, "*": 8}, RunningJobs: 2, SubmissionsPerMinute: 30},
 			},
 		},
-		{Name: "b", Quota: quota.Quota{}, NamedUsers: map[string]quota.UserLimits{"ann": {GPUs: quota.Quota{"*": 0}}}},
+		{Name: "b", Quota: quota.Quota{}, HalfLife: 24 * time.Hour, NamedUsers: map[string]quota.UserLimits{"ann": {GPUs: quota.Quota{"*": 0}}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
@@ -153,7 +154,7 @@ func TestPackagedRolesFile(t *testing.T) {
 	}
 	got := roles[1]
 	want.WaitingJobs, want.EachUser = 500, quota.UserLimits{GPUs: quota.Quota{"A100": 8, "*": 12}, RunningJobs: 20, WaitingJobs: 50, SubmissionsPerMinute: 30}
-	want.NamedUsers = map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16}, RunningJobs: 20, SubmissionsPerMinute: 30}}
+	want.HalfLife, want.NamedUsers = 24*time.Hour, map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16}, RunningJobs: 20, SubmissionsPerMinute: 30}}
 	got.Quota, want.Deserved = want.Quota, quota.Quota{"A100": 16}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -78,6 +78,11 @@ type RoleStatus struct {
 	Waiting int `json:"waiting"`
 	// Hold is set if the role or a role above it is held: its tasks wait.
 	Hold *job.Hold `json:"hold,omitempty"`
+	// HalfLifeSeconds is after how many seconds GPU time of the past counts half in the fair
+	// share, 0 if only what tasks hold counts. Recent is the mean number of GPUs that the role's
+	// own tasks have held, weighted so.
+	HalfLifeSeconds float64 `json:"half_life_seconds,omitempty"`
+	Recent          float64 `json:"recent,omitempty"`
 	// Users are the users of the role who have used GPUs of late: who is served first at
 	// first. It is empty unless the scheduler has a half-life for the fair share.
 	Users []UserUsage `json:"users,omitempty"`

@@ -450,8 +450,8 @@ func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
 	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.accounting.Figures()
 	s.IsLeader, s.Connected = true, b.loop.connected.Load()
-	if shares := b.loop.roleShares.Load(); shares != nil {
-		s.RoleShares = *shares
+	if figures := b.loop.roleShares.Load(); figures != nil {
+		s.RoleShares, s.RecentUsages = figures.shares, figures.recent
 	}
 	if b.extension == nil {
 		return s, nil

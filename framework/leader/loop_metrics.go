@@ -25,10 +25,16 @@ type loopMetrics struct {
 	// gpuTime adds up the GPU time of tasks. recorded is when it was last recorded.
 	gpuTime  *metrics.GPUTimeTracker
 	recorded time.Time
-	// roleShares are what roles deserve, demand and are entitled to, as of sharesComputed. Metrics read them without the
-	// loop.
-	roleShares     *atomic.Pointer[[]metrics.RoleShare]
+	// roleShares are what roles deserve, demand and are entitled to, and what they have used of late, as of sharesComputed.
+	// Metrics read them without the loop.
+	roleShares     *atomic.Pointer[roleFigures]
 	sharesComputed time.Time
+}
+
+// roleFigures are what metrics have of roles besides the counts of their tasks.
+type roleFigures struct {
+	shares []metrics.RoleShare
+	recent []metrics.RecentUsage
 }
 
 func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.Model) loopMetrics {
@@ -37,7 +43,7 @@ func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.M
 	if err != nil {
 		cfg.Log.WithError(err).Warn("GPU hours are counted from 0")
 	}
-	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now, roleShares: &atomic.Pointer[[]metrics.RoleShare]{}}
+	return loopMetrics{counters: cfg.Counters, gpuTime: gpuTime, recorded: now, roleShares: &atomic.Pointer[roleFigures]{}}
 }
 
 // countOperations counts recorded operations before they are carried out.
@@ -59,19 +65,20 @@ func (l *Loop) recordGPUTime() {
 	}
 }
 
-// computeRoleShares computes what roles deserve, demand and are entitled to, once every roleShareInterval. Without roles
-// that deserve GPUs there is nothing to compute.
+// computeRoleShares computes what roles deserve, demand, are entitled to and have used of late, once every
+// roleShareInterval. Without roles that deserve GPUs or have a half-life there is nothing to compute.
 func (l *Loop) computeRoleShares() {
 	now := l.clock()
 	if since := now.Sub(l.sharesComputed); since >= 0 && since < roleShareInterval {
 		return
 	}
 	l.sharesComputed = now
-	var shares []metrics.RoleShare
-	if l.state.DeservesGPUs() {
-		shares = readmodel.RoleShares(readmodel.RoleViews(l.state))
+	var figures roleFigures
+	if l.state.DeservesGPUs() || l.state.HasHalfLife() {
+		roles := readmodel.RoleViews(l.state)
+		figures = roleFigures{readmodel.RoleShares(roles), readmodel.RecentUsages(roles)}
 	}
-	l.roleShares.Store(&shares)
+	l.roleShares.Store(&figures)
 }
 
 // UpdateAgents stores the master's list of agents for constraints and metrics, and

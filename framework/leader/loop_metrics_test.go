@@ -134,7 +134,7 @@ func TestRoleShares(t *testing.T) {
 	l.applyEvent(sched.Tick{})
 	want(nil)
 	var p sched.Policy
-	p.Roles = []queue.Role{{Name: "a", Deserved: quota.Quota{"V100": 2}}, {Name: "b"}}
+	p.Roles = []queue.Role{{Name: "a", Deserved: quota.Quota{"V100": 2}}, {Name: "b", HalfLife: time.Hour}}
 	l.applyEvent(sched.PolicyChanged{Policy: p})
 	s := frameworktest.JobSpec("train", 3, 1)
 	s.Role = "b"
@@ -149,4 +149,8 @@ func TestRoleShares(t *testing.T) {
 		{Role: "a", Type: "V100", Deserved: 2},
 		{Role: "b", Type: "*", Demanded: 3, Entitled: 2}, {Role: "b", Type: "V100", Demanded: 3, Entitled: 2},
 	})
+	got, err := b.MetricsSnapshot(t.Context())
+	if diff := cmp.Diff([]metrics.RecentUsage{{Role: "b", HalfLifeSeconds: 3600}}, got.RecentUsages); diff != "" || err != nil {
+		t.Errorf("recent usage %v (-want +got):\n%s", err, diff)
+	}
 }

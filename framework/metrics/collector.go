@@ -21,7 +21,7 @@ type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
 	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned                *prometheus.Desc
-	deserved, demanded, entitled                                                    *prometheus.Desc
+	deserved, demanded, entitled, recent, halfLife                                  *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds           *prometheus.Desc
 	accounted, accountingLost, accountingWaiting, accountingBytes, accountingFailed *prometheus.Desc
 }
@@ -44,6 +44,8 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		deserved:      desc("gpus_deserved", "GPUs that a role gets while it demands them, by type; * counts all.", "role", "type"),
 		demanded:      desc("gpus_demanded", "GPUs that tasks of a role and of the roles below it hold or wait for, by type.", "role", "type"),
 		entitled:      desc("gpus_entitled", "GPUs that a role would have if all demand were divided by what roles deserve and by weight, by type.", "role", "type"),
+		recent:        desc("gpus_recent", "Mean number of GPUs that a role's own tasks have held, in which the past counts half after each half-life of the fair share.", "role"),
+		halfLife:      desc("fair_share_half_life_seconds", "Time after which GPU time of the past counts half in the fair share of a role.", "role"),
 		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they request.", "role", "type"),
 		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
 		waitingGPUs:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
@@ -103,6 +105,11 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		put(c.deserved, r.Deserved, role, kind)
 		put(c.demanded, r.Demanded, role, kind)
 		put(c.entitled, r.Entitled, role, kind)
+	}
+	for _, r := range c.RecentUsages {
+		role := sanitizeLabel(r.Role)
+		put(c.recent, r.GPUs, role)
+		put(c.halfLife, r.HalfLifeSeconds, role)
 	}
 	for kind, n := range c.GPUs {
 		put(c.gpus, float64(n.All), kind)

@@ -23,6 +23,8 @@ type Snapshot struct {
 	// RoleShares are what roles deserve, demand and are entitled to. They are empty unless a role
 	// deserves GPUs, and on a standby.
 	RoleShares []RoleShare
+	// RecentUsages are what roles with a half-life of the fair share have used of late. A standby has none.
+	RecentUsages []RecentUsage
 	// Accounting are the figures of the accounting, nil without one.
 	Accounting *AccountingFigures
 	// Gauges are the gauges of an extension.
@@ -58,6 +60,13 @@ type GPUCount struct{ All, Free int }
 type RoleShare struct {
 	Role, Type                   string
 	Deserved, Demanded, Entitled float64
+}
+
+// RecentUsage is the mean number of GPUs that a role's own tasks have held, in which the past counts half after each
+// half-life.
+type RecentUsage struct {
+	Role                  string
+	GPUs, HalfLifeSeconds float64
 }
 
 // roleCounts counts the tasks and GPUs of one role.

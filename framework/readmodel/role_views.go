@@ -29,7 +29,8 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		for _, u := range s.Users {
 			r.Users = append(r.Users, api.UserUsage{User: u.Name, Recent: math.Round(u.Average) / quota.MilliPerGPU, Allocated: float64(u.Held) / quota.MilliPerGPU})
 		}
-		r.WaitingJobs, r.WaitingJobsLimit, r.UserLimits = s.WaitingJobs, s.Role.WaitingJobs, userLimitsView(&s)
+		r.HalfLifeSeconds, r.Recent = s.HalfLife.Seconds(), math.Round(s.Recent)/quota.MilliPerGPU
+		r.WaitingJobs, r.WaitingJobsLimit, r.UserLimits = s.JobsWithoutTasks, s.WaitingJobs, userLimitsView(&s)
 		list = append(list, r)
 	}
 	return list
@@ -68,6 +69,16 @@ func RoleShares(roles []api.RoleStatus) (shares []metrics.RoleShare) {
 		}
 	}
 	return shares
+}
+
+// RecentUsages returns the metrics of roles with a half-life of the fair share.
+func RecentUsages(roles []api.RoleStatus) (list []metrics.RecentUsage) {
+	for i := range roles {
+		if r := &roles[i]; r.HalfLifeSeconds > 0 {
+			list = append(list, metrics.RecentUsage{Role: r.Name, GPUs: r.Recent, HalfLifeSeconds: r.HalfLifeSeconds})
+		}
+	}
+	return list
 }
 
 // wholeGPUs converts thousandths of GPUs by type into GPUs.

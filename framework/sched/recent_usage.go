@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
@@ -65,7 +66,8 @@ func milliGPUsOf(t *job.Task, spec *job.Spec) (milli int) {
 
 // recordUsage adds what a task has used that gives up its place.
 func (s *State) recordUsage(ref taskRef) {
-	half, t, spec := s.cfg.HalfLife, ref.get(), &ref.job.Spec
+	t, spec := ref.get(), &ref.job.Spec
+	half := s.halfLifeOf(spec.Role)
 	milli := milliGPUsOf(t, spec)
 	if half <= 0 || milli == 0 || t.Launched.IsZero() {
 		return
@@ -77,47 +79,84 @@ func (s *State) recordUsage(ref taskRef) {
 	u.At = s.now
 	s.used.byUser[key] = u
 	s.writeJSONDocument(usageKey(key), u)
-	s.pruneUsage()
+	s.pruneUsage(half)
 }
 
 func usageKey(u quota.User) string { return usagePrefix + u.Role + " " + u.Name }
 
-// pruneUsage forgets, once in each half-life, users whose ended tasks count less than a GPU second.
-func (s *State) pruneUsage() {
-	if s.now.Sub(s.used.prunedAt) < s.cfg.HalfLife {
+// pruneUsage forgets, at most once in a half-life, users whose ended tasks count less than a GPU second, or whose role has
+// no half-life any more.
+func (s *State) pruneUsage(half time.Duration) {
+	if s.now.Sub(s.used.prunedAt) < half {
 		return
 	}
 	s.used.prunedAt = s.now
 	for _, key := range slices.SortedFunc(maps.Keys(s.used.byUser), quota.User.Compare) {
-		if u := s.used.byUser[key]; u.GPUSeconds*decay(s.now.Sub(u.At), s.cfg.HalfLife) < 1 {
+		u, own := s.used.byUser[key], s.halfLifeOf(key.Role)
+		if own <= 0 || u.GPUSeconds*decay(s.now.Sub(u.At), own) < 1 {
 			delete(s.used.byUser, key)
 			s.writeDocument(usageKey(key), nil)
 		}
 	}
 }
 
+// halfLifeOf returns the half-life of a role: its own, that of the nearest role above with one, or else that of the
+// settings. 0 means that only what its tasks hold counts.
+func (s *State) halfLifeOf(role string) time.Duration {
+	if half := queue.HalfLifeOf(s.cfg.Policy.Roles, role); half > 0 {
+		return half
+	}
+	return s.cfg.HalfLife
+}
+
+// HasHalfLife reports whether the past counts for any role.
+func (s *State) HasHalfLife() bool {
+	return s.cfg.HalfLife > 0 || slices.ContainsFunc(s.cfg.Policy.Roles, func(r queue.Role) bool { return r.HalfLife > 0 })
+}
+
 // RecentUsage returns what users have used of late, nil if fair share has no half-life.
 func (s *State) RecentUsage() *quota.RecentUsage {
-	half := s.cfg.HalfLife
-	if half <= 0 {
+	if !s.HasHalfLife() {
 		return nil
+	}
+	r := &quota.RecentUsage{Average: map[quota.User]float64{}, Held: map[quota.User]int{}, WithoutPast: map[string]bool{}}
+	halves := map[string]time.Duration{}
+	halfOf := func(role string) time.Duration {
+		half, known := halves[role]
+		if !known {
+			half = s.halfLifeOf(role)
+			halves[role] = half
+		}
+		return half
+	}
+	for i := range s.cfg.Policy.Roles {
+		if role := s.cfg.Policy.Roles[i].Name; halfOf(role) <= 0 {
+			r.WithoutPast[role] = true
+		}
 	}
 	seconds := make(map[quota.User]float64, len(s.used.byUser))
 	for key, u := range s.used.byUser {
-		seconds[key] = u.GPUSeconds * decay(s.now.Sub(u.At), half)
+		if half := halfOf(key.Role); half > 0 {
+			seconds[key] = u.GPUSeconds * decay(s.now.Sub(u.At), half)
+		}
 	}
-	r := &quota.RecentUsage{Average: map[quota.User]float64{}, Held: map[quota.User]int{}}
 	refs := slices.SortedFunc(s.placedTasks(), func(a, b taskRef) int { return strings.Compare(a.get().ID, b.get().ID) }) // sums depend on their order
 	for _, ref := range refs {
 		t, spec := ref.get(), &ref.job.Spec
-		if milli := milliGPUsOf(t, spec); milli > 0 {
-			key := quota.User{Role: spec.Role, Name: spec.Owner}
+		milli := milliGPUsOf(t, spec)
+		if milli == 0 {
+			continue
+		}
+		key := quota.User{Role: spec.Role, Name: spec.Owner}
+		r.Held[key] += milli
+		if half := halfOf(spec.Role); half > 0 {
 			seconds[key] += float64(milli) / quota.MilliPerGPU * decayedSeconds(s.now.Sub(t.Launched), half)
-			r.Held[key] += milli
+		} else {
+			r.Average[key] += float64(milli) // the limit for a half-life of 0
 		}
 	}
 	for key, n := range seconds {
-		r.Average[key] = n * quota.MilliPerGPU / (half.Seconds() / math.Ln2)
+		r.Average[key] = n * quota.MilliPerGPU / (halfOf(key.Role).Seconds() / math.Ln2)
 	}
 	return r
 }

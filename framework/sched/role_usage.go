@@ -24,13 +24,15 @@ type RoleUsage struct {
 	Demanded, Entitled map[string]int
 	// Waiting is the number of the role's tasks that wait.
 	Waiting int
+	// Recent is what the role's own tasks have held of late, in thousandths of GPUs; 0 without a half-life.
+	Recent float64
 	// Users are the users of the role itself who have used GPUs of late, in the order in which they are served. It is nil
 	// unless fair share has a half-life.
 	Users []UserUsage
-	// LimitedUsers are the users whom the role's limits apply to, sorted by name. WaitingJobs counts the jobs without a placed
-	// task of the role and of the roles below it.
-	LimitedUsers []LimitedUser
-	WaitingJobs  int
+	// LimitedUsers are the users whom the role's limits apply to, sorted by name. JobsWithoutTasks counts the jobs without a
+	// placed task of the role and of the roles below it, which Role.WaitingJobs limits.
+	LimitedUsers     []LimitedUser
+	JobsWithoutTasks int
 }
 
 // LimitedUser is a user with limits by a role, and what the user has in the role and the roles below it.
@@ -105,7 +107,7 @@ type UserUsage struct {
 
 // usersOf returns the users of a role, who is served first at first.
 func usersOf(role string, recent *quota.RecentUsage) (users []UserUsage) {
-	if recent == nil {
+	if recent == nil || recent.WithoutPast[role] {
 		return nil
 	}
 	for u, average := range recent.Average {
@@ -132,10 +134,14 @@ func (s *State) RoleUsages() []RoleUsage {
 	for i, r := range s.cfg.Policy.Roles {
 		_, overridden := s.operatorQuotas[r.Name]
 		r.Weight, r.Order, r.FitPolicy = cmp.Or(r.Weight, 1), cmp.Or(r.Order, queue.OldestFirst), cmp.Or(r.FitPolicy, s.cfg.Policy.Fit.Name)
+		r.HalfLife = s.halfLifeOf(r.Name)
 		list[i] = RoleUsage{
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
 			Demanded: map[string]int{}, Entitled: map[string]int{}, Users: usersOf(r.Name, in.Recent),
-			LimitedUsers: s.limitedUsersOf(&r), WaitingJobs: s.countWaitingJobs(r.Name, ""),
+			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
+		}
+		if r.HalfLife > 0 {
+			list[i].Recent = in.Recent.OfRole(r.Name)
 		}
 		for _, share := range shares {
 			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {

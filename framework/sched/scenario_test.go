@@ -227,7 +227,15 @@ func (p *scenarioRunner) runCommand(words []string) {
 	case "uncordon":
 		p.step(UncordonHost{Host: args[0]})
 	case "half-life":
-		p.st.cfg.HalfLife = p.duration(args[0])
+		p.setHalfLife(args)
+	case "recent":
+		for _, r := range p.st.RoleUsages() {
+			fmt.Fprintf(&p.out, "%s half-life %s, recent %.3f", r.Name, r.HalfLife, r.Recent/quota.MilliPerGPU)
+			for _, u := range r.Users {
+				fmt.Fprintf(&p.out, ", %s %.3f", u.Name, u.Average/quota.MilliPerGPU)
+			}
+			fmt.Fprintln(&p.out)
+		}
 	case "quota":
 		p.setQuota(args[0], args[1])
 	case "lineup":
@@ -316,6 +324,18 @@ func (p *scenarioRunner) holdOrRequeue(verb string, args []string, opt map[strin
 }
 
 // setQuota reads TYPE=GPUS entries joined by +, "none" for no limits, or "file" for the configured quota.
+// setHalfLife reads DURATION, for all roles, or ROLE DURATION.
+func (p *scenarioRunner) setHalfLife(args []string) {
+	if len(args) == 1 {
+		p.st.cfg.HalfLife = p.duration(args[0])
+		return
+	}
+	policy := p.st.cfg.Policy
+	policy.Roles = slices.Clone(p.st.configuredRoles)
+	policy.Roles[slices.IndexFunc(policy.Roles, func(r queue.Role) bool { return r.Name == args[0] })].HalfLife = p.duration(args[1])
+	p.step(PolicyChanged{Policy: policy})
+}
+
 // limitUsers reads ROLE [user=NAME] gpus=V100:4+*:8 running= waiting=, or ROLE jobs= for the waiting jobs of the role, and
 // returns the policy with these limits.
 func (p *scenarioRunner) limitUsers(role string, opt map[string]string) Policy {

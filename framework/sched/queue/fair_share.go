@@ -24,7 +24,7 @@ type JobOrder struct {
 	// the role with the least share. lastHeld is -1 before the first job.
 	lastRole string
 	lastHeld int
-	// users are the users of each role with jobs that Next has not returned yet; nil without a recent usage. Their jobs are
+	// users are the users of each role with a half-life that have jobs which Next has not returned yet. Their jobs are
 	// in byRole too, which then only counts them.
 	users map[string][]*userJobs
 	// lastUser has the last job, for which the role held heldBefore.
@@ -61,7 +61,7 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 			role = &roles[i]
 		}
 		role.sortJobs(now, waiting, list)
-		if usage.RecentUsage() != nil {
+		if recent := usage.RecentUsage(); recent != nil && !recent.WithoutPast[name] {
 			o.splitByUser(name, list)
 		}
 	}
@@ -90,7 +90,8 @@ func (o *JobOrder) splitByUser(role string, list []int) {
 func (o *JobOrder) nextOfRole(role string) int {
 	left := o.byRole[role]
 	o.byRole[role] = left[1:]
-	if o.users == nil {
+	users, areCompared := o.users[role]
+	if !areCompared {
 		return left[0]
 	}
 	if o.lastUser != nil {
@@ -98,7 +99,7 @@ func (o *JobOrder) nextOfRole(role string) int {
 	}
 	recent := o.usage.RecentUsage()
 	var best *userJobs
-	for _, u := range o.users[role] {
+	for _, u := range users {
 		if len(u.indexes) > 0 && (best == nil || o.compareUsers(recent, u, best) < 0) {
 			best = u
 		}

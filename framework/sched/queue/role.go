@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -28,6 +29,9 @@ type Role struct {
 	EachUser    quota.UserLimits
 	NamedUsers  map[string]quota.UserLimits
 	WaitingJobs int
+	// HalfLife is after how long GPU time of the past counts half in the fair share of the role, of the roles below it without
+	// one, and of their users. 0 means that of the role above, or else the scheduler's.
+	HalfLife time.Duration
 	// Order is the order of jobs with equal priority. "" means OldestFirst.
 	Order Order
 	// Patience is how long a job lets shorter ones go first under ShortestFirst. 0 means DefaultPatience.
@@ -65,6 +69,28 @@ func (r *Role) UserLimits(user string) *quota.UserLimits {
 	return e.LimitsOf(user)
 }
 
+// HalfLifeOf returns the half-life of a role or of the nearest role above it that has one, 0 if none has.
+func HalfLifeOf(roles []Role, role string) time.Duration {
+	for name := role; ; {
+		if i := slices.IndexFunc(roles, func(r Role) bool { return r.Name == name }); i >= 0 && roles[i].HalfLife > 0 {
+			return roles[i].HalfLife
+		}
+		at := strings.LastIndexByte(name, '/')
+		if at < 0 {
+			return 0
+		}
+		name = name[:at]
+	}
+}
+
+// ValidateHalfLife checks a half-life of the fair share. 0 means none.
+func ValidateHalfLife(half time.Duration) error {
+	if half != 0 && half < time.Minute {
+		return fmt.Errorf("half-life %s is not 0 or at least 1m", half)
+	}
+	return nil
+}
+
 // Entitlements returns the weights and quotas of the roles, in their order.
 func Entitlements(roles []Role) []quota.RoleEntitlement {
 	list := make([]quota.RoleEntitlement, len(roles))
@@ -88,6 +114,9 @@ func ValidateRoles(roles []Role) error {
 		seen[r.Name] = true
 		errs = append(errs, r.validateOrder(), r.validateUserLimits())
 		if err := ValidateRetention(r.KeepRuns, r.KeepEnded); err != nil {
+			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
+		}
+		if err := ValidateHalfLife(r.HalfLife); err != nil {
 			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
 		}
 		if !(r.Weight >= 0 && r.Weight <= 1e6) {

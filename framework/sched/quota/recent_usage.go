@@ -20,6 +20,18 @@ type RecentUsage struct {
 	// Average is the mean number of GPUs, in which the past counts half after each half-life. Held is what tasks hold now.
 	Average map[User]float64
 	Held    map[User]int
+	// WithoutPast are the roles without a half-life: their average is what their tasks hold, and their users are not compared.
+	WithoutPast map[string]bool
+}
+
+// OfRole returns the average of a role's own tasks, without the roles below it.
+func (r *RecentUsage) OfRole(role string) (sum float64) {
+	for _, u := range slices.SortedFunc(maps.Keys(r.Average), User.Compare) {
+		if u.Role == role {
+			sum += r.Average[u]
+		}
+	}
+	return sum
 }
 
 // heldWeight is the part of a user's present GPUs that counts besides the average: of equal users each gets a part of the

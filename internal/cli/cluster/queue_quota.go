@@ -98,6 +98,14 @@ func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
 		columns = slices.Insert(columns, 2, shares...)
 	}
+	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.HalfLifeSeconds > 0 }) {
+		columns = append(columns, term.TableColumn[api.RoleStatus]{Name: "RECENT", Value: func(r api.RoleStatus) string {
+			if r.HalfLifeSeconds == 0 {
+				return "-"
+			}
+			return fmt.Sprint(r.Recent)
+		}})
+	}
 	return term.PrintTable(p.DropFirst("WAITING", "DEMANDED", "ENTITLED"), roles, columns,
 		term.TableColumn[api.RoleStatus]{Name: "WEIGHT", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Weight) }},
 		term.TableColumn[api.RoleStatus]{Name: "ORDER", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Order) }},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mesos-gpu/framework"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
@@ -33,6 +34,9 @@ type timedFlags struct {
 	strict                    bool
 	patience, short           time.Duration
 	estimateEvery             int
+	// rolesFile has settings of roles, loaded are those.
+	rolesFile string
+	loaded    []queue.Role
 }
 
 // How to simulate a trace of several clusters, the values of --clusters.
@@ -48,6 +52,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (one role each), own (separate agents)")
+	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 }
@@ -126,7 +131,42 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 	return one[0], nil
 }
 
+// loadRoles reads the roles file, if there is one. What refuses submissions is left out: those of a record were accepted.
+func (f *timedFlags) loadRoles() (err error) {
+	if f.rolesFile == "" {
+		return nil
+	}
+	if f.loaded, err = framework.LoadRoles(f.rolesFile); err != nil {
+		return err
+	}
+	for i := range f.loaded {
+		r := &f.loaded[i]
+		r.WaitingJobs, r.EachUser.WaitingJobs = 0, 0
+		for name, limits := range r.NamedUsers {
+			limits.WaitingJobs = 0
+			r.NamedUsers[name] = limits
+		}
+	}
+	return nil
+}
+
+// withRolesAbove returns the roles and those of the roles file above them, whose limits apply too.
+func (f *timedFlags) withRolesAbove(roles []queue.Role) []queue.Role {
+	all := slices.Clip(roles)
+	for _, r := range f.loaded {
+		isKnown := slices.ContainsFunc(all, func(o queue.Role) bool { return o.Name == r.Name })
+		if !isKnown && slices.ContainsFunc(roles, func(o queue.Role) bool { return strings.HasPrefix(o.Name, r.Name+"/") }) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// newRole returns a role of the record with the settings of the roles file, or else of the flags.
 func (f *timedFlags) newRole(name string) queue.Role {
+	if i := slices.IndexFunc(f.loaded, func(r queue.Role) bool { return r.Name == name }); i >= 0 {
+		return f.loaded[i]
+	}
 	r := queue.Role{Name: name, Order: queue.Order(f.order), Strict: f.strict}
 	if r.Order == queue.ShortestFirst {
 		r.Patience = f.patience
@@ -255,7 +295,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 			defer func() { <-free }()
 			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
 			cfg.JobEnded = func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
-			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, c.roles
+			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
 		})
 	}
@@ -265,6 +305,9 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 
 // loadRecord reads agents and jobs from files in any of the supported formats.
 func (a *simulateCommands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
+	if err := f.loadRoles(); err != nil {
+		return nil, err
+	}
 	head, err := readHead(tasks)
 	switch {
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -63,6 +64,31 @@ func TestTimedClusters(t *testing.T) {
 	}
 	if pool.BoundMean > pool.Completion.Mean || pool.BoundMean < 300 {
 		t.Errorf("bound %g s, mean completion %g s", pool.BoundMean, pool.Completion.Mean)
+	}
+}
+
+// TestTimedRoles: settings of a roles file apply to the roles of a record, those of the roles above included.
+func TestTimedRoles(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	roles := filepath.Join(t.TempDir(), "roles.yaml")
+	writeText(t, roles, "x: {half_life: 1h, user: {running_jobs: 1, waiting_jobs: 1}, users: {other: {waiting_jobs: 1}}, waiting_jobs: 1}\n")
+	limited := runTimed(t, agents, tasks, "--clusters", "shared", "--roles", roles)
+	if x, y := limited.Roles["x"].Wait.Max, limited.Roles["y"].Wait.Max; limited.Jobs != 3 || x < 990 || x > 1001 || y > 2 {
+		t.Errorf("%d jobs: the second job of x waits %g s for its user's first, which runs 990 s more; y waits %g s", limited.Jobs, x, y)
+	}
+	if free := runTimed(t, agents, tasks, "--clusters", "shared"); free.Roles["x"].Wait.Max > 100 {
+		t.Errorf("without the file x waits %g s", free.Roles["x"].Wait.Max)
+	}
+	f := timedFlags{rolesFile: roles}
+	writeText(t, roles, "lab: {quota: \"*=4\"}\nprod: {}\nlab/x: {weight: 2}\n")
+	if err := f.loadRoles(); err != nil {
+		t.Fatal(err)
+	}
+	if all := f.withRolesAbove([]queue.Role{f.newRole("lab/x"), f.newRole("other")}); len(all) != 3 || all[0].Weight != 2 || all[2].Name != "lab" || all[2].Quota["*"] != 4 {
+		t.Errorf("roles %+v", all)
+	}
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--roles", agents); code == 0 || !strings.Contains(stderr, agents) {
+		t.Errorf("a file that is none of roles: status %d, %s", code, stderr)
 	}
 }
 
