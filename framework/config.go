@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
 )
@@ -122,6 +123,8 @@ type SchedulerConfig struct {
 	// LoadRoles. Both may be empty if Sched.Policy has roles.
 	Roles     []string
 	RolesFile string
+	// Notifications is the file that configures notifications, as of notifier.LoadSettings; "" disables them.
+	Notifications string
 	// AutoscaleInterval is the time between two measurements of the load of services that
 	// are scaled by it. 0 stands for leader.DefaultAutoscaleInterval.
 	AutoscaleInterval time.Duration
@@ -246,6 +249,10 @@ func (c *SchedulerConfig) Validate() error {
 	}
 	if c.KeepAccounting < 0 || c.AccountingMiB < 0 {
 		errs = append(errs, fmt.Errorf("accounting: %d MiB for %s is negative", c.AccountingMiB, c.KeepAccounting))
+	}
+	if c.Notifications != "" {
+		_, err := notifier.LoadSettings(c.Notifications)
+		errs = append(errs, err)
 	}
 	if c.SessionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("session timeout %s is negative", c.SessionTimeout))

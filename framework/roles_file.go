@@ -17,6 +17,7 @@ import (
 
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
 )
 
@@ -31,6 +32,7 @@ const maxRoles = 1 << 20
 //	batch: {backfill: false, keep_runs: 3, keep_ended: 72h}
 //	vision: {deserved: "A100=16", limit: "A100=32"}
 //	school: {waiting_jobs: 500, user: {gpus: "*=4", running_jobs: 2}, users: {alice: {gpus: "*=8", running_jobs: none}}}
+//	night: {notify: [{to: "mailto:ops@example.org", on: [failure]}]}
 //
 // A scalar value is a quota, which is the limit of what the role holds. The framework subscribes to all of the roles.
 func LoadRoles(path string) ([]queue.Role, error) {
@@ -94,6 +96,11 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 
 		KeepRuns  int           `yaml:"keep_runs"`
 		KeepEnded time.Duration `yaml:"keep_ended"`
+
+		Notify []struct {
+			To string                  `yaml:"to"`
+			On []job.NotificationEvent `yaml:"on"`
+		} `yaml:"notify"`
 	}
 	body.Backfill = true
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -102,6 +109,9 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		return role, err
 	}
 	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy, KeepRuns: body.KeepRuns, KeepEnded: body.KeepEnded}
+	for _, rule := range body.Notify {
+		role.Notify = append(role.Notify, job.NotificationRule{To: rule.To, On: rule.On})
+	}
 	if body.Limit != nil && body.Quota != nil {
 		return role, errors.New("quota and limit are two names of one setting: write one of them")
 	}
@@ -208,7 +218,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
-	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users", "half_life"}
+	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users", "half_life", "notify"}
 }
 
 // checkKeys returns an error for an unknown key, with the most similar known

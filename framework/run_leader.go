@@ -36,7 +36,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer client.Close()
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
 	s.setLeadershipStatus(Leading)
-	loopConfig := leader.LoopConfig{Sched: cfg.Sched, Counters: cfg.counters, Clock: cfg.Clock, Log: cfg.Log, Accounting: s.accounting}
+	loopConfig := leader.LoopConfig{Sched: cfg.Sched, Counters: cfg.counters, Clock: cfg.Clock, Log: cfg.Log, Accounting: s.accounting, Notifier: s.notifier}
 	l := leader.NewLoop(loopConfig, past, store, func(op sched.Operation) {
 		if mayAct() {
 			client.PostOperation(op)
@@ -67,6 +67,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		leads.CleanWorkdirs,
 		leads.CopyArtifacts,
 		leads.RunAccounting,
+		leads.DeliverNotifications,
 		leads.Usage.RecordHistory,
 		leads.RecordUsageHistory,
 		leads.RunAutoscaler,

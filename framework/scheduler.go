@@ -13,6 +13,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/workdirstore"
 	"mesos-gpu/job"
@@ -31,6 +32,8 @@ type Scheduler struct {
 	artifacts *artifacts.Store
 	// accounting stores the ends of attempts, also on a standby; nil if it is disabled.
 	accounting *accounting.Recorder
+	// notifier delivers notifications while this scheduler leads; nil if they are not configured.
+	notifier *notifier.Notifier
 
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
@@ -60,6 +63,13 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	if cfg.Accounting != NoAccounting {
 		s.accounting = accounting.New(accounting.RecorderConfig{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
+	}
+	if cfg.Notifications != "" {
+		settings, err := notifier.LoadSettings(cfg.Notifications)
+		if err != nil {
+			return nil, err
+		}
+		s.notifier = notifier.New(settings, notifier.Config{Clock: cfg.Clock, Log: cfg.Log})
 	}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil

@@ -7,4 +7,5 @@ func (s *Spec) CopyEditable(from *Spec) {
 	s.Request.Types, s.MaxParallel, s.Labels = from.Request.Types, from.MaxParallel, from.Labels
 	s.Retries, s.Timeout, s.RunTime, s.MaxWait = from.Retries, from.Timeout, from.RunTime, from.MaxWait
 	s.OnTimeout, s.MinRunTime, s.PreemptAfter = from.OnTimeout, from.MinRunTime, from.PreemptAfter
+	s.Notify = from.Notify
 }

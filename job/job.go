@@ -117,6 +117,8 @@ type Spec struct {
 	PreemptAfter time.Duration `json:"preempt_after,omitempty"`
 	// CheckpointDir is a folder that all attempts see, below which each task has its own.
 	CheckpointDir string `json:"checkpoint_dir,omitempty"`
+	// Notify sends notifications about the job. The rules of its role apply besides.
+	Notify []NotificationRule `json:"notify,omitempty"`
 }
 
 // ClientKey is a key that a client chose for a submission, and a digest of what it
@@ -157,6 +159,9 @@ type Job struct {
 	Hold *Hold `json:"hold,omitempty"`
 	// Revision counts the holds, releases and edits of the run. It is part of the job's ETag.
 	Revision int `json:"revision,omitempty"`
+	// Notified are the events of which targets are notified once in a run, and were. The slice is replaced, never
+	// modified.
+	Notified []NotificationEvent `json:"notified,omitempty"`
 }
 
 // Task is the current attempt to run one of a job's tasks.

@@ -26,6 +26,12 @@ func (s *Spec) TextBytes() int {
 	if s.ClientKey != nil {
 		add(s.ClientKey.Key, s.ClientKey.Digest)
 	}
+	for i := range s.Notify {
+		add(s.Notify[i].To)
+		for _, e := range s.Notify[i].On {
+			add(string(e))
+		}
+	}
 	for i := range s.Constraints {
 		add(s.Constraints[i].Field, s.Constraints[i].Value)
 	}

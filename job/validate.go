@@ -158,6 +158,7 @@ func (s *Spec) validateFields(bad reportFunc) {
 	s.validateSecrets(bad)
 	s.validateSecretFiles(bad)
 	s.validateProgram(bad)
+	reportNotificationRules(s.Notify, bad)
 }
 
 // uuidPattern matches NVML's UUIDs of devices and MIG instances.

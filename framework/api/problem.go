@@ -70,6 +70,12 @@ func UnknownSchedule(name string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no schedule %q", name).WithCode(CodeScheduleNotFound, name)
 }
 
+// UnknownNotification is the problem of a notification that does not exist: it was delivered or dropped, or the client
+// may not see it.
+func UnknownNotification(id string) *Problem {
+	return NewProblemf(http.StatusNotFound, "there is no notification %q that was not delivered", id)
+}
+
 // UnknownAgent is the problem of an agent that the scheduler does not know.
 func UnknownAgent(name string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no agent with the id or hostname %q", name).WithCode(CodeAgentNotFound, name)

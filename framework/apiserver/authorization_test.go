@@ -74,6 +74,9 @@ func TestAccessRules(t *testing.T) {
 		{"PUT", "/v1/users/owner/hold", `{}`, "401 403 403 403 202 403 202"}, // a user's jobs may be in all roles
 		{"DELETE", "/v1/users/owner/hold", "", "401 403 403 403 202 403 202"},
 		{"GET", "/v1/holds", "", "401 200 200 200 200 200 200"},
+		{"GET", "/v1/notifications", "", "401 200 200 200 200 200 200"},
+		{"POST", "/v1/notifications/n1/retry", "", "401 404 403 403 202 202 202"},
+		{"DELETE", "/v1/notifications/n1", "", "401 404 403 403 202 202 202"},
 		{"POST", "/v1/jobs/train/scale", `{"tasks":1}`, "401 404 403 403 202 202 202"},
 		{"GET", "/v1/jobs/train/tasks/0/exec?argv=ls", "", "401 404 403 403 426 426 426"},
 		{"GET", "/v1/jobs/train/tasks/0/port-forward", "", "401 404 403 403 409 409 409"},

@@ -79,6 +79,8 @@ type ReadBackend interface {
 	ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error)
 	// ListHolds lists the holds of users and roles, users first, by name.
 	ListHolds(ctx context.Context) ([]api.HoldView, error)
+	// ListNotifications lists the notifications that were not delivered, oldest first.
+	ListNotifications(ctx context.Context) ([]api.NotificationView, error)
 	// ListRoles lists the scheduler's roles, the default role first.
 	ListRoles(ctx context.Context) ([]api.RoleStatus, error)
 	GetHealth(ctx context.Context) (api.HealthStatus, error)
@@ -146,6 +148,10 @@ type LeaderBackend interface {
 	// HoldJobsOf does to all jobs of a user or a role what HoldJob does to one.
 	HoldJobsOf(ctx context.Context, target job.HoldTarget, q api.HoldRequest) error
 	ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error
+	// RetryNotification delivers a notification again at once, DropNotification gives it up. It is 404 if it was
+	// delivered or dropped before.
+	RetryNotification(ctx context.Context, id string) error
+	DropNotification(ctx context.Context, id string) error
 	ScaleJob(ctx context.Context, name string, tasks int) error
 	StopTask(ctx context.Context, task string, retire bool) error
 	// Exec runs a command in a running task's container until it ends or ctx

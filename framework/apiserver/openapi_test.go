@@ -83,6 +83,8 @@ var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
 	reflect.TypeFor[job.DependencyOutcome](): string(job.OutcomeFinished),
 	reflect.TypeFor[job.HoldKind]():          string(job.HeldRole),
+	reflect.TypeFor[job.NotificationEvent](): string(job.NotifyEnd),
+	reflect.TypeFor[api.NotificationState](): string(api.NotificationFailed),
 	reflect.TypeFor[job.TimeoutAction]():     string(job.RequeueOnTimeout),
 	reflect.TypeFor[gpu.Topology]():          string(gpu.NVLink),
 	reflect.TypeFor[gpu.EnforcementMethod](): string(gpu.EnforcedByMPS),
@@ -149,6 +151,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "Device": filledValue[gpu.Device](),
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"Holding": filledValue[api.HoldRequest](), "Requeueing": filledValue[api.RequeueRequest](), "Hold": filledValue[job.Hold](), "HeldTarget": filledValue[api.HoldView](), "HoldList": filledValue[api.HoldList](),
+		"NotificationRule": filledValue[job.NotificationRule](), "NotificationView": filledValue[api.NotificationView](), "NotificationList": filledValue[api.NotificationList](),
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
 		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "ArtifactReport": filledValue[api.ArtifactReport](), "ArtifactFile": filledValue[api.Artifact](), "ArtifactList": filledValue[api.ArtifactList](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
@@ -229,6 +232,11 @@ func (f fullBackend) ListQueue(context.Context, api.PageRequest) (api.QueueList,
 }
 func (f fullBackend) ListHolds(context.Context) ([]api.HoldView, error) {
 	return filledValue[[]api.HoldView](), f.err
+}
+func (f fullBackend) ListNotifications(context.Context) ([]api.NotificationView, error) {
+	list := filledValue[[]api.NotificationView]()
+	list[0].ID = "train.0" // the id in the paths of the test
+	return list, f.err
 }
 func (f fullBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	return filledValue[[]api.RoleStatus](), f.err
@@ -312,6 +320,8 @@ var validRequests = map[string]struct {
 	"PUT /v1/users/{user}/hold":             {body: `{}`, status: 202},
 	"DELETE /v1/users/{user}/hold":          {status: 202},
 	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
+	"POST /v1/notifications/{id}/retry":     {status: 202},
+	"DELETE /v1/notifications/{id}":         {status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
 	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
 	"GET /v1/tasks/{id}/output":             {query: "?stream=stderr&since=2026-01-01T00:00:00Z&tail=5&follow=false"},

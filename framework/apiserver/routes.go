@@ -57,6 +57,7 @@ func routes() []route {
 		{"GET /v1/queue", access.View, requireInAnyRole, onReads((*apiServer).handleListQueue), page, false},
 		{"GET /v1/roles", access.View, requireInAnyRole, onReads((*apiServer).handleListRoles), page, false},
 		{"GET /v1/holds", access.View, requireInAnyRole, onReads((*apiServer).handleListHolds), "", false},
+		{"GET /v1/notifications", access.View, requireInAnyRole, onReads((*apiServer).handleListNotifications), "state job", false},
 		{"GET /v1/schedules", access.View, requireInAnyRole, onLeader((*apiServer).handleListSchedules), page, false},
 
 		{"GET /v1/workdirs/{digest}", access.Submit, requireInAnyRole, onLeader((*apiServer).handleFindWorkdir), "", false},
@@ -97,6 +98,8 @@ func routes() []route {
 		{"DELETE /v1/roles/{role}/hold", access.Operate, requireOnRole, releaseHandler(job.HeldRole), "", false},
 		{"PUT /v1/users/{user}/hold", access.Operate, requireOnUser, holdHandler(job.HeldUser), "", false},
 		{"DELETE /v1/users/{user}/hold", access.Operate, requireOnUser, releaseHandler(job.HeldUser), "", false},
+		{"POST /v1/notifications/{id}/retry", access.Operate, requireOnNotification, (*apiServer).handleRetryNotification, "", false},
+		{"DELETE /v1/notifications/{id}", access.Operate, requireOnNotification, (*apiServer).handleDropNotification, "", false},
 		{"GET /v1/demand", access.View, requireInAllRoles, onLeader((*apiServer).handleGetDemand), "", false},
 		{"GET /v1/agents/{id}", access.View, requireInAnyRole, onReads((*apiServer).handleGetAgent), "", false},
 		{"POST /v1/agents/{id}/cordon", access.Operate, requireInAllRoles, cordon, "", true}, // all roles share the agents

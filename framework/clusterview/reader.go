@@ -32,6 +32,10 @@ func (r *Reader) GetTask(_ context.Context, id string) (job.Task, error) {
 	return r.Model.FindTask(id)
 }
 
+func (r *Reader) ListNotifications(context.Context) ([]api.NotificationView, error) {
+	return r.Model.ListNotifications(), nil
+}
+
 func (r *Reader) ListHolds(context.Context) ([]api.HoldView, error) { return r.Model.ListHolds(), nil }
 
 func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner string, err error) {

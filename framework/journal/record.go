@@ -46,15 +46,17 @@ type storedJob struct {
 	// Hold and Revision are those of job.Job. A release that does not know them drops them: held jobs start.
 	Hold     *job.Hold `json:"hold,omitempty"`
 	Revision int       `json:"revision,omitempty"`
+	// Notified are those of job.Job. A release that does not know them drops them: targets are notified again.
+	Notified []job.NotificationEvent `json:"notified,omitempty"`
 }
 
 // encodeStoredJob and newJob convert a job. The job gets tasks that the caller fills in.
 func encodeStoredJob(j *job.Job) *storedJob {
-	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision}
+	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified}
 }
 
 func (s *storedJob) newJob() *job.Job {
-	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Scalings: s.Scalings, Hold: s.Hold, Revision: s.Revision, Tasks: make([]job.Task, s.Spec.Tasks)}
+	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Scalings: s.Scalings, Hold: s.Hold, Revision: s.Revision, Notified: s.Notified, Tasks: make([]job.Task, s.Spec.Tasks)}
 }
 
 // formatRunKey returns the key of a run: NAME for the first one of a job, as releases that had no runs wrote it, and

@@ -23,6 +23,8 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/notification"
+	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
@@ -81,6 +83,8 @@ type Leader struct {
 	tunnels tunnelTable
 	// accounting stores the ends of attempts; nil if it is disabled.
 	accounting *accounting.Recorder
+	// notifier delivers notifications; nil if they are not configured.
+	notifier *notifier.Notifier
 	// abdicated is closed when a client has requested that this scheduler stops leading.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
@@ -113,7 +117,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
-		accounting: l.accounting, abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
+		accounting: l.accounting, notifier: l.notifier, abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
 	}
 	b.tunnels.run, b.tunnels.idleTime = b.runCommand, tunnelIdleTime
 	b.Usage = usage.New(b.Model, b.ReadUsage)
@@ -312,7 +316,7 @@ func admissionStatus(err error) int {
 		return http.StatusUnprocessableEntity
 	case errors.As(err, new(*sched.JobNotEndedError)):
 		return http.StatusConflict
-	case errors.As(err, new(*admission.ForbiddenSpecError)):
+	case errors.As(err, new(*admission.ForbiddenSpecError)), errors.As(err, new(*notification.ForbiddenTargetError)):
 		return http.StatusForbidden
 	case errors.As(err, new(*sched.LimitError)):
 		return http.StatusServiceUnavailable
@@ -449,6 +453,9 @@ const gaugesTimeout = 2 * time.Second
 func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
 	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.accounting.Figures()
+	if s.Notifications = b.notifier.Figures(); s.Notifications != nil {
+		s.Notifications.Pending, s.Notifications.GivenUp = b.Model.CountNotifications()
+	}
 	s.IsLeader, s.Connected = true, b.loop.connected.Load()
 	if figures := b.loop.roleShares.Load(); figures != nil {
 		s.RoleShares, s.RecentUsages = figures.shares, figures.recent

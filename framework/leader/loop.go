@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 )
@@ -48,6 +49,8 @@ type Loop struct {
 	log   logrus.FieldLogger
 	// accounting stores the ends of attempts; nil if it is disabled.
 	accounting *accounting.Recorder
+	// notifier delivers notifications; nil if they are not configured.
+	notifier *notifier.Notifier
 	// events come from the master client, requests from the API, schedules, extensions and
 	// reloads of the policy. There is no order between the two.
 	events   chan sched.Event
@@ -89,6 +92,8 @@ type LoopConfig struct {
 	Log   logrus.FieldLogger
 	// Accounting stores the ends of attempts; nil for none.
 	Accounting *accounting.Recorder
+	// Notifier delivers notifications; nil for none.
+	Notifier *notifier.Notifier
 }
 
 // NewLoop returns a loop that continues from the journal's contents. It calls post
@@ -99,7 +104,7 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past, v),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
-		clock: cfg.Clock, log: cfg.Log, accounting: cfg.Accounting, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
+		clock: cfg.Clock, log: cfg.Log, accounting: cfg.Accounting, notifier: cfg.Notifier, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
 	}
 }
 
@@ -239,6 +244,9 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		if l.accounting != nil {
 			l.accounting.ObserveChange(l.Model, change)
 			l.accounting.CountLost(changes.UnaccountedLost)
+		}
+		if l.notifier != nil {
+			l.notifier.CountDropped(changes.NotificationsDropped)
 		}
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")

@@ -23,6 +23,7 @@ type snapshotCollector struct {
 	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned                *prometheus.Desc
 	deserved, demanded, entitled, recent, halfLife                                  *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds           *prometheus.Desc
+	notified, notificationsDropped, notificationsWaiting                            *prometheus.Desc
 	accounted, accountingLost, accountingWaiting, accountingBytes, accountingFailed *prometheus.Desc
 }
 
@@ -54,14 +55,17 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		free:          desc("gpus_free", "GPUs of agents that accept tasks and that no task of any framework holds, by type.", "type"),
 		gpuSeconds: desc("gpu_seconds_total", "Seconds for which tasks have held GPUs, by role and type. The journal stores them, so that a new leader continues the count.",
 			"role", "type"),
-		accounted:         desc("accounting_stored_total", "Ends of attempts that the accounting has stored since the scheduler's start."),
-		accountingLost:    desc("accounting_lost_total", "Ends of attempts that were forgotten while the accounting could not store them."),
-		accountingWaiting: desc("accounting_waiting", "Ends of attempts that the accounting has not stored yet."),
-		accountingBytes:   desc("accounting_size_bytes", "Used part of the accounting's file."),
-		accountingFailed:  desc("accounting_failed", "1 while the accounting's file cannot be written."),
-		isLeader:          desc("leads", "1 if this scheduler is the leader, 0 if it is a standby."),
-		connected:         desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
-		cordoned:          desc("cordoned_agents", "Hosts that operators have cordoned, whether their agents are registered or not."),
+		notified:             desc("notification_deliveries_total", "Attempts to deliver notifications since the scheduler's start, by channel and result.", "channel", "result"),
+		notificationsDropped: desc("notifications_dropped_total", "Notifications that were not recorded because too many of them waited, since the scheduler's start."),
+		notificationsWaiting: desc("notifications", "Notifications that were not delivered, by state.", "state"),
+		accounted:            desc("accounting_stored_total", "Ends of attempts that the accounting has stored since the scheduler's start."),
+		accountingLost:       desc("accounting_lost_total", "Ends of attempts that were forgotten while the accounting could not store them."),
+		accountingWaiting:    desc("accounting_waiting", "Ends of attempts that the accounting has not stored yet."),
+		accountingBytes:      desc("accounting_size_bytes", "Used part of the accounting's file."),
+		accountingFailed:     desc("accounting_failed", "1 while the accounting's file cannot be written."),
+		isLeader:             desc("leads", "1 if this scheduler is the leader, 0 if it is a standby."),
+		connected:            desc("connected", "1 while this scheduler has a subscription to a Mesos master."),
+		cordoned:             desc("cordoned_agents", "Hosts that operators have cordoned, whether their agents are registered or not."),
 	}, nil
 }
 
@@ -124,6 +128,15 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		put(c.accountingWaiting, float64(a.Waiting))
 		put(c.accountingBytes, float64(a.Bytes))
 		put(c.accountingFailed, boolValue(a.Failed))
+	}
+	if n := c.Notifications; n != nil {
+		for channel, counts := range map[string]DeliveryCounts{"webhook": n.Webhooks, "mail": n.Mails} {
+			sendMetric(ch, c.notified, prometheus.CounterValue, float64(counts.Sent), channel, "sent")
+			sendMetric(ch, c.notified, prometheus.CounterValue, float64(counts.Failed), channel, "failed")
+		}
+		sendMetric(ch, c.notificationsDropped, prometheus.CounterValue, float64(n.Dropped))
+		put(c.notificationsWaiting, float64(n.Pending), "pending")
+		put(c.notificationsWaiting, float64(n.GivenUp), "failed")
 	}
 	for _, g := range c.Gauges {
 		keys := slices.Sorted(maps.Keys(g.Labels))

@@ -30,9 +30,10 @@ func someSnapshot() fakeSource {
 	now := time.Unix(1_700_000_000, 0)
 	v := fakeSource{Snapshot: Snapshot{
 		IsLeader: true, Connected: true, Cordoned: 2, Now: now, GPUs: map[string]GPUCount{"A100": {16, 8}},
-		GPUSeconds:   []GPUSeconds{{"research", "A100", 7200.5}},
-		RoleShares:   []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
-		RecentUsages: []RecentUsage{{"research", 6.25, 86400}},
+		GPUSeconds:    []GPUSeconds{{"research", "A100", 7200.5}},
+		RoleShares:    []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
+		RecentUsages:  []RecentUsage{{"research", 6.25, 86400}},
+		Notifications: &NotificationFigures{Webhooks: DeliveryCounts{Sent: 7, Failed: 2}, Mails: DeliveryCounts{Sent: 3, Failed: 1}, Dropped: 5, Pending: 4, GivenUp: 6},
 	}}
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	wants := func(tasks int, types ...string) gpu.Request {

@@ -27,6 +27,8 @@ type Snapshot struct {
 	RecentUsages []RecentUsage
 	// Accounting are the figures of the accounting, nil without one.
 	Accounting *AccountingFigures
+	// Notifications are the figures of notifications, nil if they are not configured.
+	Notifications *NotificationFigures
 	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
@@ -51,6 +53,18 @@ type AccountingFigures struct {
 	Bytes  int64
 	Failed bool
 }
+
+// NotificationFigures describe the deliveries of notifications.
+type NotificationFigures struct {
+	Webhooks, Mails DeliveryCounts
+	// Dropped counts notifications that were not recorded because too many of them waited, since the start of the process.
+	Dropped int
+	// Pending are to be delivered, GivenUp were given up.
+	Pending, GivenUp int
+}
+
+// DeliveryCounts counts attempts to deliver notifications since the start of the process.
+type DeliveryCounts struct{ Sent, Failed int }
 
 // GPUCount counts GPUs: all of them, and those that no task of any framework holds.
 type GPUCount struct{ All, Free int }

@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -43,6 +44,10 @@ type Model struct {
 	// ownDocuments are the scheduler's own documents by key. The model does not contain
 	// those of extensions.
 	ownDocuments map[string][]byte
+	// notifications are those that were not delivered, by id. Entries are replaced, never modified.
+	notifications map[string]*notification.Notification
+	// notificationsChanged has an element after notifications have changed.
+	notificationsChanged chan struct{}
 	// asOf is the time before which every committed change is in the model. A standby
 	// advances it; it stays zero on the leader, which applies every change itself.
 	asOf time.Time
@@ -87,7 +92,7 @@ func (e *jobEntry) isLive() bool { return e.liveTasks > 0 || !e.IsTerminal() }
 
 // New returns a model of a copy of the journal's contents.
 func New(all journal.JournalContents) *Model {
-	v := &Model{hub: newHub()}
+	v := &Model{hub: newHub(), notificationsChanged: make(chan struct{}, 1)}
 	v.replaceAll(all)
 	return v
 }
@@ -96,7 +101,7 @@ func (v *Model) replaceAll(all journal.JournalContents) {
 	v.frameworkID = all.FrameworkID
 	v.jobs, v.tasks = job.RunTable[*jobEntry]{}, make(map[string]*job.Task, len(all.Jobs))
 	v.bySubmission, v.removedCount, v.byGroup = nil, 0, map[string][]*jobEntry{}
-	v.ownDocuments, v.attempts = map[string][]byte{}, attemptHistory{}
+	v.ownDocuments, v.attempts, v.notifications = map[string][]byte{}, attemptHistory{}, map[string]*notification.Notification{}
 	v.applyDocuments(all.Documents)
 	for _, j := range slices.SortedFunc(slices.Values(all.Jobs), func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }) {
 		e := v.addJob(j)
@@ -117,7 +122,7 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified, Tasks: make([]job.Task, j.Spec.Tasks)}}
 	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		v.removeFromGroup(old)
@@ -297,9 +302,12 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 func (v *Model) applyDocuments(documents map[string][]byte) {
 	for key, value := range documents {
 		id, t, attempt := sched.ParseAttempt(key, value)
+		notificationID, n, isNotification := notification.Parse(key, value)
 		switch {
 		case attempt:
 			v.attempts.applyRecord(id, t)
+		case isNotification:
+			v.applyNotification(notificationID, n)
 		case !sched.IsReservedDocument(key):
 		case len(value) == 0:
 			delete(v.ownDocuments, key)
@@ -332,7 +340,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
-	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision
+	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
 		for i := range e.Tasks[:len(e.Tasks)-more] {

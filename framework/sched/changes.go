@@ -26,6 +26,8 @@ type StateChanges struct {
 	// UnaccountedLost is how many ended attempts were forgotten before the accounting had stored them, because too many
 	// of them waited for that.
 	UnaccountedLost int
+	// NotificationsDropped is how many notifications were not recorded, because too many of them wait.
+	NotificationsDropped int
 }
 
 // StateTransition is one change of a task's state.

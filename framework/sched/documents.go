@@ -7,6 +7,8 @@ import (
 	"iter"
 	"maps"
 	"strings"
+
+	"mesos-gpu/framework/notification"
 )
 
 // Keys of the scheduler's own documents, which are stored with those of extensions.
@@ -32,7 +34,7 @@ const (
 
 // IsReservedDocument reports whether a key is reserved for the scheduler.
 func IsReservedDocument(key string) bool {
-	return strings.HasPrefix(key, reservedPrefix) || strings.HasPrefix(key, attemptPrefix)
+	return strings.HasPrefix(key, reservedPrefix) || strings.HasPrefix(key, attemptPrefix) || strings.HasPrefix(key, notification.Prefix())
 }
 
 // documentStore holds what extensions and the scheduler itself keep in the journal besides jobs.
@@ -85,7 +87,7 @@ func (d *documentStore) AdmitDocuments(documents map[string][]byte) error {
 func validateDocument(key string, value []byte) error {
 	switch {
 	case IsReservedDocument(key):
-		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s and %s", key, reservedPrefix, attemptPrefix)
+		return fmt.Errorf("document %.40q: the scheduler keeps its own below %s, %s and %s", key, reservedPrefix, attemptPrefix, notification.Prefix())
 	case key == "" || len(key) > maxDocumentKeyBytes:
 		return fmt.Errorf("document %.20q: its key has %d bytes, not 1 to %d", key, len(key), maxDocumentKeyBytes)
 	case len(value) > maxDocumentBytes:

@@ -23,6 +23,11 @@ func (s *State) AdmitEdit(spec *job.Spec) error {
 	if !isSameJSON(edited, *spec) {
 		return fmt.Errorf("job %q: an edit cannot change its resources and its program: submit it again", spec.Name)
 	}
+	if !isSameJSON(spec.Notify, j.Spec.Notify) {
+		if err := s.cfg.Policy.NotificationTargets.CheckRules(spec.Notify); err != nil {
+			return err
+		}
+	}
 	tasks, textBytes := 0, max(0, spec.TextBytes()-j.Spec.TextBytes())
 	if spec.Role != j.Spec.Role {
 		if err := s.admitMove(j, spec); err != nil {

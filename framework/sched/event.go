@@ -3,6 +3,7 @@ package sched
 import (
 	"time"
 
+	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
@@ -115,6 +116,11 @@ type (
 	CountersChanged struct{ Value []byte }
 	// AttemptsAccounted: the accounting has stored the ends of attempts.
 	AttemptsAccounted struct{ TaskIDs []string }
+	// NotificationsAttempted: deliveries of notifications have succeeded or failed.
+	NotificationsAttempted struct{ Results []notification.Result }
+	// RetryNotification: a user requests the delivery of a notification again. DropNotification: a user gives it up.
+	RetryNotification struct{ ID string }
+	DropNotification  struct{ ID string }
 	// CordonHost: an operator excludes the agents of a host from placement and, with Drain, stops the tasks that run
 	// there. ResolveHost returns the Host.
 	CordonHost struct {
@@ -198,37 +204,40 @@ type Agent struct {
 	Draining bool
 }
 
-func (Subscribed) isEvent()            {}
-func (Disconnected) isEvent()          {}
-func (OffersReceived) isEvent()        {}
-func (OfferRescinded) isEvent()        {}
-func (TaskUpdate) isEvent()            {}
-func (SubmitJob) isEvent()             {}
-func (KillJob) isEvent()               {}
-func (EditJob) isEvent()               {}
-func (HoldJob) isEvent()               {}
-func (ReleaseJob) isEvent()            {}
-func (RequeueJob) isEvent()            {}
-func (HoldJobsOf) isEvent()            {}
-func (ReleaseJobsOf) isEvent()         {}
-func (ForgetJob) isEvent()             {}
-func (ScaleService) isEvent()          {}
-func (UpdateService) isEvent()         {}
-func (ClientConnected) isEvent()       {}
-func (ClientDisconnected) isEvent()    {}
-func (StopTasks) isEvent()             {}
-func (EndBackoff) isEvent()            {}
-func (PutDocument) isEvent()           {}
-func (CountersChanged) isEvent()       {}
-func (AttemptsAccounted) isEvent()     {}
-func (CordonHost) isEvent()            {}
-func (UncordonHost) isEvent()          {}
-func (SetQuota) isEvent()              {}
-func (Tick) isEvent()                  {}
-func (Cycle) isEvent()                 {}
-func (PolicyChanged) isEvent()         {}
-func (AcceptFailed) isEvent()          {}
-func (AgentsListed) isEvent()          {}
-func (OperationUpdated) isEvent()      {}
-func (AgentLost) isEvent()             {}
-func (InverseOffersReceived) isEvent() {}
+func (Subscribed) isEvent()             {}
+func (Disconnected) isEvent()           {}
+func (OffersReceived) isEvent()         {}
+func (OfferRescinded) isEvent()         {}
+func (TaskUpdate) isEvent()             {}
+func (SubmitJob) isEvent()              {}
+func (KillJob) isEvent()                {}
+func (EditJob) isEvent()                {}
+func (HoldJob) isEvent()                {}
+func (ReleaseJob) isEvent()             {}
+func (RequeueJob) isEvent()             {}
+func (HoldJobsOf) isEvent()             {}
+func (ReleaseJobsOf) isEvent()          {}
+func (ForgetJob) isEvent()              {}
+func (ScaleService) isEvent()           {}
+func (UpdateService) isEvent()          {}
+func (ClientConnected) isEvent()        {}
+func (ClientDisconnected) isEvent()     {}
+func (StopTasks) isEvent()              {}
+func (EndBackoff) isEvent()             {}
+func (PutDocument) isEvent()            {}
+func (CountersChanged) isEvent()        {}
+func (AttemptsAccounted) isEvent()      {}
+func (NotificationsAttempted) isEvent() {}
+func (RetryNotification) isEvent()      {}
+func (DropNotification) isEvent()       {}
+func (CordonHost) isEvent()             {}
+func (UncordonHost) isEvent()           {}
+func (SetQuota) isEvent()               {}
+func (Tick) isEvent()                   {}
+func (Cycle) isEvent()                  {}
+func (PolicyChanged) isEvent()          {}
+func (AcceptFailed) isEvent()           {}
+func (AgentsListed) isEvent()           {}
+func (OperationUpdated) isEvent()       {}
+func (AgentLost) isEvent()              {}
+func (InverseOffersReceived) isEvent()  {}

@@ -16,6 +16,7 @@ func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() || !s.endJob(j) {
 		return
 	}
+	s.notifyJobEnd(j)
 	s.runTimes.dropJob(j)
 	s.removeDependent(j)
 	s.notifyDependents(j)

@@ -63,6 +63,7 @@ func (s *State) requestEnd(ref taskRef, why job.KillReason, by, message string) 
 		s.updateDeadlines(ref)
 	}
 	s.changes.markTask(ref)
+	s.notifyStopRequest(ref, why, message)
 	return s.sendKill(ref)
 }
 

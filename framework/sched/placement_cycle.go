@@ -113,7 +113,9 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		case placement.BlockedByReservation, placement.BlockedByReclaim:
 			s.reservationReasons[r.Job] = r
 		case placement.BlockedByQuota:
-			s.quotaBlockedRoles[s.jobs.Newest[r.Job].Spec.Role] = true
+			j := s.jobs.Newest[r.Job]
+			s.quotaBlockedRoles[j.Spec.Role] = true
+			s.notifyQuota(j, r.Text())
 		}
 	}
 	return ops

@@ -32,6 +32,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
 	s.endedAttempts = endedAttempts{documents: &s.documentStore, beforeDrop: s.keepDroppedAttempt, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
+	s.notifications.documents = &s.documentStore
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)
 	}
@@ -39,6 +40,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		s.restoreDocument(key, value)
 	}
 	s.restoreOperatorSettings()
+	s.notifications.restore()
 	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)
 	var ended []*job.Job
 	for _, j := range jobs {

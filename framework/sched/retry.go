@@ -32,6 +32,7 @@ func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 		s.offerDemands.entry(ref.job.Spec.Role).reviveWanted = true // another task may be placed now
 	}
 	next, again := s.retryDecision(ref, &old, o, ran)
+	s.notifyAttemptEnd(ref, &old, o, again)
 	switch {
 	case again:
 		delete(s.tasks, old.ID)

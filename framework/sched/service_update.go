@@ -46,7 +46,7 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 			return fmt.Errorf("%s: an update cannot change it: kill service %q, and submit it again", fixed.key, spec.Name)
 		}
 	}
-	if err := s.permissionsFor(j.Spec.Role).CheckSpec(spec); err != nil {
+	if err := s.checkPermitted(spec); err != nil {
 		return err
 	}
 	return s.admitUsage(ownerOf(&j.Spec), max(0, spec.Tasks-j.WantedTasks()), max(0, spec.TextBytes()-j.Spec.TextBytes()))

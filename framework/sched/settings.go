@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 )
@@ -105,6 +106,8 @@ type Policy struct {
 	// roles below.
 	Permissions     admission.HostPermissions
 	RolePermissions []admission.RolePermissions
+	// NotificationTargets are the targets that jobs may notify.
+	NotificationTargets notification.AllowedTargets
 }
 
 // Validate returns all errors of the policy.

@@ -46,6 +46,8 @@ type State struct {
 	unaccounted unaccountedAttempts
 	// unaccountedEnds is the number of documents with ends of forgotten attempts.
 	unaccountedEnds int
+	// notifications are those that were not delivered.
+	notifications notificationQueue
 	// used is what ended tasks have used, for fair share over time.
 	used usageLedger
 	// deadlines are what is due for placed tasks. A launch or a change of the task sets them, Tick checks them, the end of

@@ -68,6 +68,14 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		ops = s.setPolicy(e.Policy)
 	case AttemptsAccounted:
 		s.handleAccounted(e.TaskIDs)
+	case NotificationsAttempted:
+		for _, r := range e.Results {
+			s.notifications.recordResult(r, now)
+		}
+	case RetryNotification:
+		s.notifications.retry(e.ID, now)
+	case DropNotification:
+		s.notifications.remove(e.ID)
 	case CountersChanged:
 		s.writeDocument(CountersKey, e.Value)
 	case CordonHost:

@@ -38,7 +38,7 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
 		return s.unknownRoleError(spec.Role)
 	}
-	if err := s.permissionsFor(s.roleOf(spec)).CheckSpec(spec); err != nil {
+	if err := s.checkPermitted(spec); err != nil {
 		return err
 	}
 	if spec.Schedule != nil {
@@ -52,6 +52,15 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 		return err
 	}
 	return s.admitUsage(owner, spec.Tasks, textBytes)
+}
+
+// checkPermitted returns an error if a job needs more of its agents than its role permits, or notifies targets that are
+// not allowed.
+func (s *State) checkPermitted(spec *job.Spec) error {
+	if err := s.permissionsFor(s.roleOf(spec)).CheckSpec(spec); err != nil {
+		return err
+	}
+	return s.cfg.Policy.NotificationTargets.CheckRules(spec.Notify)
 }
 
 // permissionsFor returns what jobs of the role may use of their agents.

@@ -53,6 +53,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	if next == job.Running && t.Started.IsZero() {
 		t.Started = s.now
 		s.forgetLostLaunches(t.AgentID)
+		defer s.notifyStart(ref)
 	}
 	if !next.IsLive() {
 		t.Ended = s.now

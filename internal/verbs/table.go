@@ -43,6 +43,8 @@ func List() []Verb {
 		{"stop a task", "POST /v1/tasks/{id}/stop", "stop train.0", "Stop task", access.Operate, onRole, true},
 		{"submit a schedule", "POST /v1/schedules", "submit SCHEDULE", "Submit", access.Submit, onRole, false},
 		{"kill a schedule", "DELETE /v1/schedules/{name}", "kill nightly", "Kill", access.Operate, onRole, true},
+		{"notifications retry", "POST /v1/notifications/{id}/retry", "notifications retry n1", "", access.Operate, onRole, true},
+		{"notifications drop", "DELETE /v1/notifications/{id}", "notifications drop n1", "", access.Operate, onRole, true},
 		{"hold a role", "PUT /v1/roles/{role}/hold", "hold --role lab", "Hold", access.Operate, onRole, false},
 		{"release a role", "DELETE /v1/roles/{role}/hold", "release --role lab", "Release", access.Operate, onRole, false},
 		{"hold a user", "PUT /v1/users/{user}/hold", "hold --user carol", "Hold", access.Operate, onAllRoles, true},

@@ -68,7 +68,7 @@ func (e *Edit) Apply(spec *job.Spec) error {
 // EditableKeys returns the keys that users may change after the submission, sorted. They are those of
 // job.Spec.CopyEditable.
 func EditableKeys() []string {
-	return []string{"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout"}
+	return []string{"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout"}
 }
 
 func mergeLabels(n *yaml.Node, spec *job.Spec) error {

@@ -16,7 +16,7 @@ import (
 
 func editableSpec() job.Spec {
 	return job.Spec{
-		Name: "train", Priority: 3, Preemptible: true, Role: "lab", Retries: 2, MaxParallel: 4, Timeout: time.Hour, RunTime: time.Minute, MaxWait: time.Second, OnTimeout: job.RequeueOnTimeout, MinRunTime: time.Minute, PreemptAfter: time.Second,
+		Name: "train", Priority: 3, Preemptible: true, Role: "lab", Retries: 2, MaxParallel: 4, Timeout: time.Hour, RunTime: time.Minute, MaxWait: time.Second, OnTimeout: job.RequeueOnTimeout, MinRunTime: time.Minute, PreemptAfter: time.Second, Notify: []job.NotificationRule{{To: "mailto:a@example.org"}},
 		Request:   gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
 		Container: job.Container{Labels: map[string]string{"team": "vision", "tier": "1"}},
 	}

@@ -44,6 +44,8 @@ type Role struct {
 	// after its end. 0 means the scheduler's default.
 	KeepRuns  int
 	KeepEnded time.Duration
+	// Notify sends notifications about all jobs of the role and of the roles below it.
+	Notify []job.NotificationRule
 }
 
 // Order is the order in which a role's jobs of equal priority are placed.
@@ -117,6 +119,9 @@ func ValidateRoles(roles []Role) error {
 			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
 		}
 		if err := ValidateHalfLife(r.HalfLife); err != nil {
+			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
+		}
+		if err := job.ValidateNotificationRules(r.Notify); err != nil {
 			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
 		}
 		if !(r.Weight >= 0 && r.Weight <= 1e6) {

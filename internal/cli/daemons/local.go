@@ -66,6 +66,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	processUser.DefValue = framework.DefaultProcessUser
 	addAutoscaleFlag(c.Flags(), &f.scheduler)
 	addPredictFlag(c.Flags(), &f.scheduler)
+	addNotificationsFlag(c.Flags(), &f.scheduler)
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)

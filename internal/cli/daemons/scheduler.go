@@ -103,6 +103,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that executors run as")
 	addProcessUserFlag(f, &cfg, framework.DefaultProcessUser)
 	addAutoscaleFlag(f, &cfg)
+	addNotificationsFlag(f, &cfg)
 	f.DurationVar(&cfg.FailoverTimeout, "failover-timeout", framework.DefaultFailoverTimeout, "how long the master keeps the tasks of a disconnected scheduler")
 	cli.AddLogLevelFlag(c, &level)
 	return c
@@ -111,6 +112,10 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 // addPredictFlag adds the flag for predictions of run times.
 func addPredictFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.BoolVar(&cfg.Sched.PredictRunTimes, "predict-run-times", true, "predict the run times of jobs that declare none from similar jobs, for backfill, the order shortest and estimated starts")
+}
+
+func addNotificationsFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
+	f.StringVar(&cfg.Notifications, "notifications", "", "file with the mail server and the hosts of webhooks that jobs may notify; read again on SIGHUP; empty: no notifications")
 }
 
 func addAutoscaleFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {

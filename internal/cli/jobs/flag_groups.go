@@ -25,7 +25,7 @@ func jobFlagGroups() []flagGroup {
 		{"Command and files", []string{"checkpoint-dir", "env", "env-file", "secret", "secret-file", "user", "volume", "workdir"}},
 		{"Container", []string{"container", "entrypoint", "image", "ipc", "network", "ports", "publish", "pull"}},
 		{"Scheduling", []string{"gang", "guaranteed", "max-wait", "min-run-time", "preempt-after", "preemptible", "priority", "role", "run-time"}},
-		{"End and retries", []string{"idle", "kill-grace", "on-timeout", "restart", "retries", "timeout"}},
+		{"End and retries", []string{"idle", "kill-grace", "notify", "on-timeout", "restart", "retries", "timeout"}},
 		{"Health check", []string{"health-cmd", "health-delay", "health-http", "health-interval", "health-retries", "health-start-period", "health-tcp", "health-timeout"}},
 	}
 }

@@ -1,0 +1,59 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
+)
+
+// requireOnNotification checks an operation on a notification. The owner of its job may change it.
+func requireOnNotification(s *apiServer, r *http.Request, p access.Permission) error {
+	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
+		return err
+	}
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
+	}
+	list, err := reads.ListNotifications(r.Context())
+	if err != nil {
+		return err
+	}
+	id := r.PathValue("id")
+	i := slices.IndexFunc(list, func(n api.NotificationView) bool { return n.ID == id })
+	if i < 0 {
+		return api.UnknownNotification(id)
+	}
+	return checkOwnedAccess(r, list[i].Job, list[i].Role, list[i].Owner, p, api.UnknownNotification(id))
+}
+
+// handleListNotifications lists the notifications about jobs of the roles that the requester may see.
+func (s *apiServer) handleListNotifications(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	state, name := api.NotificationState(r.URL.Query().Get("state")), r.URL.Query().Get("job")
+	if state != "" && state != api.NotificationPending && state != api.NotificationFailed {
+		return api.NewProblemf(http.StatusBadRequest, "state: %q is neither %s nor %s", state, api.NotificationPending, api.NotificationFailed)
+	}
+	list, err := reads.ListNotifications(r.Context())
+	if err != nil {
+		return err
+	}
+	g := GrantOf(r.Context())
+	seen := make([]api.NotificationView, 0, len(list))
+	for i := range list {
+		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == name) && g.HasPermission(access.View, n.Role) {
+			seen = append(seen, *n)
+		}
+	}
+	writeJSON(w, http.StatusOK, api.NotificationList{Notifications: seen})
+	return nil
+}
+
+func (s *apiServer) handleRetryNotification(w http.ResponseWriter, r *http.Request) error {
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.RetryNotification(r.Context(), r.PathValue("id")) })
+}
+
+func (s *apiServer) handleDropNotification(w http.ResponseWriter, r *http.Request) error {
+	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.DropNotification(r.Context(), r.PathValue("id")) })
+}
