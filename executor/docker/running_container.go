@@ -160,7 +160,8 @@ func (r *runningContainer) explainEnd(exit *task.ExitStatus) {
 	engine, ours := r.engine.DaemonHost(), r.signaled.Load()
 	switch {
 	case why.oom:
-		exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB", memoryLimit(r.task)/mib)
+		// The engine may have removed the cgroup before its peak was read.
+		exit.Message = fmt.Sprintf("out of memory: the limit is %d MiB, and it was reached", memoryLimit(r.task)/mib)
 		if u, ok := r.memory.LastUsage(); ok {
 			exit.Message = "out of memory: " + u.String()
 		}

@@ -37,7 +37,7 @@ func checkOutOfMemory(t *testing.T, c *cluster, name, pattern string, args ...st
 }
 
 // ofTheContainer is the limit and the peak of a container of the engine.
-const ofTheContainer = `the limit is 256 MiB, the peak was 25[3-6](\.[0-9])? MiB`
+const ofTheContainer = `the limit is 256 MiB, (the peak was 25[3-6](\.[0-9])? MiB|and it was reached)`
 
 // withExecutor is the limit and the peak of a container of a Mesos agent.
 const withExecutor = `the limit is 288 MiB, the peak was 28[5-8](\.[0-9])? MiB, with the executor`
