@@ -80,13 +80,13 @@ func TestRefusedUpdateIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		refuse := 2
-		r.agent.answer = func(c *executor.Call) int {
+		r.agent.setAnswer(func(c *executor.Call) int {
 			if c.GetType() == executor.Call_UPDATE && refuse > 0 {
 				refuse--
 				return http.StatusServiceUnavailable
 			}
 			return http.StatusOK
-		}
+		})
 		r.run()
 		r.subscribed()
 		start := time.Now()
@@ -103,7 +103,7 @@ func TestRefusedUpdateIsSentAgain(t *testing.T) {
 
 // gone makes the agent refuse every call from now on.
 func (r *testRig) gone() {
-	r.agent.answer = func(*executor.Call) int { return http.StatusServiceUnavailable }
+	r.agent.setAnswer(func(*executor.Call) int { return http.StatusServiceUnavailable })
 	r.agent.hangUp()
 }
 
@@ -155,7 +155,7 @@ func TestFinalStatusWaitsForAgent(t *testing.T) {
 		r.task.exit <- task.ExitStatus{}
 		time.Sleep(10 * time.Minute)
 		back := time.Now()
-		r.agent.answer = func(*executor.Call) int { return http.StatusOK }
+		r.agent.setAnswer(func(*executor.Call) int { return http.StatusOK })
 		s := r.subscribed()
 		if n := len(s.UnacknowledgedUpdates); n != 1 || s.UnacknowledgedUpdates[0].Status.GetState() != mesos.TASK_FINISHED {
 			t.Fatalf("subscription carries %v, want TASK_FINISHED", s.UnacknowledgedUpdates)
@@ -172,7 +172,7 @@ func TestAgentNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		attempts := 0
-		r.agent.answer = func(*executor.Call) int { attempts++; return http.StatusServiceUnavailable }
+		r.agent.setAnswer(func(*executor.Call) int { attempts++; return http.StatusServiceUnavailable })
 		start := time.Now()
 		r.run()
 		if err := r.ended(); err == nil || !strings.Contains(err.Error(), "refused by the test") {
@@ -191,12 +191,12 @@ func TestRecoveringAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		ready := time.Now().Add(5 * time.Second)
-		r.agent.answer = func(*executor.Call) int {
+		r.agent.setAnswer(func(*executor.Call) int {
 			if time.Now().Before(ready) {
 				return http.StatusServiceUnavailable
 			}
 			return http.StatusOK
-		}
+		})
 		r.run()
 		r.subscribed()
 		if late := time.Since(ready); late > defaultBackoffMax {

@@ -164,12 +164,12 @@ func TestNestedTaskIsRefused(t *testing.T) {
 func TestDockerTaskEndsWithLostAgent(t *testing.T) {
 	r, engine, img := engineRig(t)
 	var away atomic.Bool
-	r.agent.answer = func(*executor.Call) int {
+	r.agent.setAnswer(func(*executor.Call) int {
 		if away.Load() {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
-	}
+	})
 	r.cfg.Checkpoint, r.cfg.RecoveryTimeout = true, 500*time.Millisecond
 	r.run()
 	r.subscribed()

@@ -25,15 +25,22 @@ import (
 // fakeAgent serves the agent's executor API. It sends every call to calls; answer returns
 // the status of each. If answer is nil, the status is 200 or 202.
 type fakeAgent struct {
-	calls  chan *executor.Call
-	answer func(*executor.Call) int
-	header http.Header // of the last call
+	calls chan *executor.Call
 
 	mu     sync.Mutex
-	stream chan executor.Event // events of the current subscription
+	answer func(*executor.Call) int // set by setAnswer
+	header http.Header              // of the last call
+	stream chan executor.Event      // events of the current subscription
 }
 
 func newFakeAgent() *fakeAgent { return &fakeAgent{calls: make(chan *executor.Call, 100)} }
+
+// setAnswer sets the function that returns the status of each later call.
+func (a *fakeAgent) setAnswer(answer func(*executor.Call) int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answer = answer
+}
 
 func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
@@ -42,8 +49,11 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "malformed", http.StatusBadRequest)
 		return
 	}
-	if a.answer != nil {
-		if code := a.answer(call); code >= 300 {
+	a.mu.Lock()
+	answer := a.answer
+	a.mu.Unlock()
+	if answer != nil {
+		if code := answer(call); code >= 300 {
 			http.Error(w, "refused by the test", code)
 			return
 		}
