@@ -69,7 +69,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.notifier = notifier.New(settings, notifier.Config{Clock: cfg.Clock, Log: cfg.Log})
+		s.notifier = notifier.New(settings, notifier.NotifierConfig{Clock: cfg.Clock, Log: cfg.Log})
 	}
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil

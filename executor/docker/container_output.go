@@ -21,7 +21,7 @@ import (
 type containerOutput struct {
 	files []*lossyWriter // stdout and stderr
 	// times is nil if the times cannot be recorded.
-	times  *outputtimes.Recorder
+	times  *outputtimes.TimeRecorder
 	conn   types.HijackedResponse
 	copied chan struct{} // closed when everything is copied
 }

@@ -18,8 +18,8 @@ const maxFileBytes = 1 << 20
 // stagedSuffix ends the name of a file that will replace the present one.
 const stagedSuffix = ".new"
 
-// Recorder appends entries to the file. Its methods may be called concurrently.
-type Recorder struct {
+// TimeRecorder appends entries to the file. Its methods may be called concurrently.
+type TimeRecorder struct {
 	mu      sync.Mutex
 	sandbox *os.Root
 	// file is nil after Close.
@@ -30,12 +30,12 @@ type Recorder struct {
 
 // Create creates the file, also over one of that name. It follows no link out of the
 // sandbox, in which the task can write.
-func Create(sandbox string) (*Recorder, error) {
+func Create(sandbox string) (*TimeRecorder, error) {
 	root, err := os.OpenRoot(sandbox)
 	if err != nil {
 		return nil, fmt.Errorf("record times of output: %w", err)
 	}
-	r := &Recorder{sandbox: root}
+	r := &TimeRecorder{sandbox: root}
 	if err := r.replaceFile(nil); err != nil {
 		root.Close()
 		return nil, fmt.Errorf("record times of output: %w", err)
@@ -45,7 +45,7 @@ func Create(sandbox string) (*Recorder, error) {
 
 // Record appends an entry for the present time if a stream has grown or its file was
 // rotated since the last one.
-func (r *Recorder) Record(ends, starts outputindex.Positions) error {
+func (r *TimeRecorder) Record(ends, starts outputindex.Positions) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil || ends == r.last.Ends && starts == r.last.Starts {
@@ -70,7 +70,7 @@ func (r *Recorder) Record(ends, starts outputindex.Positions) error {
 }
 
 // thinOut replaces the file by one with fewer entries.
-func (r *Recorder) thinOut() error {
+func (r *TimeRecorder) thinOut() error {
 	text, err := io.ReadAll(io.NewSectionReader(r.file, 0, r.size))
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (r *Recorder) thinOut() error {
 	return r.replaceFile(thin)
 }
 
-func (r *Recorder) replaceFile(text []byte) error {
+func (r *TimeRecorder) replaceFile(text []byte) error {
 	staged := outputindex.FileName + stagedSuffix
 	if err := r.sandbox.RemoveAll(staged); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (r *Recorder) replaceFile(text []byte) error {
 }
 
 // Close ends the recording. Later entries are ignored.
-func (r *Recorder) Close() error {
+func (r *TimeRecorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.file == nil {

@@ -41,7 +41,7 @@ type outputWatch struct {
 
 	// mu also protects the files' starts against rotations at the same time.
 	mu     sync.Mutex
-	times  *outputtimes.Recorder
+	times  *outputtimes.TimeRecorder
 	ends   outputindex.Positions
 	starts outputindex.Positions
 

@@ -30,8 +30,8 @@ const (
 	maxErrorLength = 300
 )
 
-// Config configures a Notifier.
-type Config struct {
+// NotifierConfig configures a Notifier.
+type NotifierConfig struct {
 	// Timeout limits one delivery; 0 for the default.
 	Timeout time.Duration
 	Clock   func() time.Time
@@ -40,7 +40,7 @@ type Config struct {
 
 // Notifier delivers notifications while its scheduler leads. Its counters continue when it leads again.
 type Notifier struct {
-	cfg Config
+	cfg NotifierConfig
 	// reconfigured has an element after the settings were replaced.
 	reconfigured chan struct{}
 
@@ -52,7 +52,7 @@ type Notifier struct {
 }
 
 // New returns a notifier with the settings.
-func New(s *Settings, cfg Config) *Notifier {
+func New(s *Settings, cfg NotifierConfig) *Notifier {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	n := &Notifier{cfg: cfg, reconfigured: make(chan struct{}, 1)}
 	n.Configure(s)

@@ -94,8 +94,8 @@ func firstModel(a *fit.AgentResources) string {
 	return ""
 }
 
-func (s *State) newForecastTask(r *queue.RunningTask, agent, milli int) forecast.RunningTask {
-	t := forecast.RunningTask{Agent: agent, Role: r.Spec.Role, Milli: milli, Ran: s.now.Sub(r.Since), Endless: r.Spec.Service != nil || r.Stuck}
+func (s *State) newForecastTask(r *queue.RunningTask, agent, milli int) forecast.OccupyingTask {
+	t := forecast.OccupyingTask{Agent: agent, Role: r.Spec.Role, Milli: milli, Ran: s.now.Sub(r.Since), Endless: r.Spec.Service != nil || r.Stuck}
 	switch ref, known := s.tasks[r.TaskID]; {
 	case r.Ending:
 		t.EndsIn = max(r.Ends.Sub(s.now), time.Second)

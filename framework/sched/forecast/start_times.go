@@ -19,8 +19,8 @@ type Agent struct {
 	Free int
 }
 
-// RunningTask is a task that holds GPUs.
-type RunningTask struct {
+// OccupyingTask is a task that holds GPUs.
+type OccupyingTask struct {
 	// Agent is the index of its agent.
 	Agent int
 	Role  string
@@ -52,7 +52,7 @@ type WaitingJob struct {
 // Input is the cluster and its queue.
 type Input struct {
 	Agents  []Agent
-	Running []RunningTask
+	Running []OccupyingTask
 	// Waiting are the waiting jobs, in placement order.
 	Waiting []WaitingJob
 	// RoleRoom is how much more the tasks of a role may hold, in thousandths of a GPU. A role without entry is not limited.

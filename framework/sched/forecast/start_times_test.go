@@ -19,7 +19,7 @@ func exact(d time.Duration) prediction.Prediction { return prediction.Exact(d) }
 func TestStartsFollowEndsOfTasks(t *testing.T) {
 	in := Input{
 		Agents: []Agent{{ID: "a", GPUType: "A100", Free: 0}, {ID: "b", GPUType: "V100", Free: 0}},
-		Running: []RunningTask{
+		Running: []OccupyingTask{
 			{Agent: 0, Milli: 4000, Ran: time.Hour, RunTime: exact(2 * time.Hour)},
 			{Agent: 0, Milli: 4000, RunTime: exact(3 * time.Hour)},
 			{Agent: 1, Milli: 1000, EndsIn: 10 * time.Second},
@@ -46,7 +46,7 @@ func TestStartsFollowEndsOfTasks(t *testing.T) {
 func TestStartsRespectRoom(t *testing.T) {
 	in := Input{
 		Agents:   []Agent{{Free: 4000}},
-		Running:  []RunningTask{{Role: "r", Milli: 1000, RunTime: exact(time.Hour)}},
+		Running:  []OccupyingTask{{Role: "r", Milli: 1000, RunTime: exact(time.Hour)}},
 		Waiting:  []WaitingJob{{Name: "j", Role: "r", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)}, {Name: "k", Role: "s", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)}},
 		RoleRoom: map[string]int{"r": 0},
 	}
@@ -67,7 +67,7 @@ func TestBoundsContainEachOther(t *testing.T) {
 			in.Agents = append(in.Agents, Agent{Free: rapid.IntRange(0, 4).Draw(t, "free") * 1000})
 		}
 		for range rapid.IntRange(0, 8).Draw(t, "running") {
-			in.Running = append(in.Running, RunningTask{Agent: rapid.IntRange(0, len(in.Agents)-1).Draw(t, "agent"), Milli: 1000, Ran: duration.Draw(t, "ran"), RunTime: runs.Draw(t, "total"), Endless: rapid.Bool().Draw(t, "endless")})
+			in.Running = append(in.Running, OccupyingTask{Agent: rapid.IntRange(0, len(in.Agents)-1).Draw(t, "agent"), Milli: 1000, Ran: duration.Draw(t, "ran"), RunTime: runs.Draw(t, "total"), Endless: rapid.Bool().Draw(t, "endless")})
 		}
 		for i := range rapid.IntRange(1, 6).Draw(t, "waiting") {
 			in.Waiting = append(in.Waiting, WaitingJob{Name: string(rune('a' + i)), Tasks: rapid.IntRange(1, 3).Draw(t, "tasks"), Milli: rapid.SampledFrom([]int{500, 1000, 2000}).Draw(t, "milli"), Gang: rapid.Bool().Draw(t, "gang"), AcceptsType: anyType, RunTime: runs.Draw(t, "run")})
