@@ -170,8 +170,6 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusAccepted, "PUT", "/v1/users/carol/hold", `{"reason":"budget"}`)
 	d.request(http.StatusOK, "GET", "/v1/holds", "")
 	d.request(http.StatusOK, "GET", "/v1/notifications?state=failed", "")
-	d.request(http.StatusNotFound, "POST", "/v1/notifications/none/retry", "")
-	d.request(http.StatusNotFound, "DELETE", "/v1/notifications/none", "")
 	d.request(http.StatusAccepted, "DELETE", "/v1/roles/*/hold", "")
 	d.request(http.StatusAccepted, "DELETE", "/v1/users/carol/hold", "")
 	d.request(http.StatusAccepted, "POST", "/v1/jobs/web/scale", `{"tasks":2}`)
@@ -212,6 +210,9 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 			// WebSockets, for agents, with a store, or with an issuer: TestExecInRunningTasks, TestInteractiveRuns, TestNotebook,
 			// TestTasksStartInWorkdir, TestArtifactsOfEndedTasks, and TestSignInAtIssuer of framework/web
 			continue
+		}
+		if strings.HasPrefix(path, "/v1/notifications/") {
+			continue // needs a notification: TestNotificationSurvivesAKill
 		}
 		for method := range item.Operations() {
 			if !d.requested[method+" "+path] {

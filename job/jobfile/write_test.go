@@ -114,6 +114,7 @@ secrets: {TOKEN: hub/token}
 secret_files: {token: hub/token}
 workdir: ../src
 artifacts: [results, model.pt]
+notify: [mailto:alice@example.org, {to: "https://hooks.example.org/x", on: [start, failure]}]
 after: [prepare, {job: clean, state: ended}]
 `, head + `
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}
