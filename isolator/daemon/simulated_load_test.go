@@ -22,10 +22,14 @@ func TestListGPUProcesses(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
-	list := listGPUProcesses()
-	i := slices.IndexFunc(list, func(p simulated.Process) bool { return p.PID == c.Process.Pid })
-	if i < 0 {
-		t.Fatalf("not among %+v", list)
+	var list []simulated.Process
+	i := -1
+	for end := time.Now().Add(time.Minute); i < 0 || list[i].ResidentBytes == 0; { // it has no memory while it starts
+		if time.Now().After(end) {
+			t.Fatalf("not among %+v, or without memory", list)
+		}
+		list = listGPUProcesses()
+		i = slices.IndexFunc(list, func(p simulated.Process) bool { return p.PID == c.Process.Pid })
 	}
 	if p := list[i]; !slices.Equal(p.Devices, []string{"GPU-a", "GPU-b"}) || p.ResidentBytes < 1<<12 || p.ResidentBytes > 1<<30 || p.CPUTime < 0 || p.CPUTime > time.Minute {
 		t.Errorf("got %+v", p)
