@@ -43,7 +43,8 @@ func MailMessage(from string, list []*Notification, now time.Time) []byte {
 	w := quotedprintable.NewWriter(&b)
 	_, _ = w.Write([]byte(strings.ReplaceAll(text, "\n", "\r\n"))) // writing to memory does not fail
 	_ = w.Close()
-	return b.Bytes()
+	// The encoding may break a line before its full stop. A line of one dot ends a mail in SMTP.
+	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n.\r\n"), []byte("\r\n=2E\r\n"))
 }
 
 // oneLine replaces control characters, so that a value cannot end its line.

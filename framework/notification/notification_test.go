@@ -164,6 +164,25 @@ func TestMailIsSafe(t *testing.T) {
 	})
 }
 
+// TestMailHasNoLineOfOneDot: where the encoding breaks a sentence before its full stop, the dot is encoded.
+func TestMailHasNoLineOfOneDot(t *testing.T) {
+	for length := range 100 {
+		n := New("mailto:alice@example.org", Facts{Event: job.NotifyStart, Job: strings.Repeat("x", length), Run: 1})
+		raw := MailMessage("gpu@example.org", []*Notification{n}, time.Unix(1_700_000_000, 0).UTC())
+		m, err := mail.ReadMessage(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+		if want := "Job " + runName(&n.Facts) + " has started.\r\n"; err != nil || !strings.HasPrefix(string(body), want) {
+			t.Errorf("a name of %d characters: body %q, %v, want %q", length, body, err, want)
+		}
+		if bytes.Contains(raw, []byte("\r\n.\r\n")) {
+			t.Errorf("a name of %d characters: %q has a line of one dot", length, raw)
+		}
+	}
+}
+
 func TestMailHasTheFacts(t *testing.T) {
 	code := 3
 	n := New("mailto:alice@example.org", Facts{
