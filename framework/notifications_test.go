@@ -233,7 +233,9 @@ func TestWebhookSurvivesTheLeader(t *testing.T) {
 	}
 	awaitNoNotifications(t, in)
 	in.stopAndWait(t)
-	startInstance(t, cluster, cfg)
+	in = startInstance(t, cluster, cfg)
+	awaitNoNotifications(t, in)
+	in.stopAndWait(t)
 	if len(r.requests) > 0 {
 		t.Errorf("delivered again: %s", (<-r.requests).body)
 	}

@@ -24,8 +24,10 @@ type testInstance struct {
 	*Scheduler
 	*client.Client
 	stop context.CancelFunc
-	done chan error
-	addr string
+	// done receives the result of Run, ended is closed after it.
+	done  chan error
+	ended chan struct{}
+	addr  string
 }
 
 func startWithJournal(t *testing.T, c *mesostest.FakeCluster, journalPath string) *testInstance {
@@ -43,8 +45,11 @@ func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	in := &testInstance{Scheduler: s, stop: cancel, done: make(chan error, 1)}
-	go func() { in.done <- s.Run(ctx) }()
+	in := &testInstance{Scheduler: s, stop: cancel, done: make(chan error, 1), ended: make(chan struct{})}
+	go func() {
+		defer close(in.ended)
+		in.done <- s.Run(ctx)
+	}()
 	select {
 	case in.addr = <-ready:
 	case err := <-in.done:
@@ -56,6 +61,11 @@ func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, 
 	t.Cleanup(func() {
 		cancel()
 		in.Client.Close()
+		select {
+		case <-in.ended: // it writes to folders that are removed after this
+		case <-time.After(waitTimeout):
+			t.Error("Run did not return")
+		}
 	})
 	return in
 }
