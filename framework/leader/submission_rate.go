@@ -3,12 +3,12 @@ package leader
 import (
 	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
@@ -50,7 +50,7 @@ func (r *submissionRates) take(now time.Time, roles []queue.Role, spec *job.Spec
 	for i := range roles {
 		role := &roles[i]
 		perMinute := role.UserLimits(spec.Owner).SubmissionsPerMinute
-		if perMinute == 0 || spec.Role != role.Name && !strings.HasPrefix(spec.Role, role.Name+"/") {
+		if perMinute == 0 || !quota.IsWithinRole(spec.Role, role.Name) {
 			continue
 		}
 		key := rateKey{role.Name, spec.Owner}

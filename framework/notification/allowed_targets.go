@@ -3,6 +3,7 @@ package notification
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -39,6 +40,15 @@ func (a *AllowedTargets) CheckTarget(to string) error {
 	}
 	if err := a.webhookHosts().CheckURI(to); err != nil {
 		return describeHostError(err, a.WebhookHosts)
+	}
+	return nil
+}
+
+// CheckAddress returns a *ForbiddenTargetError if a webhook's host, which CheckTarget has accepted, has an address that is
+// not public, unless an entry without a star allows the host.
+func (a *AllowedTargets) CheckAddress(host, port string, addr netip.Addr) error {
+	if a.webhookHosts().CheckAddress(host, port, addr) != nil {
+		return &ForbiddenTargetError{host + " has an address that is not public: its host needs an entry of its own in webhooks: hosts"}
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ type Result struct {
 	Delivered bool
 	// Error is why the attempt failed. It contains no secret.
 	Error string
-	// Next is when the next attempt is due; zero if there is none.
+	// Next is when the next attempt is due. Zero means at once, or never if the delivery was given up.
 	Next time.Time
 }
 

@@ -283,7 +283,7 @@ func TestMailFailures(t *testing.T) {
 	for !d.awaitOutcome().Delivered {
 	}
 	m.setReject(&smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"})
-	d.endJobs(1, "mailto:nobody@example.org")
+	d.endJobs(1, "mailto:unknown@example.org")
 	if r := d.awaitOutcome(); !r.Next.IsZero() || !strings.Contains(r.Error, "550") {
 		t.Errorf("unknown recipient: %+v", r)
 	}
@@ -371,12 +371,12 @@ func TestHangingReceiver(t *testing.T) {
 // TestNameOfInternalAddress: a name that the list covers by a star may not resolve to an address that is not public.
 func TestNameOfInternalAddress(t *testing.T) {
 	for _, hosts := range []job.FetchHosts{nil, {"*"}, {"*.example.org"}} {
-		_, err := dialAllowed(t.Context(), &net.Dialer{}, hosts, "tcp", "127.0.0.1:1")
+		_, err := dialAllowed(t.Context(), &net.Dialer{}, &notification.AllowedTargets{WebhookHosts: hosts}, "tcp", "127.0.0.1:1")
 		if !errors.As(err, new(*notification.ForbiddenTargetError)) {
 			t.Errorf("%v: %v", hosts, err)
 		}
 	}
-	if _, err := dialAllowed(t.Context(), &net.Dialer{}, job.FetchHosts{"127.0.0.1:1"}, "tcp", "127.0.0.1:1"); err == nil || errors.As(err, new(*notification.ForbiddenTargetError)) {
+	if _, err := dialAllowed(t.Context(), &net.Dialer{}, &notification.AllowedTargets{WebhookHosts: job.FetchHosts{"127.0.0.1:1"}}, "tcp", "127.0.0.1:1"); err == nil || errors.As(err, new(*notification.ForbiddenTargetError)) {
 		t.Errorf("a host with an entry of its own: %v", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/notification"
-	"mesos-gpu/job"
 )
 
 // Limits of a response. Its body is not kept: it could be that of an internal server.
@@ -36,7 +35,7 @@ func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time
 		// A proxy would resolve the host's name itself, so that its addresses could not be checked.
 		Proxy: nil,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialAllowed(ctx, dialer, s.Targets.WebhookHosts, network, addr)
+			return dialAllowed(ctx, dialer, &s.Targets, network, addr)
 		},
 		TLSClientConfig:        s.webhookTLS,
 		MaxResponseHeaderBytes: maxResponseHeader,
@@ -51,7 +50,7 @@ func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time
 }
 
 // dialAllowed connects to an address of a host, if all that it resolves to are allowed.
-func dialAllowed(ctx context.Context, d *net.Dialer, hosts job.FetchHosts, network, addr string) (net.Conn, error) {
+func dialAllowed(ctx context.Context, d *net.Dialer, targets *notification.AllowedTargets, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -60,12 +59,9 @@ func dialAllowed(ctx context.Context, d *net.Dialer, hosts job.FetchHosts, netwo
 	if err != nil {
 		return nil, errors.New("the name of its host cannot be resolved")
 	}
-	if hosts == nil {
-		hosts = job.FetchHosts{}
-	}
 	for _, a := range addrs {
-		if hosts.CheckAddress(host, port, a) != nil {
-			return nil, &notification.ForbiddenTargetError{Reason: host + " has an address that is not public: its host needs an entry of its own in webhooks: hosts"}
+		if err := targets.CheckAddress(host, port, a); err != nil {
+			return nil, err
 		}
 	}
 	var last error
@@ -79,7 +75,7 @@ func dialAllowed(ctx context.Context, d *net.Dialer, hosts job.FetchHosts, netwo
 	return nil, last
 }
 
-// parsePort returns the number of a port, 0 if it is none.
+// parsePort returns the number of a port, 0 for any other text.
 func parsePort(text string) uint16 {
 	n, _ := strconv.ParseUint(text, 10, 16)
 	return uint16(n)

@@ -58,7 +58,7 @@ func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
 		userOf(name)
 	}
 	isLimited := func(role, owner string) bool {
-		return owner != "" && isInRole(role, r.Name) && !r.UserLimits(owner).IsZero()
+		return owner != "" && quota.IsWithinRole(role, r.Name) && !r.UserLimits(owner).IsZero()
 	}
 	for k, live := range s.liveJobs.byOwner {
 		if isLimited(k.role, k.owner) {

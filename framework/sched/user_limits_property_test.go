@@ -44,7 +44,7 @@ func (u *limitedUsers) step(e Event) {
 // heldBy returns the GPUs and the jobs with placed tasks of a user in a role and the roles below it.
 func (u *limitedUsers) heldBy(user, role string) (gpus, running, waiting int) {
 	for _, j := range u.st.Jobs() {
-		if j.Spec.Owner != user || !isInRole(j.Spec.Role, role) || j.IsTerminal() {
+		if j.Spec.Owner != user || !quota.IsWithinRole(j.Spec.Role, role) || j.IsTerminal() {
 			continue
 		}
 		placed := 0
@@ -107,7 +107,7 @@ func (u *limitedUsers) submit() {
 	refused := u.st.Admit(&s) != nil
 	full := false
 	for i := range u.roles {
-		if r := &u.roles[i]; isInRole(s.Role, r.Name) {
+		if r := &u.roles[i]; quota.IsWithinRole(s.Role, r.Name) {
 			_, _, waiting := u.heldBy(s.Owner, r.Name)
 			limit := r.UserLimits(s.Owner).WaitingJobs
 			full = full || limit > 0 && waiting >= limit
@@ -119,8 +119,8 @@ func (u *limitedUsers) submit() {
 	u.step(SubmitJob{Spec: s})
 }
 
-// offer offers what is free to a role. What is left is of no use to any job of the role: the limits of their users stop
-// all of them, if no GPUs are for other jobs.
+// offer offers what is free to a role. What remains is useless to each job of the role, because limits of their users block all
+// of them, unless GPUs are reserved for other jobs.
 func (u *limitedUsers) offer(role string) {
 	n := u.free
 	if n == 0 {

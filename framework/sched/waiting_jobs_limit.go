@@ -2,13 +2,13 @@ package sched
 
 import (
 	"fmt"
-	"strings"
 
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
-// waitingJobs returns what the limits of waiting jobs count: jobs that have not ended and have no placed task.
+// waitingJobs returns "N waiting jobs". The limits count as waiting jobs those that have not ended and have no placed task.
 func waitingJobs(n int) string { return gpu.Plural(n, "waiting job") }
 
 // admitWaitingJob returns an error if one more job may not wait in a role: for the limits of the roles file on the role, on
@@ -16,7 +16,7 @@ func waitingJobs(n int) string { return gpu.Plural(n, "waiting job") }
 func (s *State) admitWaitingJob(k jobOwner, moved *job.Job) error {
 	for i := range s.cfg.Policy.Roles {
 		r := &s.cfg.Policy.Roles[i]
-		if !isInRole(k.role, r.Name) || moved != nil && isInRole(moved.Spec.Role, r.Name) {
+		if !quota.IsWithinRole(k.role, r.Name) || moved != nil && quota.IsWithinRole(moved.Spec.Role, r.Name) {
 			continue
 		}
 		if r.WaitingJobs > 0 {
@@ -35,21 +35,16 @@ func (s *State) admitWaitingJob(k jobOwner, moved *job.Job) error {
 	return nil
 }
 
-// isInRole reports whether a role is the parent or below it.
-func isInRole(role, parent string) bool {
-	return role == parent || strings.HasPrefix(role, parent+"/")
-}
-
 // countWaitingJobs returns how many jobs without a placed task a role and the roles below it have, of one owner or, with "",
 // of all.
 func (s *State) countWaitingJobs(role, owner string) (n int) {
 	for k, live := range s.liveJobs.byOwner {
-		if isInRole(k.role, role) && (owner == "" || k.owner == owner) {
+		if quota.IsWithinRole(k.role, role) && (owner == "" || k.owner == owner) {
 			n += *live
 		}
 	}
 	for _, j := range s.placed.jobs {
-		if isInRole(j.Spec.Role, role) && (owner == "" || j.Spec.Owner == owner) {
+		if quota.IsWithinRole(j.Spec.Role, role) && (owner == "" || j.Spec.Owner == owner) {
 			n--
 		}
 	}

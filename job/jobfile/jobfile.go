@@ -118,7 +118,7 @@ func describeSyntaxError(err error, text []byte) error {
 	return errors.New(strings.TrimPrefix(said, "yaml: "))
 }
 
-// findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, nil if there is none.
+// findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, or nil.
 // The YAML library reports these without their line.
 func findInvalidCharacter(text []byte) error {
 	line, start := 1, 0

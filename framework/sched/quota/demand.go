@@ -130,7 +130,7 @@ func (t *Tracker) DemandWithin(role, gpuType string) int {
 		roles[name] = true
 	}
 	for name := range roles {
-		if isWithinRole(name, role) {
+		if IsWithinRole(name, role) {
 			sum += t.demandOf(name, gpuType)
 		}
 	}

@@ -130,12 +130,12 @@ func (t *deservedTree) chainOf(role string) []int {
 	}
 	nearest := ""
 	for n := range t.nodes {
-		if node := &t.nodes[n]; isWithinRole(role, node.role) && len(node.role) >= len(nearest) {
+		if node := &t.nodes[n]; IsWithinRole(role, node.role) && len(node.role) >= len(nearest) {
 			nearest = node.role
 		}
 	}
 	for n := range t.nodes {
-		if node := &t.nodes[n]; node.remainder && node.role == nearest || !node.remainder && isWithinRole(role, node.role) {
+		if node := &t.nodes[n]; node.remainder && node.role == nearest || !node.remainder && IsWithinRole(role, node.role) {
 			chain = append(chain, n)
 		}
 	}
@@ -405,7 +405,7 @@ func (t *Tracker) RolesAboveEntitlement() map[string]bool {
 		for _, role := range names {
 			held := 0
 			for other := range t.held {
-				if isWithinRole(other, role) {
+				if IsWithinRole(other, role) {
 					held += t.heldOf(other, gpuType)
 				}
 			}

@@ -73,8 +73,8 @@ func mayBeType(name, combined string) bool {
 	return false
 }
 
-// isWithinRole reports whether role is parent or below it. The quota of "research" also limits "research/vision".
-func isWithinRole(role, parent string) bool {
+// IsWithinRole reports whether role is parent or below it. The quota of "research" also limits "research/vision".
+func IsWithinRole(role, parent string) bool {
 	return role == parent || strings.HasPrefix(role, parent+"/")
 }
 

@@ -114,7 +114,7 @@ func (t *Tracker) WeightedShare(role string) float64 {
 func (t *Tracker) UsageByType(role string) map[string]int {
 	held := map[string]int{}
 	for name, types := range t.held {
-		if !isWithinRole(name, role) {
+		if !IsWithinRole(name, role) {
 			continue
 		}
 		for gpuType, milli := range types {
@@ -188,7 +188,7 @@ func (t *Tracker) gpuModels() map[string]modelInfo {
 func (t *Tracker) limitsFor(u User) []Limit {
 	list := t.userLimitsFor(u)
 	for _, e := range t.entitlements {
-		if len(e.Quota) == 0 || !isWithinRole(u.Role, e.Role) {
+		if len(e.Quota) == 0 || !IsWithinRole(u.Role, e.Role) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(e.Quota)) {
@@ -208,7 +208,7 @@ func (t *Tracker) limitsWithUsage(u User) []Limit {
 			continue
 		}
 		for other, types := range t.held {
-			if !isWithinRole(other, l.Role) {
+			if !IsWithinRole(other, l.Role) {
 				continue
 			}
 			for gpuType, n := range types {

@@ -92,7 +92,7 @@ func addTo(all map[string]map[User]map[string]int, u User, gpuType string, milli
 // sumWithin returns what a user holds of a type, or of all types, in a role and the roles below it.
 func sumWithin(all map[string]map[User]map[string]int, user, role, gpuType string) (sum int) {
 	for u, types := range all[user] {
-		if !isWithinRole(u.Role, role) {
+		if !IsWithinRole(u.Role, role) {
 			continue
 		}
 		for name, milli := range types {
@@ -167,7 +167,7 @@ func (t *Tracker) userLimitsFor(u User) (list []Limit) {
 	}
 	for i := range t.entitlements {
 		e := &t.entitlements[i]
-		if !isWithinRole(u.Role, e.Role) {
+		if !IsWithinRole(u.Role, e.Role) {
 			continue
 		}
 		gpus := e.LimitsOf(u.Name).GPUs
@@ -178,8 +178,8 @@ func (t *Tracker) userLimitsFor(u User) (list []Limit) {
 	return list
 }
 
-// RunningJobsLimit returns the limit that forbids a job to start because its user runs as many jobs as permitted, nil if
-// there is none. A job with placed tasks is not limited.
+// RunningJobsLimit returns the limit that forbids a job to start because its user runs as many jobs as permitted, or
+// nil. A job with placed tasks is not limited.
 func (t *Tracker) RunningJobsLimit(spec *job.Spec) *Limit {
 	if t.users == nil || spec.Owner == "" || t.users.jobs[spec.Owner][UserOf(spec)][spec.Name] {
 		return nil
@@ -187,7 +187,7 @@ func (t *Tracker) RunningJobsLimit(spec *job.Spec) *Limit {
 	for i := range t.entitlements {
 		e := &t.entitlements[i]
 		limit := e.LimitsOf(spec.Owner).RunningJobs
-		if limit == 0 || !isWithinRole(spec.Role, e.Role) {
+		if limit == 0 || !IsWithinRole(spec.Role, e.Role) {
 			continue
 		}
 		if held := t.countRunningJobs(spec.Owner, e.Role); held >= limit {
@@ -200,7 +200,7 @@ func (t *Tracker) RunningJobsLimit(spec *job.Spec) *Limit {
 // countRunningJobs returns how many jobs of a user have placed tasks in a role and the roles below it.
 func (t *Tracker) countRunningJobs(user, role string) (n int) {
 	for u, names := range t.users.jobs[user] {
-		if isWithinRole(u.Role, role) {
+		if IsWithinRole(u.Role, role) {
 			n += len(names)
 		}
 	}
@@ -246,7 +246,7 @@ func (t *Tracker) limitUserDemand(u User, gpuType string, milli int) int {
 // roles below it. A task that accepts several types is in each of their entries.
 func (t *Tracker) userDemandWithin(user, role, gpuType string) (sum int) {
 	for u, types := range t.users.demand[user] {
-		if isWithinRole(u.Role, role) {
+		if IsWithinRole(u.Role, role) {
 			sum += types[gpuType]
 		}
 	}

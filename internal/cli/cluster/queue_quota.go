@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -160,13 +159,13 @@ func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *stri
 // the scheduler. `mesos-gpu agent cordon` cordons single devices on the agent itself.
 func (a *clusterCommands) cordonCommands() []*cobra.Command {
 	var why string
-	cordon := a.newAgentCommand("cordon", "Withdraw agents from new tasks; running tasks continue", "cordoned", func(ctx context.Context, api *client.Client, agent string) error {
+	cordon := a.NewEachCommand("cordon", "AGENT", "agent", "Withdraw agents from new tasks; running tasks continue", "cordoned", func(api *client.Client, ctx context.Context, agent string) error {
 		return api.CordonAgent(ctx, agent, why)
 	})
-	drain := a.newAgentCommand("drain", "Cordon agents, stop their tasks with their kill grace and queue them again", "draining", func(ctx context.Context, api *client.Client, agent string) error {
+	drain := a.NewEachCommand("drain", "AGENT", "agent", "Cordon agents, stop their tasks with their kill grace and queue them again", "draining", func(api *client.Client, ctx context.Context, agent string) error {
 		return api.DrainAgent(ctx, agent, why)
 	})
-	uncordon := a.newAgentCommand("uncordon", "Make agents available again", "uncordoned", func(ctx context.Context, api *client.Client, agent string) error {
+	uncordon := a.NewEachCommand("uncordon", "AGENT", "agent", "Make agents available again", "uncordoned", func(api *client.Client, ctx context.Context, agent string) error {
 		return api.UncordonAgent(ctx, agent)
 	})
 	for _, c := range []*cobra.Command{cordon, drain} {
@@ -175,26 +174,4 @@ func (a *clusterCommands) cordonCommands() []*cobra.Command {
 			"A single GPU is cordoned on its machine: mesos-gpu agent cordon."
 	}
 	return []*cobra.Command{cordon, uncordon, drain}
-}
-
-// newAgentCommand returns a command that applies do to agents and prints the result.
-func (a *clusterCommands) newAgentCommand(verb, short, done string, do func(context.Context, *client.Client, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " AGENT...", Short: short, Args: cli.AtLeast("AGENT"),
-		RunE: func(c *cobra.Command, agents []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
-			var errs []error
-			for _, agent := range agents {
-				if err := do(c.Context(), api, agent); err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				fmt.Fprintf(a.Stdout, "agent %s: %s\n", agent, done)
-			}
-			return errors.Join(errs...)
-		},
-	}
 }

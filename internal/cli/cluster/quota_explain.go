@@ -220,7 +220,7 @@ func printUserLimits(p *term.TablePrinter, e *quotaExplanation) error {
 	})
 }
 
-// formatUse formats a number and its limit, of which 0 is none, as "3 of 4".
+// formatUse formats a number and its limit, of which 0 means unlimited, as "3 of 4".
 func formatUse(n, limit int) string {
 	if limit == 0 {
 		return fmt.Sprint(n)

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,31 +26,10 @@ func (a *jobCommands) notificationsCommand() *cobra.Command {
 	})
 	c.Flags().BoolVar(&failed, "failed", false, "only those that were given up")
 	c.AddCommand(
-		a.changeNotificationCommand("retry", "Deliver notifications again at once", "is delivered again", (*client.Client).RetryNotification),
-		a.changeNotificationCommand("drop", "Give up notifications", "dropped", (*client.Client).DropNotification),
+		a.NewEachCommand("retry", "ID", "notification", "Deliver notifications again at once", "is delivered again", (*client.Client).RetryNotification),
+		a.NewEachCommand("drop", "ID", "notification", "Give up notifications", "dropped", (*client.Client).DropNotification),
 	)
 	return c
-}
-
-func (a *jobCommands) changeNotificationCommand(name, short, done string, change func(*client.Client, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use: name + " ID...", Short: short, Args: cli.AtLeast("ID"),
-		RunE: func(c *cobra.Command, ids []string) error {
-			client, err := a.NewClient()
-			if err != nil {
-				return err
-			}
-			var errs []error
-			for _, id := range ids {
-				err := change(client, c.Context(), id)
-				if err == nil {
-					fmt.Fprintln(a.Stdout, term.EscapeControls("notification "+id+": "+done))
-				}
-				errs = append(errs, err)
-			}
-			return errors.Join(errs...)
-		},
-	}
 }
 
 func printNotifications(p *term.TablePrinter, list []api.NotificationView) error {

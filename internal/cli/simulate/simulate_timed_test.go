@@ -88,7 +88,7 @@ func TestTimedRoles(t *testing.T) {
 		t.Errorf("roles %+v", all)
 	}
 	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--roles", agents); code == 0 || !strings.Contains(stderr, agents) {
-		t.Errorf("a file that is none of roles: status %d, %s", code, stderr)
+		t.Errorf("a file without roles: status %d, %s", code, stderr)
 	}
 }
 
