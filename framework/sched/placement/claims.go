@@ -65,23 +65,14 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 	left := j.Tasks[len(got.Places):]
 
 	// 2. Reserve what is free of other roles, what ending tasks free, or what other roles borrow, within the quota.
-	n := len(left)
-	if pl.alloc.Usage.RunningJobsLimit(j.Spec) != nil {
+	if len(left) == 0 || pl.alloc.Usage.RunningJobsLimit(j.Spec) != nil {
 		return left
 	}
-	if _, allowed, _ := pl.alloc.Usage.RestrictJob(j.Spec, d.Request, len(left)); allowed < n {
-		if n = allowed; j.Spec.Gang {
-			n = 0
-		}
-	}
-	if n == 0 {
-		return left
-	}
-	places := pl.reclaim.reclaimFor(j, &d, n)
+	d.Request = request
+	places := pl.reclaim.reclaimWithinLimits(j, &d, len(left))
 	if len(places) == 0 {
 		return left
 	}
-	pl.reclaim.countForUser(j, places)
 	pl.backfill.claim = pl.reclaim.firstClaim
 	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, places))
 	if pl.policy.isStrict(role) {

@@ -66,6 +66,10 @@ func TestReclaimCasesOfPeers(t *testing.T) {
 		{"outside of the tree nothing is taken from a parent within what it deserves", "4", "a=4 a/x=2 a/y=2 b=1", "a/x:1@0 a/x:1@0 a/x:1@0 a/x:1@0", "b:1x1", ""},
 		{"a parent's own tasks give back to its children", "2", "a=2 a/x=2 b", "a:1@0 a:1@0", "a/x:1x1", "1"},
 		{"a child that deserves nothing gives back to its sibling", "2", "a=2 a/x=2 a/z", "a/z:1@0 a/z:1@0", "a/x:1x1", "1"},
+
+		{"two claims share the limit of the role above", "6", "a≤4 a/x=3 a/y=3 b", "b:1@0 b:1@0 b:1@0 b:1@0 b:1@0 b:1@0", "a/x:3x1 a/y:3x1", "2 3 4 5"},
+		{"a sibling gives back though the role above is at its limit", "6", "a=4≤4 a/x=2 a/y=2 b", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0 b:1@0 b:1@0", "a/x:2x1", "2 3"},
+		{"at the limit of the role above, a sibling gives back and free GPUs stay free", "6", "a=4≤4 a/x=2 a/y=2 b", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0", "a/x:2x1", "2 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
@@ -93,8 +97,12 @@ func planPeerCase(t *testing.T, agents, roles, running, waiting string) Plan {
 	}
 	policy, in := Policy{}, PlanInput{Now: planTime()}
 	for _, r := range strings.Fields(roles) {
-		name, deserved, deserves := strings.Cut(r, "=")
+		entries, limit, limited := strings.Cut(r, "≤")
+		name, deserved, deserves := strings.Cut(entries, "=")
 		role := queue.Role{Name: name}
+		if limited {
+			role.Quota = quota.Quota{quota.AllTypes: number(limit)}
+		}
 		if deserves {
 			role.Deserved = quota.Quota{quota.AllTypes: number(deserved)}
 		}

@@ -63,6 +63,8 @@ type claimKey struct {
 	role   string
 	// gang is the number of tasks that start together, 0 for a job that is no gang.
 	gang int
+	// within is the role that victims must be in, "" for any role.
+	within string
 }
 
 // maxReclaimSearches limits the searches for victims in one plan; further claims are for the next plan. A search visits
@@ -114,9 +116,37 @@ func (h harmOfUnit) add(o *harmOfUnit) harmOfUnit {
 // poolRole is the role of all agents in the pool.
 const poolRole = ""
 
+// reclaimWithinLimits reserves GPUs for up to n tasks of a job that found no place, all of a gang or none. Where the limit
+// of a role above leaves no room, tasks that borrow inside that role must end for it.
+func (r *reclaimer) reclaimWithinLimits(j *queue.WaitingJob, d *fit.Demand, n int) []fit.Placement {
+	usage := r.alloc.Usage
+	restricted, allowed := usage.RestrictClaim(j.Spec, d.Request, n)
+	if allowed > 0 {
+		d.Request = restricted
+	}
+	allowed = min(allowed, n)
+	if j.Spec.Gang && allowed < n {
+		allowed = 0
+	}
+	var places []fit.Placement
+	if allowed > 0 {
+		places = r.reclaimFor(j, d, allowed, nil)
+		if len(places) < allowed {
+			return places
+		}
+	}
+	if left := n - allowed; left > 0 {
+		if limit := usage.LimitBelowClaim(j.Spec, &d.Request, left); limit != nil {
+			places = append(places, r.reclaimFor(j, d, left, limit)...)
+		}
+	}
+	return places
+}
+
 // reclaimFor reserves GPUs for up to n tasks of a job that found no place, and selects victims if that is necessary. It
-// returns the places that the tasks will have, by agent of the pool. The tasks are inside what the role deserves.
-func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int) []fit.Placement {
+// returns the places that the tasks will have, by agent of the pool. The tasks are inside what the role deserves. If a
+// limit is given, it has no room for all of them, and the victims make room in it too.
+func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit *quota.Limit) []fit.Placement {
 	r.preparePool()
 	shared := *d
 	shared.Role, shared.AvoidReserved = poolRole, false
@@ -124,16 +154,22 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int) []fit.
 	if j.Spec.Gang {
 		key.gang = n
 	}
+	if limit != nil {
+		key.within = limit.Role
+	}
 	if r.failed[key] {
 		return nil
 	}
 	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, n)
 	places := r.pool.PlaceTasks(&shared, n)
 	switch {
-	case len(places) == n:
+	case limit == nil && len(places) == n:
+	case !j.AwaitsOffers && limit != nil:
+		r.pool.UndoPlacements(&shared, places)
+		places = r.placeInsideLimit(j, &shared, key, n, n-len(places))
 	case !j.AwaitsOffers:
 		places = r.placeOnReclaimed(j, &shared, key, n, places)
-	case j.Spec.Gang:
+	case j.Spec.Gang || limit != nil:
 		r.pool.UndoPlacements(&shared, places)
 		places = nil
 	}
@@ -145,6 +181,7 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int) []fit.
 		return nil
 	}
 	r.reserve(j, &shared, places)
+	r.countReservations(j, places)
 	return places
 }
 
@@ -165,17 +202,93 @@ func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key cla
 	}
 	places := r.pool.PlaceTasks(d, n)
 	if j.Spec.Gang && len(places) < n || len(places) <= len(free) {
-		r.pool.UndoPlacements(d, places)
-		for _, u := range chosen {
-			r.moveUnit(r.pool, u, -1, false)
-		}
-		r.unchoose(chosen)
-		r.search = nil
+		r.undoChoice(d, chosen, places)
 		if j.Spec.Gang {
 			return nil
 		}
 		return r.pool.PlaceTasks(d, n)
 	}
+	r.endChosen(j, chosen)
+	return places
+}
+
+// placeInsideLimit selects victims inside the role of a limit that has no room for n tasks of a job, missing of which find
+// no free place either. It returns the places of the tasks that the limit permits then: all of a gang or none.
+func (r *reclaimer) placeInsideLimit(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, missing int) []fit.Placement {
+	usage := r.alloc.Usage
+	chosen := r.selectUnits(j, d, key, n, n)
+	if len(chosen) == 0 {
+		chosen = r.selectUnits(j, d, key, n, missing)
+	}
+	for i := 0; i < len(r.units); i++ {
+		limit := usage.LimitBelowClaim(j.Spec, &d.Request, n)
+		if limit == nil {
+			break
+		}
+		for ; i < len(r.units); i++ {
+			if u := &r.units[i]; limit.CountsUsage(u.role, u.types, u.shares) && r.canReclaim(key, u) {
+				r.choose(u)
+				chosen = append(chosen, u)
+				break
+			}
+		}
+	}
+	if _, allowed := usage.RestrictClaim(j.Spec, d.Request, n); allowed < n {
+		r.unchoose(chosen)
+		r.search = nil
+		if j.Spec.Gang || allowed == 0 {
+			return nil
+		}
+		return r.placeInsideLimit(j, d, key, allowed, max(missing-(n-allowed), 0))
+	}
+	chosen = r.dropUnnecessary(j, d, n, chosen)
+	for _, u := range chosen {
+		r.moveUnit(r.pool, u, -1, true)
+	}
+	places := r.pool.PlaceTasks(d, n)
+	if j.Spec.Gang && len(places) < n || len(places) == 0 {
+		r.undoChoice(d, chosen, places)
+		return nil
+	}
+	r.endChosen(j, chosen)
+	return places
+}
+
+// dropUnnecessary returns the chosen units without those that n tasks of a job need neither for places nor within limits,
+// the most harm first.
+func (r *reclaimer) dropUnnecessary(j *queue.WaitingJob, d *fit.Demand, n int, chosen []*reclaimUnit) []*reclaimUnit {
+	count := func(units []*reclaimUnit) int {
+		r.scratch.CopyFrom(r.pool)
+		for _, u := range units {
+			r.moveUnit(&r.scratch, u, -1, true)
+		}
+		return len(r.scratch.PlaceTasks(d, n))
+	}
+	fits := count(chosen)
+	for i := len(chosen) - 1; i >= 0 && i >= len(chosen)-maxPrunedUnits; i-- {
+		u, without := chosen[i], slices.Delete(slices.Clone(chosen), i, i+1)
+		r.unchoose([]*reclaimUnit{u})
+		if r.alloc.Usage.LimitBelowClaim(j.Spec, &d.Request, n) != nil || count(without) < fits {
+			r.choose(u)
+			continue
+		}
+		chosen = without
+	}
+	return chosen
+}
+
+// undoChoice takes back chosen units that are free in the pool, and places there.
+func (r *reclaimer) undoChoice(d *fit.Demand, chosen []*reclaimUnit, places []fit.Placement) {
+	r.pool.UndoPlacements(d, places)
+	for _, u := range chosen {
+		r.moveUnit(r.pool, u, -1, false)
+	}
+	r.unchoose(chosen)
+	r.search = nil
+}
+
+// endChosen makes the tasks of chosen units victims of a claim.
+func (r *reclaimer) endChosen(j *queue.WaitingJob, chosen []*reclaimUnit) {
 	for _, u := range chosen {
 		for _, t := range u.tasks {
 			t.Ending, t.Ends = true, r.in.Now.Add(t.Spec.EvictionGrace()+ExitSlack)
@@ -183,7 +296,6 @@ func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key cla
 			r.victims = append(r.victims, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
 		}
 	}
-	return places
 }
 
 // moveUnit frees the places of a unit's tasks on one agent, or on all if the index is below 0, or takes them back.
@@ -330,10 +442,11 @@ func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
 	return usage.RolesAboveEntitlement()
 }
 
-// canReclaim reports whether the claimant may have the unit's GPUs.
-func (r *reclaimer) canReclaim(claimant string, u *reclaimUnit) bool {
+// canReclaim reports whether a claim may have the unit's GPUs.
+func (r *reclaimer) canReclaim(key claimKey, u *reclaimUnit) bool {
 	usage := r.alloc.Usage
-	return !u.chosen && usage.CanReclaim(claimant, u.role, u.types, u.shares) && usage.IsInsideDeserved(claimant, u.role, u.types, u.shares)
+	return !u.chosen && (key.within == "" || quota.IsWithinRole(u.role, key.within)) &&
+		usage.CanReclaim(key.role, u.role, u.types, u.shares) && usage.IsInsideDeserved(key.role, u.role, u.types, u.shares)
 }
 
 // reserve keeps the places of a claim for it: later tasks of the plan do not use what is free of them, and offers of them
@@ -404,16 +517,13 @@ func (r *reclaimer) reserveOn(at int) bool {
 	return true
 }
 
-// countForUser counts the places of a claim as reserved for the job's user, so that no more is reclaimed for one user than the
-// user's limits permit.
-func (r *reclaimer) countForUser(j *queue.WaitingJob, places []fit.Placement) {
-	if !r.alloc.Usage.LimitsUsers() {
-		return
-	}
+// countReservations counts the places of a claim against the limits of its role and of its user, so that no more is
+// reclaimed than these permit.
+func (r *reclaimer) countReservations(j *queue.WaitingJob, places []fit.Placement) {
 	r.alloc.Usage.AddRunningJob(j.Spec)
 	pool := r.pool.Agents()
 	for i := range places {
-		r.alloc.Usage.AddUserReservation(j.Spec, countGPUTypes(&pool[places[i].Agent], &places[i], j.Spec.Request.GPUs), places[i].Shares)
+		r.alloc.Usage.AddReservation(j.Spec, countGPUTypes(&pool[places[i].Agent], &places[i], j.Spec.Request.GPUs), places[i].Shares)
 	}
 }
 

@@ -49,14 +49,28 @@ func drawLendingWorld(t *rapid.T, gangs bool) *lendingWorld {
 			r.Deserved = quota.Quota{quota.AllTypes: n}
 			left -= n
 			if i == 0 && rapid.Bool().Draw(t, "tree") {
-				w.policy.Roles = append(w.policy.Roles, queue.Role{Name: "r0/x", Deserved: quota.Quota{quota.AllTypes: rapid.IntRange(1, n).Draw(t, "below")}})
+				below := rapid.IntRange(1, n).Draw(t, "below")
+				w.policy.Roles = append(w.policy.Roles, queue.Role{Name: "r0/x", Deserved: quota.Quota{quota.AllTypes: below}})
+				if rapid.Bool().Draw(t, "sibling") {
+					y := queue.Role{Name: "r0/y"}
+					if n > below {
+						y.Deserved = quota.Quota{quota.AllTypes: rapid.IntRange(1, n-below).Draw(t, "below")}
+					}
+					w.policy.Roles = append(w.policy.Roles, y)
+				}
+			}
+			if rapid.Bool().Draw(t, "limited") {
+				r.Quota = quota.Quota{quota.AllTypes: rapid.IntRange(n, capacity).Draw(t, "limit")}
+			}
+			if i == 0 && r.Quota != nil && rapid.Bool().Draw(t, "deserves nothing itself") {
+				r.Deserved, r.Quota = nil, quota.Quota{quota.AllTypes: rapid.IntRange(1, n).Draw(t, "limit")}
 			}
 		}
 		w.policy.Roles = append(w.policy.Roles, r)
 	}
 	w.policy.SetDefaults()
 	for _, r := range w.policy.Roles {
-		t.Logf("role %s deserves %s", r.Name, r.Deserved)
+		t.Logf("role %s deserves %s, limit %s", r.Name, r.Deserved, r.Quota)
 	}
 	for i := range rapid.IntRange(1, 8).Draw(t, "jobs") {
 		s := waitingJob(fmt.Sprint("j", i), rapid.IntRange(1, 5).Draw(t, "tasks"), nil).Spec
@@ -196,6 +210,9 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		}
 	}
 	for _, role := range w.policy.Roles {
+		if limit, ok := role.Quota[quota.AllTypes]; ok && w.held(role.Name) > limit {
+			w.t.Fatalf("role %s holds %d, its limit is %d", role.Name, w.held(role.Name), limit)
+		}
 		moved := 0 // GPUs that tasks of the role leave to other tasks of it
 		for _, v := range plan.Preempt {
 			if s := w.specOf(v.TaskID); isWithin(s.Role, role.Name) && isWithin(v.DeservedBy, role.Name) {
@@ -231,6 +248,17 @@ func (w *lendingWorld) held(role string) (n int) {
 	return n
 }
 
+// fullRoleAbove returns the lowest role at its limit of those that a role is in, "" if there is none. The role gets more
+// only from roles in that one.
+func (w *lendingWorld) fullRoleAbove(role string) (full string) {
+	for _, r := range w.policy.Roles {
+		if limit, ok := r.Quota[quota.AllTypes]; ok && isWithin(role, r.Name) && w.held(r.Name) >= limit && len(r.Name) > len(full) {
+			full = r.Name
+		}
+	}
+	return full
+}
+
 // settle runs rounds until nothing happens in several of them.
 func (w *lendingWorld) settle() {
 	const most = 200
@@ -257,12 +285,20 @@ func TestReclaimSettles(t *testing.T) {
 		}
 		w.settle()
 		deserved := 0
-		for _, r := range w.policy.Roles {
-			for _, level := range w.policy.Roles {
-				if isWithin(level.Name, r.Name) && !strings.Contains(r.Name, "/") {
-					deserved += r.Deserved.Total() // all of it may be reclaimed among top-level roles, and again inside the role
+		for _, top := range w.policy.Roles {
+			if strings.Contains(top.Name, "/") {
+				continue
+			}
+			below, levels := 0, 0
+			for _, r := range w.policy.Roles {
+				if isWithin(r.Name, top.Name) {
+					levels++
+				}
+				if r.Name != top.Name && isWithin(r.Name, top.Name) {
+					below += r.Deserved.Total()
 				}
 			}
+			deserved += levels * max(top.Deserved.Total(), below) // all of it may be reclaimed among top-level roles, and again inside the role
 		}
 		if w.preempted > deserved {
 			t.Fatalf("%d preemptions, at most %d GPUs may be reclaimed", w.preempted, deserved)
@@ -277,7 +313,11 @@ func TestReclaimSettles(t *testing.T) {
 			if w.held(a.Name) >= min(demand, a.Deserved.Total()) {
 				continue
 			}
+			full := w.fullRoleAbove(a.Name)
 			for _, b := range w.policy.Roles {
+				if full != "" && !isWithin(b.Name, full) {
+					continue
+				}
 				if !isWithin(a.Name, b.Name) && !isWithin(b.Name, a.Name) && w.held(b.Name) > b.Deserved.Total() {
 					t.Fatalf("role %s demands %d, deserves %d and holds %d; role %s deserves %d and holds %d", a.Name, demand, a.Deserved.Total(), w.held(a.Name), b.Name, b.Deserved.Total(), w.held(b.Name))
 				}

@@ -98,7 +98,7 @@ func (r *reclaimer) selectUnits(j *queue.WaitingJob, d *fit.Demand, key claimKey
 			}
 			var countable bool
 			if r.search, countable = r.searchBundles(d, key, chosen); !countable {
-				return r.selectInOrder(j, d, n)
+				return r.selectInOrder(j, d, key, n)
 			}
 		}
 		gain += r.chooseBundles(missing-gain, &chosen)
@@ -169,7 +169,7 @@ func (r *reclaimer) chooseBundles(missing int, chosen *[]*reclaimUnit) (gain int
 			if u.chosen {
 				continue
 			}
-			if !r.canReclaim(s.key.role, u) {
+			if !r.canReclaim(s.key, u) {
 				r.unchoose((*chosen)[from:])
 				*chosen, s.skipped = (*chosen)[:from], true
 				b.gain = 0
@@ -211,7 +211,7 @@ func (r *reclaimer) searchBundles(d *fit.Demand, key claimKey, chosen []*reclaim
 		return nil, false
 	}
 	s := &victimSearch{key: key, bundles: map[int][]bundle{}}
-	usable := r.usableUnits(key.role, &d.Request)
+	usable := r.usableUnits(key, &d.Request)
 	for _, agent := range slices.Sorted(maps.Keys(r.unitsOn)) {
 		s.bundles[agent] = r.bundlesOn(agent, &count, usable)
 		s.push(agent)
@@ -219,12 +219,12 @@ func (r *reclaimer) searchBundles(d *fit.Demand, key claimKey, chosen []*reclaim
 	return s, true
 }
 
-// usableUnits reports for each unit whether the claimant may have it and the request accepts its GPUs.
-func (r *reclaimer) usableUnits(claimant string, request *gpu.Request) []bool {
+// usableUnits reports for each unit whether the claim may have it and the request accepts its GPUs.
+func (r *reclaimer) usableUnits(key claimKey, request *gpu.Request) []bool {
 	usable := make([]bool, len(r.units))
 	for i := range r.units {
 		u := &r.units[i]
-		usable[i] = u.holdsAcceptable(request) && r.canReclaim(claimant, u)
+		usable[i] = u.holdsAcceptable(request) && r.canReclaim(key, u)
 	}
 	return usable
 }
@@ -278,10 +278,10 @@ func (r *reclaimer) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool)
 
 // selectInOrder chooses units for demands whose room cannot be counted agent by agent: the first ones in the order of
 // harm with which n tasks of a job fit, or one task of it, without those that are not necessary.
-func (r *reclaimer) selectInOrder(j *queue.WaitingJob, d *fit.Demand, n int) []*reclaimUnit {
+func (r *reclaimer) selectInOrder(j *queue.WaitingJob, d *fit.Demand, key claimKey, n int) []*reclaimUnit {
 	var usable []*reclaimUnit
 	for i := range r.units {
-		if u := &r.units[i]; u.holdsAcceptable(&d.Request) && r.canReclaim(j.Spec.Role, u) {
+		if u := &r.units[i]; u.holdsAcceptable(&d.Request) && r.canReclaim(key, u) {
 			r.choose(u)
 			usable = append(usable, u)
 		}

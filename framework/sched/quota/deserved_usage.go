@@ -160,8 +160,8 @@ func (t *deservedTree) addHeld(role, gpuType string, milli int) {
 	}
 }
 
-// AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim. sign
-// -1 takes it back.
+// AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim, and
+// what they hold of limits may be reserved. sign -1 takes it back.
 func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
 	if t.deserved == nil {
 		return
@@ -172,6 +172,55 @@ func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.Devi
 			entry.ending += sign * entry.milliOf(types, shares)
 		}
 	}
+	addOfTask(t.ending, role, types, shares, sign)
+}
+
+// addOfTask adds what a task holds to what a role has.
+func addOfTask(all map[string]map[string]int, role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	if all[role] == nil {
+		all[role] = map[string]int{}
+	}
+	for name, n := range types {
+		all[role][name] += sign * n * MilliPerGPU
+	}
+	for i := range shares {
+		all[role][shares[i].Type] += sign * shares[i].MilliDevices
+	}
+}
+
+// AddReservation counts what the plan reserves for a waiting task against the limits of its role and of its user.
+func (t *Tracker) AddReservation(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare) {
+	addOfTask(t.reserved, spec.Role, types, shares, 1)
+	if t.users != nil && spec.Owner != "" {
+		addTaskTo(t.users.reserved, UserOf(spec), types, shares, 1)
+	}
+}
+
+// RestrictClaim is RestrictJob for tasks that places are reserved for: they may use what ending tasks hold of limits.
+func (t *Tracker) RestrictClaim(spec *job.Spec, r gpu.Request, n int) (restricted gpu.Request, tasks int) {
+	restricted, tasks, _ = t.restrictJob(spec, r, n, (*Limit).remainingForClaims)
+	return restricted, tasks
+}
+
+// LimitBelowClaim returns the limit of a role in which n more tasks of a job have no room even once ending tasks have
+// ended: that of the lowest such role. It returns nil if there is none, or if a limit of the user does not permit them.
+func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest *Limit) {
+	for _, l := range t.limitsWithUsage(UserOf(spec)) {
+		switch {
+		case l.Type != AllTypes && !r.Types.Match(l.Type) || l.remainingForClaims() >= n*t.MilliPerTask(r, l.Type):
+		case l.User != "":
+			return nil
+		case lowest == nil || len(l.Role) > len(lowest.Role):
+			lowest = &l
+		}
+	}
+	return lowest
+}
+
+// CountsUsage reports whether the limit counts GPUs that a task of a role holds.
+func (l *Limit) CountsUsage(role string, types map[string]int, shares []gpu.DeviceShare) bool {
+	e := deservedEntry{gpuType: l.Type}
+	return IsWithinRole(role, l.Role) && e.milliOf(types, shares) > 0
 }
 
 // AddGuaranteed counts tasks that run only inside what their role deserves. They count as usage too.

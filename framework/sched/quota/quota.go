@@ -96,8 +96,9 @@ type Limit struct {
 	CountsJobs bool
 	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
 	Max, Held int
-	// Reserved is what is reserved for waiting tasks of the user.
-	Reserved int
+	// Reserved is what the present plan reserves for waiting tasks. Ending is the part of Held that is about to end; it is
+	// only counted for roles, and if roles deserve GPUs.
+	Reserved, Ending int
 	// KeptFor is the earlier job that gets what is left of the limit; "" if it is kept for none.
 	KeptFor string
 	// TooSmall reports that one task of the request exceeds the limit even if the role holds nothing.
@@ -118,11 +119,23 @@ func (l *Limit) describe() string {
 		}
 		return text
 	}
-	return fmt.Sprintf("role %s may hold %s and holds %s", l.Role, l, FormatMilliGPUs(l.Held))
+	return fmt.Sprintf("role %s may hold %s and holds %s", l.Role, l, l.describeHeld())
 }
 
-// Remaining returns what the role or the user may still take of this limit.
-func (l *Limit) Remaining() int { return max(l.Max-l.Held-l.Reserved, 0) }
+// describeHeld returns what a role holds, and what else is reserved of its limit.
+func (l *Limit) describeHeld() string {
+	text := FormatMilliGPUs(l.Held)
+	if reserved := l.Reserved - l.Ending; reserved > 0 {
+		text += fmt.Sprintf(", with %s reserved for tasks inside what roles deserve", FormatMilliGPUs(reserved))
+	}
+	return text
+}
+
+// Remaining returns what the role or the user may still take of this limit. Reservations use what ends first.
+func (l *Limit) Remaining() int { return max(l.Max-l.Held-max(l.Reserved-l.Ending, 0), 0) }
+
+// remainingForClaims returns what may still be reserved of this limit: what is about to end may be reserved too.
+func (l *Limit) remainingForClaims() int { return max(l.Max-l.Held+l.Ending-l.Reserved, 0) }
 
 // String returns the limit as "8 V100" or "8 GPUs".
 func (l *Limit) String() string {

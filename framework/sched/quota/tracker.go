@@ -37,6 +37,9 @@ type Tracker struct {
 	held map[string]map[string]int
 	// total is the sum of held over all types, by role.
 	total map[string]int
+	// ending is the part of held of tasks that are about to end, reserved what the present plan reserves for waiting tasks,
+	// by role and type.
+	ending, reserved map[string]map[string]int
 	// demand is what waiting tasks of roles want, by role and type. AddDemand adds to it.
 	demand map[string]map[string]int
 	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
@@ -63,7 +66,7 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
+	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, ending: map[string]map[string]int{}, reserved: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
@@ -207,18 +210,24 @@ func (t *Tracker) limitsWithUsage(u User) []Limit {
 			l.Held, l.Reserved = sumWithin(t.users.gpus, l.User, l.Role, l.Type), sumWithin(t.users.reserved, l.User, l.Role, l.Type)
 			continue
 		}
-		for other, types := range t.held {
-			if !IsWithinRole(other, l.Role) {
-				continue
-			}
-			for gpuType, n := range types {
-				if l.Type == AllTypes || mayBeType(l.Type, gpuType) {
-					l.Held += n
-				}
+		l.Held, l.Ending, l.Reserved = sumOfRoles(t.held, l), sumOfRoles(t.ending, l), sumOfRoles(t.reserved, l)
+	}
+	return list
+}
+
+// sumOfRoles returns what the role of a limit and the roles below it have of the type that it limits.
+func sumOfRoles(all map[string]map[string]int, l *Limit) (sum int) {
+	for role, types := range all {
+		if !IsWithinRole(role, l.Role) {
+			continue
+		}
+		for gpuType, n := range types {
+			if l.Type == AllTypes || mayBeType(l.Type, gpuType) {
+				sum += n
 			}
 		}
 	}
-	return list
+	return sum
 }
 
 // refreshUsage returns a limit with its current usage.
@@ -234,6 +243,11 @@ func (t *Tracker) refreshUsage(u User, limit *Limit) *Limit {
 // Restrict returns the request without the types of which the role or the user may hold no more, and how many tasks of it may start
 // before the next call. The limit is the one that excludes types or, where tasks is 0, the one that blocks the request.
 func (t *Tracker) Restrict(u User, r gpu.Request) (restricted gpu.Request, tasks int, limit *Limit) {
+	return t.restrict(u, r, (*Limit).Remaining)
+}
+
+// restrict is Restrict with what remaining returns of each limit.
+func (t *Tracker) restrict(u User, r gpu.Request, remaining func(*Limit) int) (restricted gpu.Request, tasks int, limit *Limit) {
 	if r.GPUs == 0 {
 		return r, job.MaxTasks, nil
 	}
@@ -241,7 +255,7 @@ func (t *Tracker) Restrict(u User, r gpu.Request) (restricted gpu.Request, tasks
 	var typed *Limit
 	for _, l := range t.limitsWithUsage(u) {
 		one := t.MilliPerTask(&r, l.Type)
-		room := l.Remaining() / one
+		room := remaining(&l) / one
 		l.TooSmall = l.Max < one
 		if t.findKept(u.Role, &l) {
 			room = 0
@@ -277,11 +291,16 @@ func (t *Tracker) findKept(role string, limit *Limit) bool {
 
 // RestrictTogether is Restrict for n tasks that start together on GPUs of one type: types of which not all of them may be held
 //
-//	are excluded. It returns false if no type is left.
+// are excluded. It returns false if no type is left.
 func (t *Tracker) RestrictTogether(u User, r gpu.Request, n int) (restricted gpu.Request, ok bool, limit *Limit) {
+	return t.restrictTogether(u, r, n, (*Limit).Remaining)
+}
+
+// restrictTogether is RestrictTogether with what remaining returns of each limit.
+func (t *Tracker) restrictTogether(u User, r gpu.Request, n int, remaining func(*Limit) int) (restricted gpu.Request, ok bool, limit *Limit) {
 	for _, l := range t.limitsWithUsage(u) {
 		one := t.MilliPerTask(&r, l.Type)
-		room := l.Remaining() / one
+		room := remaining(&l) / one
 		l.TooSmall = l.Max < n*one
 		if t.findKept(u.Role, &l) {
 			room = 0
@@ -302,10 +321,15 @@ func (t *Tracker) RestrictTogether(u User, r gpu.Request, n int) (restricted gpu
 // RestrictJob restricts the request of n tasks of a job, by RestrictTogether if their GPUs must be of one type. tasks is
 // then n or 0.
 func (t *Tracker) RestrictJob(spec *job.Spec, r gpu.Request, n int) (restricted gpu.Request, tasks int, limit *Limit) {
+	return t.restrictJob(spec, r, n, (*Limit).Remaining)
+}
+
+// restrictJob is RestrictJob with what remaining returns of each limit.
+func (t *Tracker) restrictJob(spec *job.Spec, r gpu.Request, n int, remaining func(*Limit) int) (restricted gpu.Request, tasks int, limit *Limit) {
 	if !r.NeedsSameType() {
-		return t.Restrict(UserOf(spec), r)
+		return t.restrict(UserOf(spec), r, remaining)
 	}
-	restricted, ok, limit := t.RestrictTogether(UserOf(spec), r, n)
+	restricted, ok, limit := t.restrictTogether(UserOf(spec), r, n, remaining)
 	if !ok {
 		return r, 0, limit
 	}
@@ -347,7 +371,7 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 	}
 	more := FormatMilliGPUs(t.milliToStart(spec, tasks, limit))
 	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, more)
-	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, FormatMilliGPUs(limit.Held))
+	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, limit.describeHeld())
 	if limit.User != "" {
 		why.Needs = fmt.Sprintf("room in the limit of user %s for %s more", limit.User, more)
 		why.Available = limit.describe()

@@ -112,13 +112,6 @@ func (t *Tracker) AddUserUsage(spec *job.Spec, types map[string]int, shares []gp
 	addTaskTo(t.users.gpus, UserOf(spec), types, shares, sign)
 }
 
-// AddUserReservation counts what is reserved for a waiting task against the limits of the job's user.
-func (t *Tracker) AddUserReservation(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare) {
-	if t.users != nil && spec.Owner != "" {
-		addTaskTo(t.users.reserved, UserOf(spec), types, shares, 1)
-	}
-}
-
 // addTaskTo adds what a task holds to what a user has.
 func addTaskTo(all map[string]map[User]map[string]int, u User, types map[string]int, shares []gpu.DeviceShare, sign int) {
 	for name, n := range types {
