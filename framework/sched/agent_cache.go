@@ -34,9 +34,10 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 	if c.cluster != nil {
 		changed := agents
 		for _, key := range slices.SortedFunc(maps.Keys(t.changedAgents), placement.AgentKey.Compare) {
-			if a, ok := t.lastOffered[key]; ok && !offered[key] {
-				t.addListed(&a.AgentResources)
-				changed = append(changed, placement.WithoutFree(a.AgentResources))
+			if last := t.lastOffered[key]; last != nil && !offered[key] {
+				a := last.AgentResources
+				t.addListed(&a)
+				changed = append(changed, placement.WithoutFree(a))
 			}
 		}
 		if !c.cluster.UpdateAgents(changed, p, now) {

@@ -17,7 +17,7 @@ type agentTable struct {
 	listedAgents map[string]Agent
 	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
 	// since. An agent that is no longer listed is removed.
-	lastOffered map[placement.AgentKey]agentSnapshot
+	lastOffered map[placement.AgentKey]*agentSnapshot
 	// changedAgents are the keys of lastOffered that have changed since the last plan, and those of agents that had offers
 	// in it. The next plan reads these agents again.
 	changedAgents map[placement.AgentKey]bool
@@ -35,8 +35,15 @@ type agentSnapshot struct {
 	at time.Time
 }
 
+// isNewer reports whether the offer of a is newer than that of another role of the agent. Of two at one time, the
+// role's name decides.
+func (a *agentSnapshot) isNewer(other *agentSnapshot) bool {
+	c := a.at.Compare(other.at)
+	return c > 0 || c == 0 && a.Role < other.Role
+}
+
 func newAgentTable() agentTable {
-	return agentTable{lastOffered: map[placement.AgentKey]agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
+	return agentTable{lastOffered: map[placement.AgentKey]*agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
 }
 
 // CordonOf returns the cordon of a host, or the zero value.
@@ -123,7 +130,7 @@ func (t *agentTable) removeAgent(id string) {
 func (t *agentTable) recordOffers(now time.Time, offers []Offer) {
 	for _, a := range fit.JoinOffers(offers) {
 		key := placement.KeyOfAgent(&a)
-		t.lastOffered[key], t.changedAgents[key] = agentSnapshot{a, now}, true
+		t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{a, now}, true
 	}
 }
 
@@ -132,13 +139,13 @@ func (t *agentTable) recordRescinded(o Offer) {
 	a := fit.JoinOffers([]Offer{o})[0]
 	pending.ClearFree(&a)
 	key := placement.KeyOfAgent(&a)
-	t.lastOffered[key], t.changedAgents[key] = agentSnapshot{AgentResources: a}, true
+	t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{AgentResources: a}, true
 }
 
 // subtractLaunch removes what a launch takes from the last known free resources of its agent.
 func (t *agentTable) subtractLaunch(key placement.AgentKey, l *TaskLaunch) {
-	a, ok := t.lastOffered[key]
-	if !ok {
+	a := t.lastOffered[key]
+	if a == nil {
 		return
 	}
 	need := queue.TaskAmount(l.Spec, l.Overhead)
@@ -150,27 +157,32 @@ func (t *agentTable) subtractLaunch(key placement.AgentKey, l *TaskLaunch) {
 		a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
 		a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
 	}
-	t.lastOffered[key] = a
 }
 
 // leftoverValidity is how long the free resources of an agent's last offer are assumed to be free when they are not
 // offered. Other frameworks may have taken them.
 const leftoverValidity = time.Minute
 
-func (t *agentTable) hasLeftover(key placement.AgentKey, now time.Time) bool {
-	last, ok := t.lastOffered[key]
-	pause, _ := t.launchPause(key.ID, now)
-	return ok && pause == 0 && !last.at.Add(leftoverValidity).Before(now) && !t.isClosed(last.Hostname, last.ID)
+// leftover returns the snapshot of an agent's last offer. It is nil if the snapshot is no longer valid, or if the
+// agent gets no tasks now.
+func (t *agentTable) leftover(key placement.AgentKey, now time.Time) *agentSnapshot {
+	last := t.lastOffered[key]
+	if last == nil || last.at.Add(leftoverValidity).Before(now) || t.isClosed(last.Hostname, last.ID) {
+		return nil
+	}
+	if pause, _ := t.launchPause(key.ID, now); pause != 0 {
+		return nil
+	}
+	return last
 }
 
 // leftoverOf returns what an agent without offers had free in its last offer. It returns nothing once that is no
 // longer valid.
 func (t *agentTable) leftoverOf(a *fit.AgentResources, now time.Time) fit.TaskResources {
-	key := placement.KeyOfAgent(a)
-	if !t.hasLeftover(key, now) {
+	last := t.leftover(placement.KeyOfAgent(a), now)
+	if last == nil {
 		return fit.TaskResources{}
 	}
-	last := t.lastOffered[key]
 	return placement.FreeResources(&last.AgentResources)
 }
 
@@ -179,7 +191,7 @@ func (t *agentTable) newestOffers() map[string]string {
 	newest := make(map[string]placement.AgentKey, len(t.lastOffered))
 	for key, a := range t.lastOffered {
 		n, ok := newest[key.ID]
-		if c := a.at.Compare(t.lastOffered[n].at); !ok || c > 0 || c == 0 && key.Role < n.Role {
+		if !ok || a.isNewer(t.lastOffered[n]) {
 			newest[key.ID] = key
 		}
 	}

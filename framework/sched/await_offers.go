@@ -64,8 +64,11 @@ func (s *State) hasUnseenGPUs(running []queue.RunningTask) bool {
 	}
 	recent := map[string]int{}
 	for key := range s.lastOffered {
-		if !offered[key.ID] && s.hasLeftover(key, s.now) {
-			recent[key.ID] = max(recent[key.ID], s.lastOffered[key].GPUs)
+		if offered[key.ID] {
+			continue
+		}
+		if last := s.leftover(key, s.now); last != nil {
+			recent[key.ID] = max(recent[key.ID], last.GPUs)
 		}
 	}
 	for id, n := range left {

@@ -78,16 +78,21 @@ func (s *State) unseenGPUs(running []queue.RunningTask) map[string]*unseenGPUs {
 			u.remove(h.GPUs, h.DeviceIDs)
 		}
 	}
-	newest := map[string]agentSnapshot{}
-	for key, a := range s.lastOffered {
-		if agents[key.ID] != nil && !offered[key.ID] && s.hasLeftover(key, s.now) {
-			if n, ok := newest[key.ID]; !ok || a.at.After(n.at) || a.at.Equal(n.at) && a.Role < n.Role {
-				newest[key.ID] = a
+	roles := s.roleNames()
+	for id, u := range agents {
+		if offered[id] {
+			continue
+		}
+		var newest *agentSnapshot
+		for _, role := range roles {
+			last := s.leftover(placement.AgentKey{ID: id, Role: role}, s.now)
+			if last != nil && (newest == nil || last.isNewer(newest)) {
+				newest = last
 			}
 		}
-	}
-	for id, a := range newest {
-		agents[id].remove(a.GPUs, a.DeviceIDs)
+		if newest != nil {
+			u.remove(newest.GPUs, newest.DeviceIDs)
+		}
 	}
 	return agents
 }

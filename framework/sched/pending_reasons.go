@@ -140,7 +140,7 @@ func (s *State) agentsWithLeftovers() []fit.AgentResources {
 	}
 	all := s.knownAgents(offered, s.roleNames())
 	for i := range all {
-		if a := &all[i]; !s.hasLeftover(placement.KeyOfAgent(a), s.now) {
+		if a := &all[i]; s.leftover(placement.KeyOfAgent(a), s.now) == nil {
 			pending.ClearFree(a)
 		}
 	}

@@ -180,15 +180,16 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 		if r.Ended {
 			continue
 		}
-		for name, n := range r.GPUTypes {
-			if milli < 0 || name != gpuType || r.Spec.Role != role {
-				flush()
-				role, gpuType, milli = r.Spec.Role, name, 0
-			}
-			milli += n * quota.MilliPerGPU
-		}
 		if len(r.Shares) > 0 {
 			usage.AddUsage(r.Spec.Role, nil, r.Shares, 1)
+		}
+		if n, ok := r.GPUTypes[gpuType]; ok && len(r.GPUTypes) == 1 && milli >= 0 && r.Spec.Role == role {
+			milli += n * quota.MilliPerGPU // as the task before; iterating over a map takes longer than a lookup
+			continue
+		}
+		for name, n := range r.GPUTypes {
+			flush()
+			role, gpuType, milli = r.Spec.Role, name, n*quota.MilliPerGPU
 		}
 	}
 	flush()
