@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
@@ -77,6 +78,9 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 				leads.UpdateAgents(list)
 				l.EventSender(ctx)(sched.AgentsListed{Agents: clusterview.SchedulableAgents(list)})
 			})
+		},
+		func(ctx context.Context) error {
+			return client.WatchQuotas(ctx, func(list []quota.MesosQuota) { l.EventSender(ctx)(sched.MesosQuotasListed{Quotas: list}) })
 		},
 	)
 }

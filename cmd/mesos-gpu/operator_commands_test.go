@@ -38,6 +38,8 @@ const limitedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{},"held"
 
 const recentAnswer = `{"roles":[{"name":"lab","weight":1,"quota":{},"held":{},"half_life_seconds":86400,"recent":2.5,"users":[{"user":"ann","recent":2.5,"held":0}]},{"name":"prod","weight":1,"quota":{},"held":{}}]}`
 
+const mesosQuotaAnswer = `{"roles":[{"name":"lab","weight":1,"quota":{"*":8},"mesos_quota":{"limit":4,"guarantee":2,"used":3},"held":{"*":1}},{"name":"prod","weight":1,"quota":{},"held":{}}]}`
+
 const deservedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{"*":16},"deserved":{"A100":8},"demanded":{"A100":12,"*":12},"entitled":{"A100":10,"*":10},"held":{"A100":5.5,"*":5.5},"waiting":3},
 	{"name":"prod","weight":1,"quota":{},"deserved":{"A100":4},"demanded":{"A100":9,"*":9},"entitled":{"A100":6,"*":6},"held":{"A100":9,"*":9},"waiting":0},
 	{"name":"guests","weight":1,"quota":{},"deserved":{},"demanded":{"V100":1,"*":1},"entitled":{"V100":1,"*":1},"held":{"V100":1,"*":1},"waiting":0}]}`
@@ -62,6 +64,8 @@ func TestOperatorCommands(t *testing.T) {
 		{[]string{"quota", "explain", "research"}, limitedAnswer, []string{"GET /v1/roles"}, "* 0 - 0 0 5 0 0\nresearch 7 of 9\nalice V100=5, *=5 - 2 of 3 4 of 5 -\n(each other) - V100=2, *=4 0 0 of 20 30\n"},
 		{[]string{"quota", "explain", "lab"}, recentAnswer, []string{"GET /v1/roles"}, "* 0 - 0 0 0 0 0\nlab 24h0m0s 2.5\nann 2.5 0\n"},
 		{[]string{"quota", "get"}, recentAnswer, []string{"GET /v1/roles"}, "lab none - 0 2.5\nprod none - 0 -\n"},
+		{[]string{"quota", "get"}, mesosQuotaAnswer, []string{"GET /v1/roles"}, "lab *=8 *=1 0 3 of 4\nprod none - 0 -\n"},
+		{[]string{"quota", "explain", "lab"}, mesosQuotaAnswer, []string{"GET /v1/roles"}, "* 0 8 0 0 1 0 0\n4 2 3\n"},
 		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},

@@ -62,6 +62,9 @@ type RoleStatus struct {
 	// replaced the quota of the roles file.
 	Quota    map[string]int `json:"quota"`
 	QuotaSet bool           `json:"quota_set"`
+	// MesosQuota is the quota of GPUs that an operator of Mesos has set for the role; nil
+	// without one.
+	MesosQuota *MesosQuota `json:"mesos_quota,omitempty"`
 	// Allocated is the number of GPUs that tasks of the role and its descendants hold,
 	// by type; "*" is the sum. Shares count as fractions.
 	Allocated map[string]float64 `json:"held"`
@@ -95,6 +98,15 @@ type RoleStatus struct {
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// MesosQuota is Mesos's quota of whole GPUs for a role and its descendants.
+type MesosQuota struct {
+	// Limit is the most that Mesos offers to frameworks, Guarantee what it reserves for the
+	// role. Used is what all frameworks use.
+	Limit     int `json:"limit"`
+	Guarantee int `json:"guarantee"`
+	Used      int `json:"used"`
 }
 
 // UserUsage is what a user of a role has used of late.

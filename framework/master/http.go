@@ -97,15 +97,24 @@ func (c *ConnectionConfig) callAndDecode(ctx context.Context, client *http.Clien
 		return err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read answer: %w", err)
-	case len(body) > maxAnswerBytes:
-		return fmt.Errorf("answer is longer than %d MiB", maxAnswerBytes>>20)
+	body, err := readAnswer(res.Body)
+	if err != nil {
+		return err
 	}
 	if err := into.Unmarshal(body); err != nil {
 		return fmt.Errorf("decode answer of %d bytes: %w", len(body), err)
 	}
 	return nil
+}
+
+// readAnswer reads the body of a response, which has at most maxAnswerBytes.
+func readAnswer(r io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, maxAnswerBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read answer: %w", err)
+	case len(body) > maxAnswerBytes:
+		return nil, fmt.Errorf("answer is longer than %d MiB", maxAnswerBytes>>20)
+	}
+	return body, nil
 }

@@ -23,6 +23,9 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		if h, held := st.Holds().OfRole(s.Name); held {
 			r.Hold = &h
 		}
+		if q := s.MesosQuota; q != nil {
+			r.MesosQuota = &api.MesosQuota{Limit: q.Limit, Guarantee: q.Guarantee, Used: q.Used}
+		}
 		maps.Copy(r.Quota, s.Quota)
 		maps.Copy(r.Deserved, s.Deserved)
 		r.Allocated = wholeGPUs(s.Held)

@@ -145,6 +145,8 @@ type (
 	AcceptFailed struct{ TaskIDs []string }
 	// AgentsListed: the agents that are registered with the master.
 	AgentsListed struct{ Agents []Agent }
+	// MesosQuotasListed: the quotas of GPUs that operators of Mesos have set for roles, and their usage.
+	MesosQuotasListed struct{ Quotas []quota.MesosQuota }
 	// InverseOffersReceived: the master requests agents for maintenance.
 	InverseOffersReceived struct{ Offers []InverseOffer }
 	// OperationUpdated: the status of an operation on resources. The scheduler starts none; it acknowledges updates of
@@ -238,6 +240,7 @@ func (Cycle) isEvent()                  {}
 func (PolicyChanged) isEvent()          {}
 func (AcceptFailed) isEvent()           {}
 func (AgentsListed) isEvent()           {}
+func (MesosQuotasListed) isEvent()      {}
 func (OperationUpdated) isEvent()       {}
 func (AgentLost) isEvent()              {}
 func (InverseOffersReceived) isEvent()  {}

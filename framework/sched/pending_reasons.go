@@ -53,6 +53,9 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				usage = s.newUsage(s.runningTasks())
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
+			if r.BlockedBy != placement.BlockedByQuota {
+				r.Available += usage.MesosQuotaNote(&j.Spec)
+			}
 			r.Available += usage.ShareNote(&j.Spec)
 		}
 		reasons[name] = r
@@ -101,6 +104,7 @@ func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
 	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
 	queue.CountUsage(usage, running)
 	usage.SetRecentUsage(s.RecentUsage())
+	usage.SetMesosQuotas(s.mesosQuotas)
 	return usage
 }
 

@@ -16,7 +16,7 @@ func (s *State) newPlacementInput() placement.PlanInput {
 // fillPlacementInput is newPlacementInput in the memory of a cache. The result is valid until the next call with it.
 func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 	in := placement.PlanInput{
-		Now: s.now, Recent: s.RecentUsage(), ReturnedAgents: map[string]bool{},
+		Now: s.now, Recent: s.RecentUsage(), MesosQuotas: s.mesosQuotas, ReturnedAgents: map[string]bool{},
 		Waiting: memory.waiting[:0], Running: memory.running[:0],
 	}
 	for id, at := range s.returnedAt {

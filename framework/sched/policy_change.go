@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 )
 
 // setPolicy replaces the policy. Tasks keep running; jobs of a role that is removed wait until it is back.
@@ -52,6 +53,12 @@ type storedQuota struct {
 
 func (s *State) unknownRoleError(role string) error {
 	return fmt.Errorf("role %q: the scheduler has jobs of %s", role, strings.Join(s.roleNames(), ", "))
+}
+
+// setMesosQuotas replaces the quotas of Mesos. They are not recorded: each leader reads them from the master.
+func (s *State) setMesosQuotas(quotas []quota.MesosQuota) {
+	s.mesosQuotas = quotas
+	s.reconsiderAll()
 }
 
 // AdmitQuota returns why a role's quota may not be set, nil if it may.

@@ -17,6 +17,8 @@ type RoleUsage struct {
 	queue.Role
 	// QuotaOverridden reports that an operator has set the quota at run time.
 	QuotaOverridden bool
+	// MesosQuota is the quota that an operator of Mesos has set for the role, nil if there is none.
+	MesosQuota *quota.MesosQuota
 	// Held is what tasks hold. A GPU of unknown type counts in quota.AllTypes only.
 	Held map[string]int
 	// Demanded is what tasks hold or wait for. A task that accepts several types counts for each of them. Entitled is the
@@ -139,6 +141,9 @@ func (s *State) RoleUsages() []RoleUsage {
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
 			Demanded: map[string]int{}, Entitled: map[string]int{}, Users: usersOf(r.Name, in.Recent),
 			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
+		}
+		if at := slices.IndexFunc(s.mesosQuotas, func(q quota.MesosQuota) bool { return q.Role == r.Name }); at >= 0 {
+			list[i].MesosQuota = &s.mesosQuotas[at]
 		}
 		if r.HalfLife > 0 {
 			list[i].Recent = in.Recent.OfRole(r.Name)

@@ -238,6 +238,12 @@ func (p *scenarioRunner) runCommand(words []string) {
 		}
 	case "quota":
 		p.setQuota(args[0], args[1])
+	case "mesos-quota":
+		var q quota.MesosQuota
+		if _, err := fmt.Sscanf(strings.Join(args, " "), "%s %d %d", &q.Role, &q.Limit, &q.Used); err != nil {
+			p.t.Fatal(err)
+		}
+		p.step(MesosQuotasListed{Quotas: []quota.MesosQuota{q}})
 	case "lineup":
 		fmt.Fprintln(&p.out, strings.Join(p.st.QueueOrder(), " "))
 	case "standings":

@@ -99,6 +99,8 @@ type State struct {
 	// operatorQuotas are the quotas that operators have set at run time, by role. They replace the configured ones in
 	// cfg.Policy.Roles, and are kept for roles that are not configured.
 	operatorQuotas map[string]quota.Quota
+	// mesosQuotas are the quotas that operators of Mesos have set, as the master last reported them.
+	mesosQuotas []quota.MesosQuota
 
 	// holds are the holds of users and roles. Those of single jobs are in the jobs.
 	holds Holds

@@ -4,9 +4,11 @@
 package mesostest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -59,6 +61,7 @@ type FakeMaster struct {
 	subscriptions int
 	demoted       bool
 	files         map[string]string
+	roles         string // the answer to GET /roles
 }
 
 // Hang leaves a call unanswered, accepted or not, until its client disconnects.
@@ -71,6 +74,7 @@ func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
 	mux.HandleFunc("/master/redirect", m.serveRedirect)
 	mux.HandleFunc("/api/v1/scheduler", m.serveScheduler)
 	mux.HandleFunc("/api/v1", m.serveOperator)
+	mux.HandleFunc("/roles", m.serveRoles)
 	mux.HandleFunc("/slave(1)/api/v1", m.serveAgent)
 	for _, o := range options {
 		o(m)
@@ -307,6 +311,25 @@ func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
+}
+
+func (m *FakeMaster) serveRoles(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	roles, demoted := m.roles, m.demoted
+	m.mu.Unlock()
+	if demoted {
+		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+		return
+	}
+	io.WriteString(w, cmp.Or(roles, `{"roles": []}`))
+}
+
+// SetRoles sets the answer to GET /roles.
+func (m *FakeMaster) SetRoles(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.roles = text
 }
 
 // SetFile adds a file to the agents' sandboxes.

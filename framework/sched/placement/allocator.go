@@ -21,6 +21,7 @@ func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents)}
 	queue.CountUsage(a.Usage, in.Running)
 	a.Usage.SetRecentUsage(in.Recent)
+	a.Usage.SetMesosQuotas(in.MesosQuotas)
 	fixed := queue.FixedHostPorts(in.Waiting)
 	for _, partition := range c.partitions {
 		partition.AvoidPorts(fixed)

@@ -29,6 +29,8 @@ type PlanInput struct {
 	ReturnedAgents map[string]bool
 	// Recent is what users have used of late. It is nil unless fair share has a half-life.
 	Recent *quota.RecentUsage
+	// MesosQuotas are the quotas that operators of Mesos have set for roles.
+	MesosQuotas []quota.MesosQuota
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
 	// Reservations are those of the last plans, by role. They are only read if run times are predicted.

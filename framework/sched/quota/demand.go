@@ -155,5 +155,10 @@ func (t *Tracker) ClaimOf(role, gpuType string) entitlement.Claim {
 		}
 		c.Deserved, c.HasDeserved = n*MilliPerGPU, ok
 	}
+	for i := range t.mesosQuotas {
+		if q := &t.mesosQuotas[i]; q.Role == role && gpuType == AllTypes && (c.Limit < 0 || q.Limit*MilliPerGPU < c.Limit) {
+			c.Limit = q.Limit * MilliPerGPU
+		}
+	}
 	return c
 }

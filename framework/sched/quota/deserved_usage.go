@@ -207,7 +207,7 @@ func (t *Tracker) RestrictClaim(spec *job.Spec, r gpu.Request, n int) (restricte
 func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest *Limit) {
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		switch {
-		case l.Type != AllTypes && !r.Types.Match(l.Type) || l.remainingForClaims() >= n*t.MilliPerTask(r, l.Type):
+		case l.Type != AllTypes && !r.Types.Match(l.Type) || l.remainingForClaims() >= n*t.milliOf(r, &l):
 		case l.User != "":
 			return nil
 		case lowest == nil || len(l.Role) > len(lowest.Role):
@@ -220,6 +220,9 @@ func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest
 // CountsUsage reports whether the limit counts GPUs that a task of a role holds.
 func (l *Limit) CountsUsage(role string, types map[string]int, shares []gpu.DeviceShare) bool {
 	e := deservedEntry{gpuType: l.Type}
+	if l.OfMesos {
+		shares = nil
+	}
 	return IsWithinRole(role, l.Role) && e.milliOf(types, shares) > 0
 }
 

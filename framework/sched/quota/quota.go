@@ -94,6 +94,9 @@ type Limit struct {
 	// that Max and Held are numbers of running jobs.
 	User       string
 	CountsJobs bool
+	// OfMesos marks the quota that an operator of Mesos has set for the role. HeldByOthers is what other frameworks use of it.
+	OfMesos      bool
+	HeldByOthers int
 	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
 	Max, Held int
 	// Reserved is what the present plan reserves for waiting tasks. Ending is the part of Held that is about to end; it is
@@ -107,7 +110,7 @@ type Limit struct {
 
 // isSame reports whether both are the same entry, whatever is held of it.
 func (l *Limit) isSame(o *Limit) bool {
-	return l.Role == o.Role && l.User == o.User && l.Type == o.Type && l.CountsJobs == o.CountsJobs
+	return l.Role == o.Role && l.User == o.User && l.Type == o.Type && l.CountsJobs == o.CountsJobs && l.OfMesos == o.OfMesos
 }
 
 // describe returns which role or user may hold how much and holds how much.
@@ -118,6 +121,9 @@ func (l *Limit) describe() string {
 			text += fmt.Sprintf(", with %s reserved for the user", FormatMilliGPUs(l.Reserved))
 		}
 		return text
+	}
+	if l.OfMesos {
+		return l.describeMesosQuota()
 	}
 	return fmt.Sprintf("role %s may hold %s and holds %s", l.Role, l, l.describeHeld())
 }
@@ -134,8 +140,11 @@ func (l *Limit) describeHeld() string {
 // Remaining returns what the role or the user may still take of this limit. Reservations use what ends first.
 func (l *Limit) Remaining() int { return max(l.Max-l.Held-max(l.Reserved-l.Ending, 0), 0) }
 
-// remainingForClaims returns what may still be reserved of this limit: what is about to end may be reserved too.
-func (l *Limit) remainingForClaims() int { return max(l.Max-l.Held+l.Ending-l.Reserved, 0) }
+// remainingForClaims returns what may still be reserved of this limit: what is about to end may be reserved too, and what
+// other frameworks use may not.
+func (l *Limit) remainingForClaims() int {
+	return max(l.Max-l.Held+l.Ending-l.Reserved-l.HeldByOthers, 0)
+}
 
 // String returns the limit as "8 V100" or "8 GPUs".
 func (l *Limit) String() string {

@@ -45,6 +45,9 @@ type Tracker struct {
 	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
 	types    []string
 	capacity map[string]int
+	// shares is the part of total that is shares of devices, by role. mesosQuotas limit what is left.
+	shares      map[string]int
+	mesosQuotas []MesosQuota
 	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
 	deserved *deservedTree
 	// users counts what users hold; nil if no entry limits users.
@@ -66,7 +69,7 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, ending: map[string]map[string]int{}, reserved: map[string]map[string]int{}, total: map[string]int{}, kept: map[string][]Limit{}}
+	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, ending: map[string]map[string]int{}, reserved: map[string]map[string]int{}, total: map[string]int{}, shares: map[string]int{}, kept: map[string][]Limit{}}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
@@ -76,6 +79,7 @@ func (t *Tracker) AddUsage(role string, types map[string]int, shares []gpu.Devic
 	}
 	for i := range shares {
 		t.AddMilliGPUs(role, shares[i].Type, sign*shares[i].MilliDevices)
+		t.shares[role] += sign * shares[i].MilliDevices
 	}
 }
 
@@ -189,7 +193,7 @@ func (t *Tracker) gpuModels() map[string]modelInfo {
 
 // limitsFor returns the limits that apply to a user of a role, those of the roles above it included, without their usage.
 func (t *Tracker) limitsFor(u User) []Limit {
-	list := t.userLimitsFor(u)
+	list := append(t.userLimitsFor(u), t.mesosLimitsFor(u.Role)...)
 	for _, e := range t.entitlements {
 		if len(e.Quota) == 0 || !IsWithinRole(u.Role, e.Role) {
 			continue
@@ -210,9 +214,21 @@ func (t *Tracker) limitsWithUsage(u User) []Limit {
 			l.Held, l.Reserved = sumWithin(t.users.gpus, l.User, l.Role, l.Type), sumWithin(t.users.reserved, l.User, l.Role, l.Type)
 			continue
 		}
+		if l.OfMesos {
+			t.addMesosUsage(l)
+			continue
+		}
 		l.Held, l.Ending, l.Reserved = sumOfRoles(t.held, l), sumOfRoles(t.ending, l), sumOfRoles(t.reserved, l)
 	}
 	return list
+}
+
+// milliOf returns what one task of the request counts for in a limit at most. Quotas of Mesos do not count shares.
+func (t *Tracker) milliOf(r *gpu.Request, l *Limit) int {
+	if l.OfMesos && !r.Share.IsWhole() {
+		return 0
+	}
+	return t.MilliPerTask(r, l.Type)
 }
 
 // sumOfRoles returns what the role of a limit and the roles below it have of the type that it limits.
@@ -254,7 +270,10 @@ func (t *Tracker) restrict(u User, r gpu.Request, remaining func(*Limit) int) (r
 	tasks = job.MaxTasks
 	var typed *Limit
 	for _, l := range t.limitsWithUsage(u) {
-		one := t.MilliPerTask(&r, l.Type)
+		one := t.milliOf(&r, &l)
+		if one == 0 {
+			continue
+		}
 		room := remaining(&l) / one
 		l.TooSmall = l.Max < one
 		if t.findKept(u.Role, &l) {
@@ -299,7 +318,10 @@ func (t *Tracker) RestrictTogether(u User, r gpu.Request, n int) (restricted gpu
 // restrictTogether is RestrictTogether with what remaining returns of each limit.
 func (t *Tracker) restrictTogether(u User, r gpu.Request, n int, remaining func(*Limit) int) (restricted gpu.Request, ok bool, limit *Limit) {
 	for _, l := range t.limitsWithUsage(u) {
-		one := t.MilliPerTask(&r, l.Type)
+		one := t.milliOf(&r, &l)
+		if one == 0 {
+			continue
+		}
 		room := remaining(&l) / one
 		l.TooSmall = l.Max < n*one
 		if t.findKept(u.Role, &l) {
@@ -372,8 +394,12 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 	more := FormatMilliGPUs(t.milliToStart(spec, tasks, limit))
 	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, more)
 	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, limit.describeHeld())
-	if limit.User != "" {
+	switch {
+	case limit.User != "":
 		why.Needs = fmt.Sprintf("room in the limit of user %s for %s more", limit.User, more)
+		why.Available = limit.describe()
+	case limit.OfMesos:
+		why.Needs = fmt.Sprintf("room in Mesos's quota of role %s for %s more", limit.Role, more)
 		why.Available = limit.describe()
 	}
 	switch {
@@ -396,7 +422,7 @@ func explainRunningJobs(limit *Limit) LimitExplanation {
 
 // milliToStart returns what the job needs of a limit before it can start: one task, or all tasks of a gang.
 func (t *Tracker) milliToStart(spec *job.Spec, tasks int, limit *Limit) int {
-	n := t.MilliPerTask(&spec.Request, limit.Type)
+	n := t.milliOf(&spec.Request, limit)
 	if spec.Gang {
 		n *= tasks
 	}
@@ -416,7 +442,7 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 	}
 	limits, room := t.limitsFor(UserOf(spec)), 0
 	for i := range limits {
-		if l := &limits[i]; l.Type == AllTypes && l.Max/t.MilliPerTask(r, l.Type) < need {
+		if l := &limits[i]; l.Type == AllTypes && l.Max < need*t.milliOf(r, l) {
 			return t.refreshUsage(UserOf(spec), l)
 		}
 	}
@@ -449,7 +475,11 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 func (t *Tracker) TightestLimit(spec *job.Spec, fallback *Limit) *Limit {
 	tightest, least := fallback, job.MaxTasks
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
-		if n := l.Remaining() / t.MilliPerTask(&spec.Request, l.Type); n > 0 && n < least && (l.Type == AllTypes || spec.Request.Types.Match(l.Type)) {
+		one := t.milliOf(&spec.Request, &l)
+		if one == 0 || l.Type != AllTypes && !spec.Request.Types.Match(l.Type) {
+			continue
+		}
+		if n := l.Remaining() / one; n > 0 && n < least {
 			tightest, least = &l, n
 		}
 	}

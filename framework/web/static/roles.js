@@ -133,6 +133,7 @@ function describeRole(role) {
     role.order, role.policy,
     role.backfill === false && 'no backfill',
     role.quota_set && 'quota set by hand',
+    role.mesos_quota && `Mesos's quota: ${role.mesos_quota.used} of ${formatCount(role.mesos_quota.limit, 'GPU')} used`,
   ];
   return properties.filter(Boolean).join(' · ');
 }

@@ -105,6 +105,14 @@ func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 			return fmt.Sprint(r.Recent)
 		}})
 	}
+	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.MesosQuota != nil }) {
+		columns = append(columns, term.TableColumn[api.RoleStatus]{Name: "MESOS QUOTA", Value: func(r api.RoleStatus) string {
+			if r.MesosQuota == nil {
+				return "-"
+			}
+			return formatUse(r.MesosQuota.Used, r.MesosQuota.Limit)
+		}})
+	}
 	return term.PrintTable(p.DropFirst("WAITING", "DEMANDED", "ENTITLED"), roles, columns,
 		term.TableColumn[api.RoleStatus]{Name: "WEIGHT", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Weight) }},
 		term.TableColumn[api.RoleStatus]{Name: "ORDER", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(r.Order) }},

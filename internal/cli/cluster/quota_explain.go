@@ -20,6 +20,8 @@ import (
 type quotaExplanation struct {
 	Role  string           `json:"role"`
 	Types []typeAllocation `json:"types"`
+	// MesosQuota is Mesos's quota of GPUs for the role, nil without one.
+	MesosQuota *api.MesosQuota `json:"mesos_quota,omitempty"`
 	// HalfLifeSeconds is the half-life of the fair share, Recent the mean number of GPUs of the role's own tasks; 0 without
 	// a half-life.
 	HalfLifeSeconds float64 `json:"half_life_seconds,omitempty"`
@@ -75,13 +77,14 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
 		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
 		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of late, the one served first at first.\n" +
+		"If an operator of Mesos has set a quota of GPUs for the role, it follows with what all frameworks use of it.\n" +
 		"If the role limits its users, each user with what the user has of each limit follows, and if it limits the jobs that wait, their number."
 	return c
 }
 
 // explainQuota returns the allocations of a role by type, with "*" last.
 func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
-	e := quotaExplanation{Role: r.Name, HalfLifeSeconds: r.HalfLifeSeconds, Recent: r.Recent, Users: r.Users, UserLimits: r.UserLimits, WaitingJobs: r.WaitingJobs, WaitingJobsLimit: r.WaitingJobsLimit, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
+	e := quotaExplanation{Role: r.Name, MesosQuota: r.MesosQuota, HalfLifeSeconds: r.HalfLifeSeconds, Recent: r.Recent, Users: r.Users, UserLimits: r.UserLimits, WaitingJobs: r.WaitingJobs, WaitingJobsLimit: r.WaitingJobsLimit, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
 	lends := slices.ContainsFunc(roles, func(o api.RoleStatus) bool { return len(o.Deserved) > 0 })
 	names := map[string]bool{"*": true}
 	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)), slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
@@ -159,6 +162,13 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 		{Name: "BORROWED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Borrowed) }},
 		{Name: "MISSING", Value: func(t typeAllocation) string { return fmt.Sprint(t.Missing) }},
 	})
+	if err == nil && e.MesosQuota != nil {
+		err = term.PrintTable(p, []*api.MesosQuota{e.MesosQuota}, []term.TableColumn[*api.MesosQuota]{
+			{Name: "MESOS LIMIT", Value: func(q *api.MesosQuota) string { return fmt.Sprint(q.Limit) }},
+			{Name: "MESOS GUARANTEE", Value: func(q *api.MesosQuota) string { return fmt.Sprint(q.Guarantee) }},
+			{Name: "USED", Value: func(q *api.MesosQuota) string { return fmt.Sprint(q.Used) }},
+		})
+	}
 	if err == nil && e.HalfLifeSeconds > 0 {
 		err = term.PrintTable(p, []*quotaExplanation{e}, []term.TableColumn[*quotaExplanation]{
 			{Name: "ROLE", Value: func(e *quotaExplanation) string { return e.Role }},

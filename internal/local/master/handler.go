@@ -15,6 +15,7 @@ func (m *EmbeddedMaster) newRoutes() *http.ServeMux {
 	for _, prefix := range []string{"", "/master"} {
 		mux.HandleFunc(prefix+"/api/v1/scheduler", m.serveScheduler)
 		mux.HandleFunc(prefix+"/api/v1", m.serveOperator)
+		mux.HandleFunc(prefix+"/roles", m.serveRoles)
 		mux.HandleFunc(prefix+"/redirect", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "//"+m.cfg.Addr)
 			w.WriteHeader(http.StatusTemporaryRedirect)

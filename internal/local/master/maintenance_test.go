@@ -1,7 +1,10 @@
 package master
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +99,12 @@ func TestQuotaLimits(t *testing.T) {
 		c.event(t, scheduler.Event_RESCIND)
 		if got := resource.SumScalar(c.offers(t)[0].Resources, "gpus"); got != gpus {
 			t.Errorf("a role with a limit of %v GPUs is offered %v", gpus, got)
+		}
+		answer := httptest.NewRecorder()
+		m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/roles", nil))
+		want := fmt.Sprintf(`{"roles":[{"name":"research","quota":{"role":"research","guarantee":{},"limit":{"gpus":%v},"consumed":{}}}]}`, gpus)
+		if got := strings.TrimSpace(answer.Body.String()); got != want {
+			t.Errorf("roles %s, want %s", got, want)
 		}
 	}
 }
