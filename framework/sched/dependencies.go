@@ -52,12 +52,16 @@ const maxNameCandidates = 1000
 // nearestJobName returns the visible job whose name differs in at most two letters, or "".
 func (t *jobTable) nearestJobName(name string, sees func(role string) bool) string {
 	best, distance := "", 3
-	for _, list := range [][]string{t.queue[max(0, len(t.queue)-maxNameCandidates):], t.ended.newestNames(maxNameCandidates)} {
-		for _, other := range list {
-			if d := editdistance.Distance(name, other); d < distance && d < len(name) && sees(t.jobs.Newest[other].Spec.Role) {
-				best, distance = other, d
-			}
+	compare := func(other *job.Job) {
+		if d := editdistance.Distance(name, other.Spec.Name); d < distance && d < len(name) && sees(other.Spec.Role) {
+			best, distance = other.Spec.Name, d
 		}
+	}
+	for _, other := range t.queue[max(0, len(t.queue)-maxNameCandidates):] {
+		compare(other)
+	}
+	for _, ended := range t.ended.newestNames(maxNameCandidates) {
+		compare(t.jobs.Newest[ended])
 	}
 	return best
 }

@@ -425,8 +425,8 @@ func (w *fuzzWorld) checkOperated() {
 // checkPlacedJobs checks that the index has exactly the jobs with tasks that hold places, in order.
 func (w *fuzzWorld) checkPlacedJobs() {
 	var want []*job.Job
-	for _, name := range w.st.queue {
-		j, placed := w.st.jobs.Newest[name], 0
+	for _, j := range w.st.queue {
+		placed := 0
 		for i := range j.Tasks {
 			if j.Tasks[i].State.IsPlaced() {
 				placed++
@@ -436,7 +436,7 @@ func (w *fuzzWorld) checkPlacedJobs() {
 			want = append(want, j)
 		}
 		if w.st.placed.tasks[j] != placed {
-			w.t.Fatalf("%d tasks of %s are counted as placed, want %d", w.st.placed.tasks[j], name, placed)
+			w.t.Fatalf("%d tasks of %s are counted as placed, want %d", w.st.placed.tasks[j], j.Spec.Name, placed)
 		}
 	}
 	if !slices.Equal(want, w.st.placed.jobs) || len(want) != len(w.st.placed.tasks) {

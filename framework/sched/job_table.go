@@ -17,8 +17,8 @@ type jobTable struct {
 	// tasks has the current attempt of each task of these jobs, by task id. A retry replaces the entry of the attempt
 	// before it.
 	tasks map[string]taskRef
-	// queue are the names of jobs that have not ended, in the order of submission.
-	queue []string
+	// queue are the jobs that have not ended, in the order of submission. Each is the newest run of its name.
+	queue []*job.Job
 	// ended are the other jobs.
 	ended endedJobs
 	// placed are the jobs of queue with tasks that hold places.
@@ -74,7 +74,7 @@ func (t *jobTable) addJob(j *job.Job) {
 
 // enqueueJob adds a job that has not ended to the queue. textBytes is the length of its texts.
 func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
-	t.queue = append(t.queue, j.Spec.Name)
+	t.queue = append(t.queue, j)
 	t.liveBytes.Add(&j.Spec, textBytes)
 	t.liveJobs.Add(&j.Spec, 1)
 }
@@ -82,12 +82,13 @@ func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
 // end first, so the shorter part of the queue is moved.
 func (t *jobTable) endJob(j *job.Job) bool {
-	i, ok := slices.BinarySearchFunc(t.queue, j, func(name string, j *job.Job) int { return compareSubmission(t.jobs.Newest[name], j) })
+	i, ok := slices.BinarySearchFunc(t.queue, j, compareSubmission)
 	switch {
 	case !ok:
 		return false
 	case i < len(t.queue)/2:
 		copy(t.queue[1:i+1], t.queue[:i])
+		t.queue[0] = nil // the memory before the queue must not hold a job
 		t.queue = t.queue[1:]
 	default:
 		t.queue = slices.Delete(t.queue, i, i+1)
@@ -170,8 +171,8 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 		return []*job.Job{j}
 	}
 	var list []*job.Job
-	for _, name := range t.queue {
-		if other := t.jobs.Newest[name]; queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
+	for _, other := range t.queue {
+		if queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
 			list = append(list, other)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 // agents. Jobs without waiting tasks are left out. Without names it covers all jobs.
 func (s *State) PendingReasons(names ...string) map[string]placement.PendingReason {
 	if len(names) == 0 {
-		names = s.queue
+		for _, j := range s.queue {
+			names = append(names, j.Spec.Name)
+		}
 	}
 	reasons := map[string]placement.PendingReason{}
 	var groups map[queue.GroupKey][]string

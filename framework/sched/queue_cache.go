@@ -55,15 +55,15 @@ func (c *queueCache) evictStale() {
 // looking up thousands of names.
 func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
 	before, list, at := c.cached, c.cached[:0], 0
-	for _, name := range t.queue {
-		for at < len(before) && !before[at].isLiveJob(name) {
+	for _, j := range t.queue {
+		for at < len(before) && before[at].Job != j {
 			at++
 		}
 		if at < len(before) {
 			list = append(list, before[at])
 			at++
 		} else {
-			list = append(list, cachedJob{Job: t.jobs.Newest[name]})
+			list = append(list, cachedJob{Job: j})
 		}
 	}
 	if len(list) < len(before) {
@@ -80,9 +80,6 @@ func (c *queueCache) forgetDemand(j *job.Job) {
 		c.cached[at].demandNumber = 0
 	}
 }
-
-// isLiveJob reports whether c is the job of that name. A job that has ended may have been replaced by another one.
-func (c *cachedJob) isLiveJob(name string) bool { return c.Spec.Name == name && !c.IsTerminal() }
 
 // demandNumberOf returns the number of the job's demand key, which is computed once.
 func (c *queueCache) demandNumberOf(j *cachedJob, overhead fit.Amount) int32 {

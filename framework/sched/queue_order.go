@@ -36,8 +36,8 @@ func (s *State) QueueOrder() []string {
 		usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
 		add(j)
 	}
-	for _, name := range s.queue {
-		if !listed[name] && slices.ContainsFunc(s.jobs.Newest[name].Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+	for _, j := range s.queue {
+		if name := j.Spec.Name; !listed[name] && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
 			names = append(names, name)
 		}
 	}
