@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/verbs"
 	"mesos-gpu/job"
 )
@@ -26,7 +29,10 @@ func TestVerbsAreCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	train := api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1, Command: []string{"sleep", "2"}, Service: &job.Service{}}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, "")
+	files["FOLDER"] = dir
+	spec := job.Spec{Name: "train", Tasks: 1, Command: []string{"sleep", "2"}, Service: &job.Service{}}
+	spec.Ports = []job.Port{{Name: "http"}}
+	train := api.NewJobView(&job.Job{Spec: spec, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running, Ports: []int{31000}}}}, "")
 	nightly := api.ScheduleView{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *"}}}
 	answers := map[string]any{
 		"/v1/jobs/train": train, "/v1/jobs": api.JobList{Jobs: []api.JobView{train}}, "/v1/schedules/nightly": nightly,
@@ -62,14 +68,30 @@ func TestVerbsAreCommands(t *testing.T) {
 			}
 		}
 		requests = nil
-		r := commandAt(t, s.URL, args...)
-		method, path, _ := strings.Cut(v.Request, " ")
-		want := regexp.MustCompile("^" + method + " " + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(path, "[^/]+") + "$")
-		if !slices.ContainsFunc(requests, want.MatchString) {
-			t.Errorf("%s: mesos-gpu %s sent %q, want %s; status %d, %s", v.Name, v.Command, requests, v.Request, r.status, r.err)
+		var out, errs bytes.Buffer
+		status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(&out, forwardedPortDialer{}), Stderr: &errs, Getenv: func(name string) string {
+			return map[string]string{"MESOS_GPU_API": s.URL}[name]
+		}})
+		if !slices.ContainsFunc(requests, v.IsRequest) {
+			t.Errorf("%s: mesos-gpu %s sent %q, want %s; status %d, %s", v.Name, v.Command, requests, v.Request, status, errs.String())
 		}
 		if word, _, _ := strings.Cut(v.Name, " "); args[0] != word {
 			t.Errorf("the command of %q is %s", v.Name, args[0])
 		}
 	}
+}
+
+// forwardedPortDialer connects to the address that port-forward prints, because the command sends its request for each
+// connection.
+type forwardedPortDialer struct{}
+
+func (forwardedPortDialer) Write(text []byte) (int, error) {
+	if address, _, found := strings.Cut(string(text), " is forwarded"); found {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return 0, err
+		}
+		_ = conn.Close()
+	}
+	return len(text), nil
 }

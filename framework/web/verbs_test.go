@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/verbs"
+	"mesos-gpu/job"
 )
 
 // verbStep is one use of a verb on the page of a real scheduler.
@@ -72,10 +77,10 @@ var verbSteps = []verbStep{
 func TestVerbsOnPage(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	file, tokens := writeAccessFile(t, "", map[string]string{"viewer": "view", "carol": "submit", "stranger": "submit", "operator": "operate", "root": "admin"})
-	url, _ := startScheduler(t, c, func(cfg *framework.SchedulerConfig) { cfg.API.AccessFile = file })
+	address, _ := startScheduler(t, c, func(cfg *framework.SchedulerConfig) { cfg.API.AccessFile = file })
 	tabs := map[string]*browserTab{}
 	for user, token := range tokens {
-		tabs[user] = openTab(t, url+"/#/agents")
+		tabs[user] = openTab(t, address+"/#/agents")
 		tabs[user].signIn(token)
 	}
 	request := func(user, method, path, body string) int {
@@ -96,8 +101,8 @@ func TestVerbsOnPage(t *testing.T) {
 	for _, s := range verbSteps {
 		v := table[s.verb]
 		used[s.verb] = true
-		method, route, _ := strings.Cut(v.Request, " ")
-		if !matchesRoute(route, s.path) {
+		method, _, _ := strings.Cut(v.Request, " ")
+		if !v.IsRequest(method + " " + s.path) {
 			t.Errorf("%s: the path %s is not of %s", s.verb, s.path, v.Request)
 		}
 		allowed, forbidden := tabs[s.allowed], tabs[s.forbidden]
@@ -133,14 +138,60 @@ func TestVerbsOnPage(t *testing.T) {
 		t.Logf("%s: %s may, %s may not", s.verb, s.allowed, s.forbidden)
 	}
 	for _, v := range verbs.List() {
-		if v.Page != "" && !used[v.Name] {
+		if v.Changes() && v.Page != "" && !used[v.Name] {
 			t.Errorf("no step uses %q", v.Name)
 		}
 	}
 }
 
-// matchesRoute reports whether a path is one of a route.
-func matchesRoute(route, path string) bool {
-	a, b := strings.Split(route, "/"), strings.Split(path, "/")
-	return len(a) == len(b) && slices.EqualFunc(a, b, func(pattern, part string) bool { return strings.HasPrefix(pattern, "{") || pattern == part })
+// pageViews are addresses of the views that verbs.List names.
+var pageViews = map[string]string{
+	"Overview": "#/", "Jobs": "#/jobs", "Job": "#/jobs/train", "Queue": "#/queue", "Agents": "#/agents", "Schedules": "#/schedules",
+	"Roles": "#/roles", "Usage": "#/usage",
+}
+
+// TestPageReadsVerbs checks that the view of each verb that reads sends the verb's request.
+func TestPageReadsVerbs(t *testing.T) {
+	address, api := startScheduler(t, mesostest.NewCluster(t, 4))
+	if _, err := api.SubmitJob(t.Context(), job.Spec{Name: "train", Request: gpu.Request{GPUs: 1}, Command: []string{"sleep", "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range verbs.List() {
+		if v.Changes() || v.Page == "" {
+			continue
+		}
+		t.Run(v.Name, func(t *testing.T) { testPageReads(t, v, address) })
+	}
+}
+
+// testPageReads opens the view of a verb in a new tab, and waits until it sends the verb's request.
+func testPageReads(t *testing.T, v verbs.Verb, address string) {
+	p := openBlankTab(t)
+	requests := make(chan string, 1000)
+	err := chromedp.Listen(p.ctx, func(ev any) {
+		if sent, ok := ev.(*network.EventRequestWillBeSent); ok {
+			path := strings.TrimPrefix(sent.Request.URL, address)
+			path, _, _ = strings.Cut(path, "?")
+			if task, isLog := strings.CutSuffix(path, "/log"); isLog {
+				path = task + "/output" // the page reads one stream of the output at a time
+			}
+			requests <- sent.Request.Method + " " + path
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.runActions(chromedp.Navigate(address + "/" + pageViews[v.Page]))
+	if v.Page == "Job" {
+		p.awaitTrue(hasTasks)
+		evalJS[bool](p, "document.querySelectorAll('details').forEach((d) => { d.open = true; }), true")
+	}
+	timeout := time.After(waitTimeout)
+	for request := ""; !v.IsRequest(request); {
+		select {
+		case request = <-requests:
+		case <-timeout:
+			t.Fatalf("the view %s does not send %s", v.Page, v.Request)
+		}
+	}
 }
