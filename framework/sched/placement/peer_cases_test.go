@@ -1,170 +1,274 @@
 package placement
 
 import (
+	"flag"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
-// TestReclaimCasesOfPeers has the facts of reclaim tests of other schedulers, and which tasks end here. Where the result
-// differs on purpose, the case says why.
-func TestReclaimCasesOfPeers(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		// agents are their GPUs. roles are NAME=DESERVED. running are ROLE:GPUS@AGENT, waiting ROLE:TASKSxGPUS, both with + for
-		// preemptible, - for guaranteed, g for a gang; ! before a priority.
-		agents, roles, running, waiting string
-		// want are the tasks that end, by their number.
-		want string
-	}{
-		// KAI, actions/integration_tests/reclaim.
-		{"KAI: a role above what it deserves gives back", "2 2", "q0=2 q1=2", "q0:1@0 q1:2@1 q1:1@0", "q0:1x1", "2"},
-		{"KAI: nothing is taken for what a role does not deserve", "2 2", "q0=2 q1=1", "q0:1@1 q0:2@0 q1:1@1", "q1:1x1", ""},
-		{"KAI ends the task of two GPUs; here the role keeps what it deserves, so the task of one GPU ends", "2 2", "q0=2 q1=2", "q0:1@1 q0:2@0 q1:1@1", "q1:1x1", "0"},
-		{"KAI ends the only task of a role that deserves one GPU; here no role falls below what it deserves", "2", "q0=1 q1=1", "q0:2@0", "q1:1x1", ""},
-		{"KAI reclaims for the fair share of what is left over; here only for what a role deserves", "4", "q0=1 q1=2", "q0:1@0 q1:3@0", "q0:1x1", ""},
+var rewriteCases = flag.Bool("rewrite", false, "write our results into docs/internals/peer-cases.md: commit it only if you understand each change")
 
-		// What all of them share: guarantees, and no more than is needed.
-		{"a free GPU comes first", "2", "q0=1 q1", "q1:1@0", "q0:1x1", ""},
-		{"one task of several", "4", "q0=1 q1", "q1:1@0 q1:1@0 q1:1@0 q1:1@0", "q0:1x1", "3"},
-		{"as many as are deserved", "4", "q0=2 q1", "q1:1@0 q1:1@0 q1:1@0 q1:1@0", "q0:4x1", "2 3"},
-		{"of two lenders each keeps its part", "4", "q0=1 q1=2 q2=1", "q1:1@0 q1:1@0 q2:1@0 q2:1@0", "q0:1x1", "3"},
-		{"no one borrows", "4", "q0=1 q1=4", "q1:1@0 q1:1@0 q1:1@0 q1:1@0", "q0:1x1", ""},
-		{"preemptible tasks first", "2", "q0=1 q1", "q1:1@0+ q1:1@0", "q0:1x1", "0"},
-		{"lower priority first", "2", "q0=1 q1", "q1:1@0!5 q1:1@0!9", "q0:1x1", "0"},
-		{"preemptible comes before priority", "2", "q0=1 q1", "q1:1@0!1 q1:1@0!9+", "q0:1x1", "1"},
-		{"guaranteed tasks never end", "2", "q0=1 q1", "q1:1@0- q1:1@0!9", "q0:1x1", "1"},
-		{"a role above its entitlement first", "4", "q0=1 q1 q2", "q1:1@0+ q2:1@0 q2:1@0 q2:1@0", "q0:1x1", "3"},
+// casesPage explains the notation of the cases.
+const casesPage = "../../../docs/internals/peer-cases.md"
 
-		// Whole agents and gangs.
-		{"the agent with the least harm", "2 2", "q0=2 q1", "q1:1@0 q1:1@0 q1:1@1 q1:1@1+", "q0:1x2", "2 3"},
-		{"free GPUs of an agent count", "2 2", "q0=2 q1", "q1:1@0 q1:2@1", "q0:1x2", "0"},
-		{"one task of two GPUs, not two of one", "2 2", "q0=2 q1", "q1:2@0 q1:1@1!3 q1:1@1!3", "q0:1x2", "0"},
-		{"a small task that frees too little is kept", "3", "q0=2 q1", "q1:1@0!1 q1:2@0!5", "q0:1x2", "1"},
-		{"a gang ends as a whole", "1 1", "q0=1 q1", "q1g:1@0 q1g:1@1", "q0:1x1", "0 1"},
-		{"a single task before a gang", "1 1 1", "q0=1 q1", "q1g:1@0 q1g:1@1 q1:1@2", "q0:1x1", "2"},
-		{"a gang that does not fit takes nothing", "1 1", "q0=3 q1", "q1:1@0 q1:1@1", "q0g:3x1", ""},
-		{"a gang takes all at once", "1 1 1", "q0=3 q1", "q1:1@0 q1:1@1 q1:1@2", "q0g:3x1", "0 1 2"},
-		{"a gang beyond what is deserved takes nothing", "1 1 1", "q0=2 q1", "q1:1@0 q1:1@1 q1:1@2", "q0g:3x1", ""},
-		{"a lender's gang stays if the lender would fall below", "1 1", "q0=1 q1=1", "q1g:1@0 q1g:1@1", "q0:1x1", ""},
-
-		// Trees, in the manner of Peloton, KAI and Kueue.
-		{"a sibling gives back", "4", "a=4 a/x=2 a/y=2 b", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0", "a/x:1x1", "3"},
-		{"a sibling before others, if the parent has what it deserves", "6", "a=4 a/x=2 a/y=2 b=2", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0 b:1@0 b:1@0", "a/x:1x1", "3"},
-		{"others, if the parent has less", "4", "a=3 a/x=2 a/y=1 b=1", "a/y:1@0 b:1@0 b:1@0 b:1@0", "a/x:2x1", "2 3"},
-		{"what a sibling deserves and does not use is for the parent's other children", "4", "a=4 a/x=2 a/y=2 b", "b:1@0 b:1@0 b:1@0 b:1@0", "a/x:4x1", "0 1 2 3"},
-		{"outside of the tree nothing is taken from a parent within what it deserves", "4", "a=4 a/x=2 a/y=2 b=1", "a/x:1@0 a/x:1@0 a/x:1@0 a/x:1@0", "b:1x1", ""},
-		{"a parent's own tasks give back to its children", "2", "a=2 a/x=2 b", "a:1@0 a:1@0", "a/x:1x1", "1"},
-		{"a child that deserves nothing gives back to its sibling", "2", "a=2 a/x=2 a/z", "a/z:1@0 a/z:1@0", "a/x:1x1", "1"},
-
-		{"two claims share the limit of the role above", "6", "a≤4 a/x=3 a/y=3 b", "b:1@0 b:1@0 b:1@0 b:1@0 b:1@0 b:1@0", "a/x:3x1 a/y:3x1", "2 3 4 5"},
-		{"a sibling gives back though the role above is at its limit", "6", "a=4≤4 a/x=2 a/y=2 b", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0 b:1@0 b:1@0", "a/x:2x1", "2 3"},
-		{"at the limit of the role above, a sibling gives back and free GPUs stay free", "6", "a=4≤4 a/x=2 a/y=2 b", "a/y:1@0 a/y:1@0 a/y:1@0 a/y:1@0", "a/x:2x1", "2 3"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got []string
-			for _, v := range planPeerCase(t, c.agents, c.roles, c.running, c.waiting).Preempt {
-				_, number, _ := strings.Cut(v.TaskID, "#")
-				got = append(got, number)
+// checkCases compares the results of the cases on casesPage that have the given columns with what the page states as ours,
+// and checks that each difference from theirs has a reason on the page.
+func checkCases(t *testing.T, columns string, result func(t *testing.T, cells []string) string) {
+	page, err := os.ReadFile(casesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(page), "\n")
+	header := "| case | " + columns + " | theirs | ours | why |"
+	isTable, number := false, 0
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| case ") {
+			isTable = line == header
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		if !isTable || strings.HasPrefix(line, "|--") {
+			continue
+		}
+		for k := range cells {
+			cells[k] = strings.TrimSpace(cells[k])
+		}
+		number++
+		t.Run(cells[0], func(t *testing.T) {
+			last := len(cells) - 1
+			theirs, ours, why := cells[last-2], cells[last-1], cells[last]
+			got := result(t, cells[1:last-2])
+			if *rewriteCases {
+				cells[last-1] = got
+				lines[i] = "| " + strings.Join(cells, " | ") + " |"
+			} else if got != ours {
+				t.Errorf("got %s, the page states %s", got, ours)
 			}
-			slices.Sort(got)
-			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("tasks that end (-want +got):\n%s", diff)
+			if theirs != "" && (theirs != got) != (why != "") {
+				t.Errorf("theirs is %s, ours %s, and the reason %q", theirs, got, why)
 			}
 		})
+	}
+	if number == 0 {
+		t.Errorf("%s has no cases with the columns %s", casesPage, columns)
+	}
+	if *rewriteCases {
+		if err := os.WriteFile(casesPage, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// planPeerCase makes the plan of a case in the notation of TestReclaimCasesOfPeers. Later tasks have run for less time.
-func planPeerCase(t *testing.T, agents, roles, running, waiting string) Plan {
-	t.Helper()
-	number := func(text string) int {
-		n, err := strconv.Atoi(text)
-		if err != nil {
+// TestReclaimCases checks which running jobs end for waiting ones, in cases of other schedulers and of our own.
+func TestReclaimCases(t *testing.T) {
+	checkCases(t, "agents | roles | running | waiting", func(t *testing.T, cells []string) string {
+		c := peerCase{t: t, policy: Policy{Roles: parseRoles(t, cells[1])}}
+		c.policy.SetDefaults()
+		if err := c.policy.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		return n
-	}
-	policy, in := Policy{}, PlanInput{Now: planTime()}
-	for _, r := range strings.Fields(roles) {
-		entries, limit, limited := strings.Cut(r, "≤")
-		name, deserved, deserves := strings.Cut(entries, "=")
-		role := queue.Role{Name: name}
-		if limited {
-			role.Quota = quota.Quota{quota.AllTypes: number(limit)}
+		c.parseRunning(cells[2])
+		c.parseWaiting(cells[3])
+		ends := map[int]bool{}
+		plan := c.makePlan(strings.Fields(cells[0]))
+		for _, v := range plan.Preempt {
+			ends[parseNumber(t, strings.TrimPrefix(v.TaskID[:strings.Index(v.TaskID, ".")], "r"))] = true
 		}
-		if deserves {
-			role.Deserved = quota.Quota{quota.AllTypes: number(deserved)}
+		return joinNumbers(slices.Sorted(maps.Keys(ends)))
+	})
+}
+
+// TestEntitlementCases checks what roles are entitled to, in whole units, for those that the other scheduler's test has.
+func TestEntitlementCases(t *testing.T) {
+	checkCases(t, "capacity | roles | demand", func(t *testing.T, cells []string) string {
+		claims := map[string]*entitlement.Claim{}
+		for _, r := range parseRoles(t, cells[1]) {
+			claims[r.Name] = &entitlement.Claim{Role: r.Name, Limit: -1, Weight: r.Weight, Deserved: r.Deserved.Total() * quota.MilliPerGPU, HasDeserved: r.Deserved != nil}
 		}
-		policy.Roles = append(policy.Roles, role)
-	}
-	policy.SetDefaults()
-	if err := policy.Validate(); err != nil {
+		for _, text := range strings.Fields(cells[2]) {
+			role, demand, _ := strings.Cut(text, ":")
+			claims[role].Demand = parseNumber(t, demand) * quota.MilliPerGPU
+		}
+		var list []entitlement.Claim
+		for _, name := range slices.Sorted(maps.Keys(claims)) {
+			list = append(list, *claims[name])
+		}
+		granted := entitlement.Divide(parseNumber(t, cells[0])*quota.MilliPerGPU, list)
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(granted)) {
+			if granted[name] > 0 {
+				parts = append(parts, fmt.Sprintf("%s=%d", name, granted[name]/quota.MilliPerGPU))
+			}
+		}
+		return strings.Join(parts, " ")
+	})
+}
+
+// TestOrderCases checks the order in which jobs are placed if all find a place.
+func TestOrderCases(t *testing.T) {
+	checkCases(t, "roles | running | waiting", func(t *testing.T, cells []string) string {
+		roles := parseRoles(t, cells[0])
+		usage := quota.NewTracker(queue.Entitlements(roles), nil)
+		place := func(role, gpus string) {
+			usage.AddUsage(role, map[string]int{"V100": parseNumber(t, gpus)}, nil, 1)
+		}
+		for _, text := range strings.Fields(cells[1]) {
+			role, gpus, _ := strings.Cut(text, ":")
+			place(role, gpus)
+		}
+		var waiting []queue.WaitingJob
+		gpusOf := map[string]string{}
+		for i, text := range strings.Fields(cells[2]) {
+			role, gpus, _ := strings.Cut(text, ":")
+			j := waitingJob(strconv.Itoa(i), 1, nil)
+			j.Spec.Role = role
+			waiting, gpusOf[j.Spec.Name] = append(waiting, j), gpus
+		}
+		var names []string
+		order := queue.NewJobOrder(planTime(), waiting, roles, usage)
+		for j, ok := order.Next(); ok; j, ok = order.Next() {
+			names = append(names, j.Spec.Name)
+			place(j.Spec.Role, gpusOf[j.Spec.Name])
+		}
+		return strings.Join(names, " ")
+	})
+}
+
+// parseNumber parses a number of a case.
+func parseNumber(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
 		t.Fatal(err)
 	}
-	free := map[string]int{}
-	for i, n := range strings.Fields(agents) {
-		free[fmt.Sprint("a", i)] = number(n)
+	return n
+}
+
+// joinNumbers returns numbers with spaces between, "none" for none.
+func joinNumbers(numbers []int) string {
+	if len(numbers) == 0 {
+		return "none"
 	}
-	newJob := func(name, role string, tasks int, flags string) *job.Spec {
-		s := waitingJob(name, tasks, nil).Spec
-		s.Role, s.Gang = strings.CutSuffix(role, "g")
-		s.Preemptible, s.Guaranteed = strings.HasSuffix(flags, "+"), strings.HasSuffix(flags, "-")
-		if _, priority, ok := strings.Cut(strings.TrimRight(flags, "+-"), "!"); ok {
-			s.Priority = number(priority)
+	return strings.Trim(fmt.Sprint(numbers), "[]")
+}
+
+// parseRoles parses NAME=DESERVED≤LIMIT*WEIGHT.
+func parseRoles(t *testing.T, text string) (roles []queue.Role) {
+	for _, r := range strings.Fields(text) {
+		entries, weight, weighted := strings.Cut(r, "*")
+		entries, limit, limited := strings.Cut(entries, "≤")
+		name, deserved, deserves := strings.Cut(entries, "=")
+		role := queue.Role{Name: name}
+		if deserves {
+			role.Deserved = quota.Quota{quota.AllTypes: parseNumber(t, deserved)}
 		}
-		return s
-	}
-	gangs := map[string]*job.Spec{}
-	for i, text := range strings.Fields(running) {
-		role, rest, _ := strings.Cut(text, ":")
-		gpus, place, _ := strings.Cut(rest, "@")
-		s := newJob(fmt.Sprint("r", i), role, 1, place[1:])
-		if s.Gang {
-			if gangs[role] == nil {
-				gangs[role] = s
+		if limited {
+			role.Quota = quota.Quota{quota.AllTypes: parseNumber(t, limit)}
+		}
+		if weighted {
+			w, err := strconv.ParseFloat(weight, 64)
+			if err != nil {
+				t.Fatal(err)
 			}
-			s = gangs[role]
+			role.Weight = w
 		}
-		s.Request.GPUs = number(gpus)
-		agent := "a" + place[:1]
-		free[agent] -= s.Request.GPUs
-		in.Running = append(in.Running, queue.RunningTask{
-			TaskID: fmt.Sprintf("%s#%d", s.Name, i), AgentID: agent, Spec: s, GPUTypes: map[string]int{"V100": s.Request.GPUs}, Since: planTime().Add(time.Duration(i-100) * time.Minute),
-		})
+		roles = append(roles, role)
 	}
-	for i, text := range strings.Fields(waiting) {
-		role, rest, _ := strings.Cut(text, ":")
-		tasks, gpus, _ := strings.Cut(rest, "x")
-		j := waitingJob(fmt.Sprint("w", i), number(tasks), nil)
-		j.Spec = newJob(j.Spec.Name, role, number(tasks), "")
-		j.Spec.Request.GPUs = number(gpus)
-		in.Waiting = append(in.Waiting, j)
+	return roles
+}
+
+// peerCase is a case that a plan is made for.
+type peerCase struct {
+	t      *testing.T
+	policy Policy
+	in     PlanInput
+}
+
+// newJob returns a job with the flags !PRIORITY, + for preemptible, - for guaranteed, and g for a gang.
+func (c *peerCase) newJob(name, role string, tasks int, gpus, flags string) *job.Spec {
+	s := waitingJob(name, tasks, nil).Spec
+	s.Role, s.Tasks, s.Request.GPUs = role, tasks, parseNumber(c.t, gpus)
+	s.Gang = strings.HasPrefix(flags, "g")
+	s.Preemptible, s.Guaranteed = strings.HasSuffix(flags, "+"), strings.HasSuffix(flags, "-")
+	if _, priority, ok := strings.Cut(strings.TrimRight(flags, "+-"), "!"); ok {
+		s.Priority = parseNumber(c.t, priority)
+	}
+	return s
+}
+
+// splitFlags splits a text before its first flag.
+func splitFlags(text string) (string, string) {
+	if at := strings.IndexAny(text, "g!+-"); at >= 0 {
+		return text[:at], text[at:]
+	}
+	return text, ""
+}
+
+// parseRunning adds running jobs. Each has run a minute less than the one before.
+func (c *peerCase) parseRunning(text string) {
+	for i, r := range strings.Fields(text) {
+		role, rest, _ := strings.Cut(r, ":")
+		gpus, place, _ := strings.Cut(rest, "@")
+		place, flags := splitFlags(place)
+		agents := strings.Split(place, ",")
+		s := c.newJob(fmt.Sprint("r", i), role, len(agents), gpus, flags)
+		s.Gang = len(agents) > 1
+		for n, agent := range agents {
+			c.in.Running = append(c.in.Running, queue.RunningTask{
+				TaskID: fmt.Sprintf("r%d.%d", i, n), AgentID: "a" + agent, Spec: s,
+				GPUTypes: map[string]int{"V100": s.Request.GPUs}, Since: planTime().Add(time.Duration(i-100) * time.Minute),
+			})
+		}
+	}
+}
+
+func (c *peerCase) parseWaiting(text string) {
+	for i, w := range strings.Fields(text) {
+		role, rest, _ := strings.Cut(w, ":")
+		tasks, rest, _ := strings.Cut(rest, "x")
+		gpus, flags := splitFlags(rest)
+		j := waitingJob(fmt.Sprint("w", i), parseNumber(c.t, tasks), nil)
+		j.Spec = c.newJob(j.Spec.Name, role, len(j.Tasks), gpus, flags)
+		c.in.Waiting = append(c.in.Waiting, j)
+	}
+}
+
+// makePlan makes the plan. What is free on the agents, at least CPUs, is offered to the role of the first waiting job.
+func (c *peerCase) makePlan(gpus []string) Plan {
+	c.in.Now = planTime()
+	free := map[string]int{}
+	for i, n := range gpus {
+		free[fmt.Sprint("a", i)] = parseNumber(c.t, n)
+	}
+	for i := range c.in.Running {
+		r := &c.in.Running[i]
+		if free[r.AgentID] -= r.Spec.Request.GPUs; free[r.AgentID] < 0 {
+			c.t.Fatalf("agent %s has too few GPUs", r.AgentID)
+		}
 	}
 	var offers []fit.Offer
-	for i := range free {
-		if free[i] < 0 {
-			t.Fatalf("agent %s is overfull", i)
-		}
-		for _, role := range policy.Roles {
-			o := roleOffer(role.Name, i, free[i])
-			if role.Name == policy.Roles[0].Name && free[i] > 0 {
+	for _, id := range slices.Sorted(maps.Keys(free)) {
+		for _, role := range c.policy.Roles {
+			o := roleOffer(role.Name, id, free[id])
+			if role.Name == c.in.Waiting[0].Spec.Role {
 				offers = append(offers, o)
 			} else {
-				in.Known = append(in.Known, WithoutFree(fit.JoinOffers([]fit.Offer{o})[0]))
+				c.in.Known = append(c.in.Known, WithoutFree(fit.JoinOffers([]fit.Offer{o})[0]))
 			}
 		}
 	}
-	c, leftoverOf := NewClusterOfOffers(offers, &in, &policy)
-	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &policy)
+	cluster, leftoverOf := NewClusterOfOffers(offers, &c.in, &c.policy)
+	return MakePlan(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &c.policy)
 }
