@@ -2,11 +2,8 @@ package cluster
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +25,7 @@ type usageFlags struct {
 	query        api.AccountingQuery
 	state        string
 	attempts     bool
-	csv          bool
+	csv, parquet bool
 }
 
 func (a *clusterCommands) usageCommand() *cobra.Command {
@@ -51,6 +48,7 @@ func (a *clusterCommands) usageCommand() *cobra.Command {
 	s.StringVar(&f.state, "state", "", "only what ended in this state, such as failed")
 	s.BoolVar(&f.attempts, "attempts", false, "one line for each ended attempt, the oldest first, instead of sums")
 	s.BoolVar(&f.csv, "csv", false, "print comma-separated values, with seconds and joules")
+	s.BoolVar(&f.parquet, "parquet", false, "with --attempts: print an Apache Parquet file, with seconds and joules")
 	cli.CompleteFixed(c, "by", api.AccountingKeys())
 	return c
 }
@@ -97,8 +95,15 @@ func parseTimeFlag(flag, text string, now time.Time) (time.Time, error) {
 }
 
 func (a *clusterCommands) showUsage(ctx context.Context, f *usageFlags) error {
-	if f.csv && a.ForPrograms {
-		return &cli.UsageError{Err: errors.New("--csv is a format of its own: omit -o")}
+	switch {
+	case (f.csv || f.parquet) && a.ForPrograms:
+		return &cli.UsageError{Err: errors.New("--csv and --parquet are formats of their own: omit -o")}
+	case f.csv && f.parquet:
+		return &cli.UsageError{Err: errors.New("--csv and --parquet: choose one")}
+	case f.parquet && !f.attempts:
+		return &cli.UsageError{Err: errors.New("--parquet needs --attempts: sums are printed as a table, CSV or JSON")}
+	case f.parquet && term.IsTerminal(a.Stdout):
+		return &cli.UsageError{Err: errors.New("--parquet prints a binary file: redirect it, for example > attempts.parquet")}
 	}
 	q, err := f.accountingQuery(time.Now())
 	if err != nil {
@@ -109,7 +114,7 @@ func (a *clusterCommands) showUsage(ctx context.Context, f *usageFlags) error {
 		return err
 	}
 	if f.attempts {
-		return a.showAttempts(ctx, c, q, f.csv)
+		return a.showAttempts(ctx, c, q, f)
 	}
 	report, err := c.ReportAccounting(ctx, q)
 	if err != nil {
@@ -165,54 +170,12 @@ func formatMeanWait(s *api.AccountingSums) string {
 	return term.FormatDuration(time.Duration(s.WaitSeconds / float64(s.Attempts) * float64(time.Second)))
 }
 
-// sumColumns returns the names and values of the columns of sums for programs.
-func sumColumns(s *api.AccountingSums) (names, values []string) {
-	for _, c := range []struct {
-		name  string
-		value float64
-	}{
-		{"attempts", float64(s.Attempts)}, {"unfinished", float64(s.Unfinished)}, {"gpu_seconds", s.GPUSeconds}, {"unfinished_gpu_seconds", s.UnfinishedGPUSeconds},
-		{"cpu_seconds", s.CPUSeconds}, {"wait_seconds", s.WaitSeconds}, {"measured_gpu_seconds", s.Usage.GPUSeconds}, {"busy_gpu_seconds", s.Usage.BusyGPUSeconds},
-		{"mem_mib_seconds", s.Usage.MemMiBSeconds}, {"mem_used_mib_seconds", s.Usage.MemUsedMiBSeconds}, {"max_mem_mib", s.Usage.MaxMemMiB}, {"joules", s.Usage.Joules},
-	} {
-		names, values = append(names, c.name), append(values, formatNumber(c.value))
-	}
-	return names, values
-}
-
-func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-func writeGroupsCSV(to io.Writer, report *api.AccountingReport) error {
-	w := csv.NewWriter(to)
-	names, total := sumColumns(&report.Total)
-	_ = w.Write(append(slices.Clone(report.By), names...))
-	if len(report.By) == 0 {
-		_ = w.Write(total)
-	}
-	for i := range report.Groups {
-		g := &report.Groups[i]
-		var row []string
-		for _, key := range report.By {
-			row = append(row, escapeFormula(g.Keys[key]))
-		}
-		_, values := sumColumns(&g.AccountingSums)
-		_ = w.Write(append(row, values...))
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// escapeFormula makes spreadsheets show a text that they would execute. Names of jobs and users are free texts.
-func escapeFormula(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
-}
-
-func (a *clusterCommands) showAttempts(ctx context.Context, c *client.Client, q api.AccountingQuery, asCSV bool) error {
-	if asCSV {
+func (a *clusterCommands) showAttempts(ctx context.Context, c *client.Client, q api.AccountingQuery, f *usageFlags) error {
+	switch {
+	case f.csv:
 		return writeAttemptsCSV(a.Stdout, c.EachAccountedAttempt(ctx, q))
+	case f.parquet:
+		return writeAttemptsParquet(a.Stdout, c.EachAccountedAttempt(ctx, q))
 	}
 	list := []api.AccountedAttempt{}
 	for one, err := range c.EachAccountedAttempt(ctx, q) {
@@ -250,40 +213,4 @@ func usageOf(t *api.AccountedAttempt) *api.MeasuredUsage {
 		return &api.MeasuredUsage{}
 	}
 	return t.Usage
-}
-
-// writeAttemptsCSV writes one line for each attempt as they are read.
-func writeAttemptsCSV(to io.Writer, list func(func(api.AccountedAttempt, error) bool)) error {
-	w := csv.NewWriter(to)
-	_ = w.Write([]string{"task", "job", "run", "index", "attempt", "user", "role", "host", "state", "reason", "exit_code", "queued", "launched", "started", "ended",
-		"cpus", "gpus", "devices", "wait_seconds", "gpu_seconds", "measured_gpu_seconds", "busy_gpu_seconds", "mem_mib_seconds", "mem_used_mib_seconds", "max_mem_mib", "joules"})
-	for t, err := range list {
-		if err != nil {
-			w.Flush()
-			return err
-		}
-		exit := ""
-		if t.ExitCode != nil {
-			exit = strconv.Itoa(*t.ExitCode)
-		}
-		u := usageOf(&t)
-		row := []string{t.Task, t.Job, strconv.Itoa(t.Run), strconv.Itoa(t.Index), strconv.Itoa(t.Attempt), escapeFormula(t.Owner), t.Role, t.Host, string(t.State), t.Reason, exit}
-		for _, at := range []time.Time{t.Queued, t.Launched, t.Started, t.Ended} {
-			row = append(row, formatTimeOrEmpty(at))
-		}
-		row = append(row, formatNumber(t.CPUs), formatByType(t.GPUTypes), strings.Join(slices.Sorted(maps.Keys(t.Devices)), " "))
-		for _, v := range []float64{t.WaitSeconds, t.GPUSeconds, u.GPUSeconds, u.BusyGPUSeconds, u.MemMiBSeconds, u.MemUsedMiBSeconds, u.MaxMemMiB, u.Joules} {
-			row = append(row, formatNumber(v))
-		}
-		_ = w.Write(row)
-	}
-	w.Flush()
-	return w.Error()
-}
-
-func formatTimeOrEmpty(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Format(time.RFC3339Nano)
 }
