@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,4 +85,6 @@ func TestRerunCommand(t *testing.T) {
 	}
 	c.schedules = []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *"}}}}
 	c.command(t, "rerun nightly").expect(t, "", "nightly is a schedule, which submits jobs itself", 1)
+	c.jobs[len(c.jobs)-1].Spec.Workdir = "sha256:" + strings.Repeat("0", 64)
+	c.command(t, "rerun train").expect(t, "job train@5 submitted\n", "it has the working folder of the earlier run", 0)
 }

@@ -11,15 +11,21 @@ import (
 )
 
 // buildLaunch converts a task to Mesos's messages. A task with its own
-// CommandInfo keeps all of it and gets the task's variables in addition.
-func buildLaunch(t task.TaskSpec) (*mesos.CommandInfo, *mesos.ContainerInfo) {
+// CommandInfo keeps all of it and gets the task's variables in addition. Another task
+// without an image has its sandbox as HOME unless it sets that: the default user, nobody,
+// has no folder that programs could write their caches and settings to.
+func buildLaunch(t task.TaskSpec, sandbox string) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if t.Command != nil {
 		command := *t.Command
 		command.Environment = mergeVariables(t, t.Command.Environment)
 		return &command, containerWithMounts(t)
 	}
 	shell := false
-	command := &mesos.CommandInfo{Shell: &shell, Environment: mergeVariables(t, nil)}
+	var home *mesos.Environment
+	if t.Image == "" {
+		home = &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "HOME", Value: &sandbox}}}
+	}
+	command := &mesos.CommandInfo{Shell: &shell, Environment: mergeVariables(t, home)}
 	switch {
 	case t.ImageEntrypoint: // without a value Mesos uses the image's
 		command.Arguments = t.Argv

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,7 +69,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 		agent: u.Agent, id: mesos.ContainerID{Value: uuid.NewString(), Parent: &parent},
 		memory: u.Memory, log: u.Log, sandbox: u.Sandbox, logs: u.Logs, ended: make(chan struct{}), networked: len(t.MesosContainer.GetNetworkInfos()) > 0,
 	}
-	command, container := buildLaunch(t)
+	command, container := buildLaunch(t, filepath.Join(u.Sandbox, nestedPath(r.id.Value, "")))
 	r.user, r.program = command.User, command.GetValue()
 	if command.User != nil && t.Image == "" {
 		if err := task.AllowTraversal(u.Sandbox); err != nil {

@@ -129,22 +129,47 @@ func TestBuildLaunch(t *testing.T) {
 	want := &mesos.CommandInfo{
 		Shell: &no, Value: &value, Arguments: []string{"python", "train.py"},
 		Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{
-			variable("A", "b"), variable("MESOS_TASK_ID", "job.0.1"), variable("NVIDIA_VISIBLE_DEVICES", "GPU-a"),
+			variable("HOME", "/sandbox"), variable("A", "b"), variable("MESOS_TASK_ID", "job.0.1"), variable("NVIDIA_VISIBLE_DEVICES", "GPU-a"),
 		}},
 	}
 	w := work()
-	command, container := buildLaunch(w)
+	command, container := buildLaunch(w, "/sandbox")
 	if diff := cmp.Diff(want, command); diff != "" || container != nil {
 		t.Errorf("command (-want +got):\n%s\ncontainer %v, want none", diff, container)
 	}
 	w.MesosContainer, w.Argv = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}, nil
-	command, container = buildLaunch(w)
+	command, container = buildLaunch(w, "/sandbox")
 	if command.Value != nil || command.Arguments != nil || *command.Shell || container != w.MesosContainer {
 		t.Errorf("command of an image's own is %v, want none; container %v", command, container)
 	}
 	w.Argv, w.ImageEntrypoint = []string{"-v", "x"}, true
-	if command, _ = buildLaunch(w); command.Value != nil || *command.Shell || !slices.Equal(command.Arguments, w.Argv) {
+	if command, _ = buildLaunch(w, "/sandbox"); command.Value != nil || *command.Shell || !slices.Equal(command.Arguments, w.Argv) {
 		t.Errorf("arguments of an image's entrypoint: command %v, want no value and the arguments alone", command)
+	}
+}
+
+// TestHomeFolder checks that tasks without an image have their sandbox as HOME, and that the job's own value counts.
+func TestHomeFolder(t *testing.T) {
+	home := func(change func(*task.TaskSpec)) string {
+		w := work()
+		change(&w)
+		command, _ := buildLaunch(w, "/sandbox")
+		var got []string
+		for _, v := range command.Environment.Variables {
+			if v.Name == "HOME" {
+				got = append(got, v.GetValue())
+			}
+		}
+		return strings.Join(got, ",")
+	}
+	for want, change := range map[string]func(*task.TaskSpec){
+		"/sandbox":    func(*task.TaskSpec) {},
+		"/home/carol": func(w *task.TaskSpec) { w.Env = map[string]string{"HOME": "/home/carol"} },
+		"":            func(w *task.TaskSpec) { w.Image = "pytorch" },
+	} {
+		if got := home(change); got != want {
+			t.Errorf("HOME is %q, want %q", got, want)
+		}
 	}
 }
 
@@ -155,7 +180,7 @@ func TestBuildLaunchAddsMounts(t *testing.T) {
 	w.MesosContainer = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Volumes: []mesos.Volume{{ContainerPath: "/own"}}}
 	w.ShareLimit.Mounts = []task.HostMount{{Source: "/host/pipe", Target: "/pipe"}}
 	w.SecretMounts = []task.HostMount{{Source: "/secrets/web/db", Target: "keys/db", ReadOnly: true}}
-	_, container := buildLaunch(w)
+	_, container := buildLaunch(w, "/sandbox")
 	var got []string
 	for _, v := range container.Volumes {
 		got = append(got, v.ContainerPath+" "+v.GetMode().String()+" "+v.GetSource().GetHostPath().GetPath())
@@ -174,7 +199,7 @@ func TestBuildLaunchKeepsCommandInfo(t *testing.T) {
 		secret, {Name: "NVIDIA_VISIBLE_DEVICES", Value: &forged},
 	}}}
 	w.MesosContainer = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
-	command, container := buildLaunch(w)
+	command, container := buildLaunch(w, "/sandbox")
 	if container != w.MesosContainer || command.GetUser() != "nobody" || !command.GetShell() || command.GetValue() != script {
 		t.Errorf("command %v and container %v are not the task's own", command, container)
 	}

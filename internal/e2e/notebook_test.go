@@ -39,6 +39,10 @@ func checkNotebook(t *testing.T, c *cluster) {
 	if err := os.WriteFile(shared, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	broken := c.run("notebook", "--gpus", "0", "--cpus", "0.1", "--command", `touch "$HOME/config" && echo there is no kernel >&2; exit 3`)
+	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") || !strings.HasSuffix(broken.err, ":\n  there is no kernel\n") {
+		t.Errorf("a server that fails: %+v", broken)
+	}
 	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s", "--command", "exec python3 "+shared)
 	link := started.awaitLine(t, started.ended, regexp.MustCompile(`^(http://127\.0\.0\.1:[0-9]+/\?token=.+)$`))[1]
 	if body := fetch(t, link); body != "hello from a notebook" {
@@ -68,7 +72,10 @@ func checkNotebook(t *testing.T, c *cluster) {
 	if err := conn.CloseNow(); err != nil {
 		t.Error(err)
 	}
-	started.interrupt()
+	<-started.ended
+	if code := started.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(started.errs.String(), "no client was connected for 5s") {
+		t.Errorf("at the end of the idle notebook its command ends with %d: %s", code, &started.errs)
+	}
 	view := c.awaitJob("lab", func(v *api.JobView) bool { return v.Terminal })
 	if message := view.Tasks[0].Message; !strings.Contains(message, "no client was connected for 5s") {
 		t.Errorf("the idle notebook is %s: %q", view.State, message)

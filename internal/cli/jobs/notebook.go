@@ -154,7 +154,7 @@ func (a *jobCommands) serveNotebook(ctx context.Context, c *client.Client, name,
 	}
 	f, err := newPortForwarder(ctx, a, c, task, listen, "")
 	if err != nil {
-		return err
+		return a.explainNotebookEnd(ctx, c, task.Job, err)
 	}
 	defer f.listener.Close()
 	if err := f.awaitServer(ctx); err != nil {
@@ -162,7 +162,7 @@ func (a *jobCommands) serveNotebook(ctx context.Context, c *client.Client, name,
 			fmt.Fprintf(a.Stderr, "mesos-gpu: job %s continues: see mesos-gpu logs %s\n", name, name)
 			return nil
 		}
-		return err
+		return a.explainNotebookEnd(ctx, c, task.Job, err)
 	}
 	link := url.URL{Scheme: "http", Host: f.listener.Addr().String(), Path: "/"}
 	if token := view.Spec.Env[notebookToken]; token != "" {
@@ -170,7 +170,22 @@ func (a *jobCommands) serveNotebook(ctx context.Context, c *client.Client, name,
 	}
 	fmt.Fprintf(a.Stdout, "%s\n", &link)
 	fmt.Fprintf(a.Stderr, "mesos-gpu: open the link in a browser; Ctrl-C disconnects, mesos-gpu notebook %s connects again, mesos-gpu kill %s ends the job\n", name, name)
-	return f.serve(ctx)
+	if err := f.serve(ctx); err != nil {
+		return a.explainNotebookEnd(ctx, c, task.Job, err)
+	}
+	return nil
+}
+
+// explainNotebookEnd prints why a notebook job failed, with its last lines, and returns its exit status. It returns err if
+// the job has not failed.
+func (a *jobCommands) explainNotebookEnd(ctx context.Context, c *client.Client, name string, err error) error {
+	view, viewErr := c.GetJob(ctx, name)
+	if viewErr != nil || !view.Terminal || view.State != job.Failed {
+		return err
+	}
+	failure := a.reportOutcome(&view)
+	fmt.Fprint(a.Stderr, describeErrorOutput(ctx, c, &view))
+	return failure
 }
 
 // serverInterval is the interval of attempts to connect to a server that starts.

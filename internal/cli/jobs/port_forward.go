@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
 
@@ -114,6 +116,7 @@ func (f *portForwarder) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = f.listener.Close() })()
 	var serving sync.WaitGroup
 	defer serving.Wait()
+	serving.Go(func() { f.awaitTaskEnd(ctx, cancel) })
 	for {
 		conn, err := f.listener.Accept()
 		if err != nil {
@@ -127,6 +130,19 @@ func (f *portForwarder) serve(ctx context.Context) error {
 			return err
 		}
 		serving.Go(func() { f.forwardConnection(ctx, conn.(*net.TCPConn), cancel) })
+	}
+}
+
+// awaitTaskEnd calls cancel when the task has ended. If the events cannot be read, the next connection finds that out.
+func (f *portForwarder) awaitTaskEnd(ctx context.Context, cancel context.CancelCauseFunc) {
+	for ev, err := range f.client.FollowEvents(ctx, f.task.Job) {
+		if err != nil {
+			return
+		}
+		if ev.Task == f.task.ID && !ev.State.IsLive() {
+			cancel(fmt.Errorf("task %s is %s: %s", ev.Task, ev.State, cmp.Or(term.EscapeControls(ev.Message), "its ports are closed")))
+			return
+		}
 	}
 }
 

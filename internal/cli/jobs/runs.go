@@ -111,6 +111,9 @@ func (a *jobCommands) rerunCommand() *cobra.Command {
 				return a.PrintJSON(view)
 			}
 			fmt.Fprintf(a.Stdout, "job %s submitted\n", view.RunID())
+			if view.Spec.Workdir != "" {
+				fmt.Fprintln(a.Stderr, "mesos-gpu: it has the working folder of the earlier run; to upload the folder again, submit the job file")
+			}
 			return nil
 		},
 	}
