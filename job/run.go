@@ -56,26 +56,29 @@ func (t *Task) RunID() RunID { return RunID{t.Job, max(t.Run, 1)} }
 
 // SubmittableSpec returns a copy of the job's Spec that a user may submit, without what the scheduler has set: the owner,
 // the client key, the marks of a Marathon app, and which dependencies are met. A service has as many tasks as it wants now.
-func (j *Job) SubmittableSpec() Spec {
-	s := j.Spec
-	s.Owner, s.ClientKey, s.Request.Types.Rules = "", nil, nil
-	if s.Service != nil {
-		s.Tasks = max(j.WantedTasks(), 1)
-		if a := s.Service.Autoscaling; a.IsSet() {
-			s.Tasks = min(max(s.Tasks, a.Min), a.Max)
+func (j *Job) SubmittableSpec() Spec { return j.Spec.Submittable(j.WantedTasks()) }
+
+// Submittable returns what SubmittableSpec returns for a job of this Spec that wants so many tasks.
+func (s *Spec) Submittable(wantedTasks int) Spec {
+	c := *s
+	c.Owner, c.ClientKey, c.Request.Types.Rules = "", nil, nil
+	if c.Service != nil {
+		c.Tasks = max(wantedTasks, 1)
+		if a := c.Service.Autoscaling; a.IsSet() {
+			c.Tasks = min(max(c.Tasks, a.Min), a.Max)
 		}
 	}
-	s.After = slices.Clone(s.After)
-	for i := range s.After {
-		s.After[i].Met = false
+	c.After = slices.Clone(c.After)
+	for i := range c.After {
+		c.After[i].Met = false
 	}
-	if s.CheckReserved() != nil {
-		s.Labels = maps.Clone(s.Labels)
-		delete(s.Labels, AppLabel)
-		delete(s.Labels, AppVersionLabel)
-		if strings.HasPrefix(s.Group, AppGroupPrefix) {
-			s.Group = ""
+	if c.CheckReserved() != nil {
+		c.Labels = maps.Clone(c.Labels)
+		delete(c.Labels, AppLabel)
+		delete(c.Labels, AppVersionLabel)
+		if strings.HasPrefix(c.Group, AppGroupPrefix) {
+			c.Group = ""
 		}
 	}
-	return s
+	return c
 }

@@ -51,6 +51,8 @@ type IssuedToken struct {
 // ValidatedJob is the response to POST /v1/validate: the job as it would be stored.
 type ValidatedJob struct {
 	Spec job.Spec `json:"spec"`
+	// File is the Spec as a job file, as GET /v1/jobs/{name}/file would return it.
+	File string `json:"file"`
 	// Warnings are reasons why no present agent can run a task of the job.
 	Warnings []string `json:"warnings"`
 	// Start is an estimate of when the job would start if it were submitted now, if the request asked for it.

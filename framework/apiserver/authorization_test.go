@@ -61,9 +61,11 @@ func TestAccessRules(t *testing.T) {
 		{"GET", "/v1/jobs/train/runs/1/workdir/token/workdir.tar.gz", "", "200 200 200 200 200 200 200"}, // agents have only the token
 		{"GET", "/v1/jobs/train/runs/1/workdir/wrong/workdir.tar.gz", "", "404 404 404 404 404 404 404"},
 		{"GET", "/v1/jobs/train", "", "401 404 200 200 200 200 200"},
+		{"GET", "/v1/jobs/train/file", "", "401 404 200 200 200 200 200"},
 		{"GET", "/v1/jobs/train/artifacts", "", "401 404 200 200 200 200 200"},
 		{"DELETE", "/v1/jobs/train", "", "401 404 403 403 202 202 202"},
 		{"PUT", "/v1/jobs/train", `{"name":"train","command":["true"],"service":{}}`, "401 404 403 403 200 200 200"},
+		{"POST", "/v1/jobs/train/validate", `{"name":"train","command":["true"],"service":{}}`, "401 404 403 403 200 200 200"},
 		{"PATCH", "/v1/jobs/train", `{"priority":1}`, "401 404 403 403 200 200 200"}, // the backend also checks a new role
 		{"POST", "/v1/jobs/train/rerun", `{}`, "401 404 403 201 201 201 201"},        // the backend also checks the owner
 		{"PUT", "/v1/jobs/train/hold", `{}`, "401 404 403 403 202 202 202"},          // the backend also checks who holds it

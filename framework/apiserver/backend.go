@@ -113,6 +113,8 @@ type LeaderBackend interface {
 	// ValidateJob checks a job or, if it has a schedule, a schedule as its submission
 	// would. It records nothing.
 	ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
+	// ValidateUpdate checks the specification of a service as UpdateJob would. It records nothing.
+	ValidateUpdate(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
 	// EstimateStart estimates when a job that ValidateJob has returned would start if it were
 	// submitted now; nil if no estimate is possible.
 	EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error)

@@ -147,12 +147,9 @@ func (s *apiServer) writeSubmitted(w http.ResponseWriter, r *http.Request, view 
 
 // handleUpdateJob gives a service another specification.
 func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) error {
-	spec, _, err := readSpec(w, r)
+	spec, err := readUpdate(w, r)
 	if err != nil {
 		return err
-	}
-	if name := r.PathValue("name"); spec.Name != name {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
 	}
 	leader, err := s.leader(r.Context())
 	if err != nil {
@@ -164,6 +161,33 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	}
 	setETag(w, JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
+}
+
+// readUpdate reads a specification of the request's job.
+func readUpdate(w http.ResponseWriter, r *http.Request) (job.Spec, error) {
+	spec, _, err := readSpec(w, r)
+	if name := r.PathValue("name"); err == nil && spec.Name != name {
+		err = api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
+	}
+	return spec, err
+}
+
+// handleValidateUpdate checks an update as handleUpdateJob would, and changes nothing.
+func (s *apiServer) handleValidateUpdate(w http.ResponseWriter, r *http.Request) error {
+	AuditNoteOf(r.Context()).ReadOnly = true
+	spec, err := readUpdate(w, r)
+	if err != nil {
+		return err
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil {
+		return err
+	}
+	checked, err := leader.ValidateUpdate(r.Context(), spec)
+	if err != nil {
+		return err
+	}
+	return writeValidated(w, &checked)
 }
 
 // handleEditJob changes keys of a job.
@@ -280,6 +304,21 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	}
 	setETag(w, JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
+}
+
+func (s *apiServer) handleGetJobFile(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	text, err := writeJobFile(view.Spec.Submittable(view.WantedCount))
+	if err != nil {
+		return err
+	}
+	setETag(w, JobETag(&view.Job, view.WantedCount))
+	w.Header().Set("Content-Type", yamlMediaTypes[0])
+	_, _ = io.WriteString(w, text) // the client is gone if this fails
+	return nil
 }
 
 func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error {

@@ -66,6 +66,9 @@ func (f *fakeBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, err
 func (f *fakeBackend) ValidateJob(_ context.Context, s job.Spec) (api.ValidatedJob, error) {
 	return api.ValidatedJob{Spec: s}, f.err
 }
+func (f *fakeBackend) ValidateUpdate(ctx context.Context, s job.Spec) (api.ValidatedJob, error) {
+	return f.ValidateJob(ctx, s)
+}
 func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (api.JobView, error) {
 	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, q.Owner, q.ClientKey)
 	return f.view(), f.err

@@ -76,6 +76,14 @@ func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
+	return writeValidated(w, &checked)
+}
+
+// writeValidated completes the answer to a validation and writes it.
+func writeValidated(w http.ResponseWriter, checked *api.ValidatedJob) (err error) {
+	if checked.File, err = writeJobFile(checked.Spec.Submittable(checked.Spec.Tasks)); err != nil {
+		return err
+	}
 	checked.Warnings = emptyIfNil(checked.Warnings)
 	writeJSON(w, http.StatusOK, checked)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
@@ -65,6 +66,13 @@ func readJobFile(w http.ResponseWriter, r *http.Request) (job.Spec, error) {
 		return job.Spec{}, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
 	return *spec, nil
+}
+
+// writeJobFile returns a job file of a Spec.
+func writeJobFile(spec job.Spec) (string, error) {
+	var text strings.Builder
+	err := jobfile.Write(&text, &spec)
+	return text.String(), err
 }
 
 // hintAtYAML adds a hint for a client that has sent a job file with the type of JSON.

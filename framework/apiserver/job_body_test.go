@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,6 +219,32 @@ func TestServedJobSchema(t *testing.T) {
 	status, kind, got := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/job.schema.json", "")
 	if status != 200 || kind != "application/schema+json" || got != string(want) {
 		t.Errorf("got %d, %s, %d bytes, want %d", status, kind, len(got), len(want))
+	}
+}
+
+// TestJobFile checks that a job is served as a job file that gives the same job, and that a validation returns the
+// same file for it.
+func TestJobFile(t *testing.T) {
+	url := serveBackend(t, &fakeBackend{}).URL
+	const mine = "name: train\ncommand: python train.py\n"
+	status, kind, served := sendRequest(t, "GET", url+"/v1/jobs/train/file", "")
+	if status != 200 || kind != "application/yaml" || !strings.HasPrefix(served, "name: train\n") {
+		t.Errorf("got %d, %s, %q", status, kind, served)
+	}
+	var first, second api.ValidatedJob
+	for _, path := range []string{"/v1/validate", "/v1/jobs/train/validate"} {
+		for body, checked := range map[string]*api.ValidatedJob{mine: &first, "# the same\n" + mine: &second} {
+			status, _, text := sendRequest(t, "POST", url+path, body, "Content-Type", "application/yaml")
+			if err := json.Unmarshal([]byte(text), checked); status != 200 || err != nil {
+				t.Fatalf("%s: %d %s %v", path, status, text, err)
+			}
+		}
+		if first.File != second.File || !strings.Contains(first.File, "train.py") {
+			t.Errorf("%s: the files of equal jobs are %q and %q", path, first.File, second.File)
+		}
+		if read, err := jobfile.Read(strings.NewReader(first.File), "job file"); err != nil || read.Name != "train" || !slices.Equal(read.Command, first.Spec.Command) {
+			t.Errorf("%s: the file is read as %+v, %v", path, read, err)
+		}
 	}
 }
 

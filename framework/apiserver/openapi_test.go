@@ -199,6 +199,9 @@ func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.Jo
 func (f fullBackend) ValidateJob(context.Context, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
 }
+func (f fullBackend) ValidateUpdate(context.Context, job.Spec) (api.ValidatedJob, error) {
+	return filledValue[api.ValidatedJob](), f.err
+}
 func (f fullBackend) ClusterUsage(context.Context, int) (api.ClusterHistory, error) {
 	return filledValue[api.ClusterHistory](), f.err
 }
@@ -311,6 +314,7 @@ var validRequests = map[string]struct {
 	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
 	"PUT /v1/jobs/{name}":                   {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
 	"PATCH /v1/jobs/{name}":                 {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{"If-Match", `"a"`}},
+	"POST /v1/jobs/{name}/validate":         {body: `{"name":"train","command":["true"],"service":{}}`},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
 	"PUT /v1/jobs/{name}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
 	"DELETE /v1/jobs/{name}/hold":           {header: []string{"If-Match", `"a"`}, status: 202},

@@ -68,10 +68,12 @@ func routes() []route {
 
 		{"POST /v1/jobs", access.Submit, requireInAnyRole, (*apiServer).handleSubmitJob, "", false}, // the leader also checks the job's role
 		{"GET /v1/jobs/{name}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
+		{"GET /v1/jobs/{name}/file", access.View, requireOnJob, onReads((*apiServer).handleGetJobFile), "", false},
 		{"GET /v1/jobs/{name}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
 		{"PUT /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
-		{"PATCH /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleEditJob, "", true},       // the leader also checks a new role
-		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false}, // the leader also checks the owner of the name
+		{"POST /v1/jobs/{name}/validate", access.Operate, requireOnJob, (*apiServer).handleValidateUpdate, "", false}, // as for the update
+		{"PATCH /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleEditJob, "", true},                 // the leader also checks a new role
+		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false},           // the leader also checks the owner of the name
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
 		{"GET /v1/jobs/{name}/usage", access.View, requireOnJob, onLeader((*apiServer).handleJobUsage), "", false},
 		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},

@@ -13,7 +13,7 @@ var requestsWithoutVerb = map[string]string{
 	"GET /v1/demand":       "autoscalers of machines",
 	"GET /v1/openapi.yaml": "description of the API", "GET /v1/job.schema.json": "description of the API",
 	"GET /v1/whoami": "part of the page's sign-in", "POST " + signInPath: "part of the page's sign-in",
-	"POST /v1/validate":         "part of submit",
+	"POST /v1/validate": "part of submit", "POST /v1/jobs/{name}/validate": "part of apply", "GET /v1/jobs/{name}/file": "part of apply on the page; get writes the same file",
 	"GET /v1/workdirs/{digest}": "part of submit", "PUT /v1/workdirs/{digest}": "part of submit",
 	"GET " + WorkdirPattern: "of agents", "HEAD " + WorkdirPattern: "of agents",
 	"GET /v1/tasks/{id}/log":         "one stream of the output that logs reads",

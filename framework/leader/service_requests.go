@@ -20,18 +20,7 @@ func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 		return view, err
 	}
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkJobMatches(ctx, st, spec.Name); err != nil {
-			return err
-		}
-		old, _ := st.Job(spec.Name)
-		if old.Spec.CheckReserved() != nil {
-			return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
-		}
-		spec.Role = cmp.Or(spec.Role, old.Spec.Role)
-		if err := st.AdmitUpdate(&spec); err != nil {
-			return api.NewProblemf(admissionStatus(err), "%v", err)
-		}
-		if err := b.checkSpace(); err != nil {
+		if err := b.checkUpdate(ctx, st, &spec); err != nil {
 			return err
 		}
 		apply(sched.UpdateService{Spec: spec})
@@ -41,6 +30,22 @@ func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 		return err
 	})
 	return view, err
+}
+
+// checkUpdate returns why a service may not get the specification, and completes its role.
+func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spec) error {
+	if err := checkJobMatches(ctx, st, spec.Name); err != nil {
+		return err
+	}
+	old, _ := st.Job(spec.Name)
+	if old.Spec.CheckReserved() != nil {
+		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
+	}
+	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
+	if err := st.AdmitUpdate(spec); err != nil {
+		return api.NewProblemf(admissionStatus(err), "%v", err)
+	}
+	return b.checkSpace()
 }
 
 // ScaleJob sets the number of a service's tasks.

@@ -96,6 +96,20 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	if n := b.Model.JobCount(); n != 1 {
 		t.Errorf("there are %d jobs, want the submitted one", n)
 	}
+	web := frameworktest.ServiceSpec("web", 2)
+	if _, err := b.SubmitJob(ctx, web); err != nil {
+		t.Fatal(err)
+	}
+	web.Env = map[string]string{"VERSION": "2"}
+	if v, err := b.ValidateUpdate(ctx, web); err != nil || v.Spec.Env["VERSION"] != "2" {
+		t.Errorf("a valid update: %+v, %v", v, err)
+	}
+	if view, err := b.Model.JobView("web"); err != nil || view.Version != 0 || view.Spec.Env["VERSION"] != "" {
+		t.Errorf("the validation has changed the service: %+v, %v", view, err)
+	}
+	if _, err := b.ValidateUpdate(ctx, good); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
+		t.Errorf("an update of a job that is no service: %v", err)
+	}
 	if list, err := b.ListSchedules(ctx); err != nil || len(list) != 0 {
 		t.Errorf("there are schedules: %+v, %v", list, err)
 	}

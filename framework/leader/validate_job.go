@@ -14,29 +14,38 @@ import (
 )
 
 // ValidateJob checks a job or a schedule as its submission would, and records nothing.
-func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (checked api.ValidatedJob, err error) {
-	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
-		return checked, err
-	}
-	if err := b.checkFiles(&spec); err != nil {
-		return checked, err
-	}
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error) {
+	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		if spec.Schedule == nil {
-			return b.checkSubmission(ctx, st, &spec)
+			return b.checkSubmission(ctx, st, spec)
 		}
 		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
 			return err
 		}
-		e := cron.NewEntry(spec, b.loop.clock())
+		e := cron.NewEntry(*spec, b.loop.clock())
 		put, err := scheduleDocument(e)
 		if err != nil {
 			return err
 		}
 		return b.checkSchedule(st, e, put)
 	})
-	if err != nil {
+}
+
+// ValidateUpdate checks a specification of a service as UpdateJob would, and records nothing.
+func (b *Leader) ValidateUpdate(ctx context.Context, spec job.Spec) (api.ValidatedJob, error) {
+	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error { return b.checkUpdate(ctx, st, spec) })
+}
+
+// validate makes the checks of all specifications and then check, in the loop.
+func (b *Leader) validate(ctx context.Context, spec job.Spec, check func(*sched.State, *job.Spec) error) (checked api.ValidatedJob, err error) {
+	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+		return checked, err
+	}
+	if err := b.checkFiles(&spec); err != nil {
+		return checked, err
+	}
+	if err := b.runInLoop(ctx, nil, func(st *sched.State) error { return check(st, &spec) }); err != nil {
 		return checked, err
 	}
 	return api.ValidatedJob{Spec: spec, Warnings: b.warnOfLargeTasks(&spec)}, nil

@@ -60,6 +60,7 @@ func serveActions(t *testing.T) (*fakeAPI, string) {
 	endJobs(f.jobs[1:2])
 	f.more["/v1/roles"] = api.RoleList{Roles: []api.RoleStatus{{Name: "research", Quota: map[string]int{"A100": 8}, QuotaSet: true, Allocated: map[string]float64{"A100": 2}}}}
 	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Role: "research", Schedule: &job.Schedule{Cron: "0 3 * * *"}}, NextRun: f.jobs[0].Submitted, Runs: []api.ScheduledRun{}}}}
+	f.more["/v1/notifications"] = api.NotificationList{Notifications: []api.NotificationView{{ID: "n1", To: "mailto:ada@example.org", Event: job.NotifyEnd, Job: "train-001", Run: 1, Owner: "ada", State: api.NotificationFailed}}}
 	return f, f.serve(t).URL
 }
 
@@ -87,6 +88,8 @@ var changeSteps = []struct {
 	{"#/roles", "Unset quota", nil, "Unset quota", `PUT /v1/roles/research/quota {"quota":null}`},
 	{"#/roles", "Hold", map[string]string{"reason": "audit", "drain": "true"}, "Hold jobs", `PUT /v1/roles/research/hold {"reason":"audit","drain":true}`},
 	{"#/schedules", "Kill", nil, "Kill schedule", `DELETE /v1/schedules/nightly`},
+	{"#/notifications", "Retry", nil, "Retry delivery", `POST /v1/notifications/n1/retry`},
+	{"#/notifications", "Drop", nil, "Drop notification", `DELETE /v1/notifications/n1`},
 }
 
 // TestActionsOfPermittedUser checks each action: its dialog, the request, and the error of a
@@ -128,10 +131,10 @@ func TestActionsByPermission(t *testing.T) {
 		want        []string // of #/jobs/train-000, #/jobs/train-001, an agent, the roles, the schedules
 	}{
 		{"viewer", grant("view", "/"), []string{"", "", "", "", ""}},
-		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule"}},
+		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule"}},
 		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
-		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule,Kill"}},
-		{"root", grant("admin", "/"), []string{"Submit job,Scale,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain", "Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill"}},
+		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule,Kill"}},
+		{"root", grant("admin", "/"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain", "Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill"}},
 	} {
 		f.identity = api.RequesterIdentity{User: c.name, Authenticated: true, Permissions: c.permissions}
 		p := openTab(t, url)

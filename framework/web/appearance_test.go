@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,15 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	for _, t := range f.jobs[0].Tasks {
 		f.more["/v1/tasks/"+t.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
 	}
+	serveFiles(f, f.jobs[0].Tasks)
+	serveRuns(f, &f.jobs[27])
+	serveUpdate(f, &f.jobs[3])
+	f.more["/v1/notifications"] = api.NotificationList{Notifications: []api.NotificationView{
+		{ID: "5b2f0c8e1d", To: "https://hooks.example.org/…", Event: job.NotifyFailure, Time: time.Now().Add(-25 * time.Hour), Job: "train-027", Run: 2, Role: "research", Owner: "ada", State: api.NotificationFailed, Attempts: 30, Error: "it answers 503", GivenUp: time.Now().Add(-time.Hour)},
+		{ID: "7c1d9a6f01", To: "mailto:ada@example.org", Event: job.NotifyEnd, Time: time.Now().Add(-3 * time.Minute), Job: "train-026", Run: 1, Owner: "ada", State: api.NotificationPending, Attempts: 4, Error: "dial tcp: lookup mail.example.org: no such host", Next: time.Now().Add(40 * time.Second)},
+	}}
 	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{
-		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].WaitReason},
+		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].WaitReason, "start": fakeStart(2*time.Hour + time.Minute)},
 		{"position": 2, "name": "train-005", "role": "research/vision", "priority": 0, "submitted": f.jobs[5].Submitted, "tasks": 8, "waiting": 3, "gpus": "1 x H100", "reason": f.jobs[5].WaitReason},
 	}}
 	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
@@ -51,6 +59,53 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	f.more["/v1/accounting"] = newAccountingReport()
 	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
 	return f.serve(t)
+}
+
+// fakeStart returns an estimate of a start after some time.
+func fakeStart(after time.Duration) *api.StartEstimate {
+	now := time.Now()
+	between := func(low, high float64) api.TimeRange {
+		return api.TimeRange{From: now.Add(time.Duration(low * float64(after))), To: now.Add(time.Duration(high * float64(after)))}
+	}
+	return &api.StartEstimate{Expected: now.Add(after), Within50: between(0.7, 1.5), Within90: between(0.25, 2.5)}
+}
+
+// serveFiles serves a sandbox and artifacts of tasks.
+func serveFiles(f *fakeAPI, tasks []job.Task) {
+	at := time.Now().Add(-time.Hour)
+	list := func(files ...api.SandboxFile) api.SandboxList { return api.SandboxList{Files: files} }
+	for i := range tasks {
+		path := "/v1/tasks/" + tasks[i].ID
+		f.more[path+"/files"] = list(
+			api.SandboxFile{Name: "metrics.csv", Bytes: 70 << 10, Mode: "644", Modified: at}, api.SandboxFile{Name: "control.sock", Special: true, Mode: "755", Modified: at},
+			api.SandboxFile{Name: "checkpoints", Folder: true, Mode: "755", Modified: at}, api.SandboxFile{Name: "stdout", Bytes: 3720, Mode: "644", Modified: at})
+		f.more[path+"/files?path=checkpoints"] = list(api.SandboxFile{Name: "epoch-17.pt", Bytes: 371 << 20, Mode: "644", Modified: at}, api.SandboxFile{Name: "<b>&note", Bytes: 12, Mode: "600", Modified: at})
+		f.more[path+"/file?path=metrics.csv"] = strings.Repeat("epoch,loss\n17,0.1934\n", 70<<10/22)
+		f.more[path+"/file?path=checkpoints%2Fepoch-17.pt"] = "PK\x00\x00"
+		f.more[path+"/file?path=checkpoints%2F%3Cb%3E%26note"] = "<b>bold</b>\n"
+		f.more[path+"/file?path=model%2Fbest.pt"] = "the best weights"
+	}
+	f.more["/v1/jobs/"+tasks[0].Job+"/artifacts"] = api.ArtifactList{Tasks: []api.ArtifactReport{{Index: 2, Copied: at, Files: []api.Artifact{{Path: "model/best.pt", Bytes: 371 << 20}}}}}
+}
+
+// serveRuns makes a job the second run of its name, after one that has failed.
+func serveRuns(f *fakeAPI, j *api.JobView) {
+	first := *j
+	first.Run, first.Submitted = 1, j.Submitted.Add(-24*time.Hour)
+	first.Tasks = slices.Clone(j.Tasks)
+	first.Tasks[0].ID = "train-first.0.1.x"
+	j.Run = 2
+	path := "/v1/jobs/" + j.Spec.Name
+	f.more[path+"@1"], f.more[path+"/runs"] = first, api.JobList{Jobs: []api.JobView{*j, first}}
+	f.more["/v1/tasks/"+first.Tasks[0].ID+"/log"] = "the first run\n"
+}
+
+// serveUpdate makes a job a service whose image may be changed.
+func serveUpdate(f *fakeAPI, j *api.JobView) {
+	j.Spec.Service = &job.Service{}
+	const file = "name: train-003\ncommand: [python, serve.py, --port, \"8000\"]\nimage: nvcr.io/nvidia/tritonserver:24.%s-py3\ngpus: 2\ngpu_type: [A100]\ncpus: 8\nmem: 32GiB\ntasks: 1\nservice: true\nrole: research\n"
+	f.more["/v1/jobs/train-003/file"] = fmt.Sprintf(file, "01")
+	f.more["POST /v1/jobs/train-003/validate"] = api.ValidatedJob{Spec: j.Spec, File: fmt.Sprintf(file, "09"), Warnings: []string{}}
 }
 
 // endJobs ends jobs: some have failed, some have finished.
@@ -108,17 +163,36 @@ func gpuDevices(list []api.GPUView) []gpu.Device {
 }
 
 // views are the views of the page, each with a text that it shows once it is complete.
-var views = []struct{ name, address, there string }{
-	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li') && document.querySelector('.chart path.area') && !document.querySelector('.numbers').textContent.includes('not measured')"},
-	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2"},
-	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30"},
-	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden"},
-	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24"},
-	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4"},
-	{"roles", "#/roles", "document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', '1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))"},
-	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1"},
-	{"usage", "#/usage", "document.querySelectorAll('tbody tr').length === 3 && document.querySelectorAll('.days li').length === 30"},
-	{"submit", "#/submit", "document.querySelector('form.submit')"},
+var views = []struct {
+	name, address, there string
+	// open, if it is not empty, is evaluated then, after which opened becomes true.
+	open, opened string
+}{
+	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li') && document.querySelector('.chart path.area') && !document.querySelector('.numbers').textContent.includes('not measured')", "", ""},
+	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2", "", ""},
+	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30", "", ""},
+	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden", "document.querySelector('details.files').open = true", "document.querySelectorAll('.files tbody tr').length === 5"},
+	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24", "", ""},
+	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4", "", ""},
+	{"roles", "#/roles", "document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', '1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))", "", ""},
+	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1", "", ""},
+	{"usage", "#/usage", "document.querySelectorAll('tbody tr').length === 3 && document.querySelectorAll('.days li').length === 30", "", ""},
+	{"submit", "#/submit", "document.querySelector('form.submit')", "", ""},
+	{"run", "#/jobs/train-027@1", "document.querySelector('pre').textContent.includes('the first run') && document.querySelectorAll('[aria-current] .badge[data-state=FAILED]').length === 2", "", ""},
+	{"apply", "#/jobs/train-003/apply", "document.querySelector('[name=file]').value", "(() => { const file = document.querySelector('[name=file]'); file.value = file.value.replace('24.01', '24.09'); file.dispatchEvent(new Event('input')); return true; })()", "document.querySelectorAll('.diff ins').length === 1 && !document.querySelector('form .primary').disabled"},
+	{"notifications", "#/notifications", "document.querySelectorAll('tbody tr').length === 2", "", ""},
+}
+
+// openView shows a view and waits until it is complete.
+func (p *browserTab) openView(i int) {
+	p.t.Helper()
+	v := views[i]
+	evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
+	p.awaitTrue(v.there)
+	if v.open != "" {
+		evalJS[bool](p, v.open)
+		p.awaitTrue(v.opened)
+	}
 }
 
 // lowContrast lists the texts with a contrast below 4.5 to 1, by the formula of the Web Content
@@ -197,11 +271,10 @@ func TestAppearance(t *testing.T) {
 		p.setColorScheme(scheme)
 		for _, width := range []int64{1920, 1280, 360} {
 			p.setSize(width, 900)
-			for _, v := range views {
-				evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
-				p.awaitTrue(v.there)
+			for i, v := range views {
+				p.openView(i)
 				name := fmt.Sprintf("%s-%s-%d", v.name, scheme, width)
-				p.saveScreenshot(name)
+				p.savePage(name)
 				if poor := evalJS[[]string](p, lowContrast); len(poor) > 0 {
 					t.Errorf("%s: too little contrast: %q", name, poor)
 				}
@@ -237,9 +310,9 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	for _, stop := range []string{
-		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Roles", "Usage", "Submit job", "Account",
-		"GPUs in use", "Duty of GPUs in use", "GPUs not offered", "Live jobs", "Waiting tasks", "Failed in 24 hours", "radio",
-		"train-002", "train-005", "train-008", "train-011", "train-014", "All 8 in the queue", "train-025", "train-027", "train-029", "research", "prod", "search", "state",
+		"Skip to the content", "mesos-gpu", "Overview", "Jobs", "Queue", "Agents", "Schedules", "Roles", "Usage", "Notifications", "Submit job", "Account",
+		"GPUs in use", "Duty of GPUs in use", "GPUs not offered", "Live jobs", "Waiting tasks", "Failed in 24 hours", "radio", "research", "prod",
+		"train-002", "train-005", "train-008", "train-011", "train-014", "All 8 in the queue", "train-025", "train-027", "train-029", "search", "state",
 	} {
 		press(kb.Tab, stop)
 	}

@@ -52,18 +52,17 @@ func TestAccessibility(t *testing.T) {
 	evalJS[bool](p, axe+"; true")
 	for _, scheme := range []string{"light", "dark"} {
 		p.setColorScheme(scheme)
-		for _, v := range views {
-			evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
-			p.awaitTrue(v.there)
+		for i, v := range views {
+			p.openView(i)
 			check(p, v.name+" "+scheme)
 		}
 	}
 	p.setSize(390, 844)
-	for _, v := range views[2:4] {
-		evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", v.address))
-		p.awaitTrue(v.there)
+	for i, v := range views {
+		p.openView(i)
 		check(p, v.name+" on a phone")
 	}
+	p.openView(3)
 	p.clickButton("Kill")
 	p.awaitTrue("document.querySelector('dialog[open]')")
 	check(p, "dialog")

@@ -207,12 +207,23 @@ func (p *browserTab) setColorScheme(name string) {
 	}))
 }
 
-// saveScreenshot saves a screenshot as an artifact of the test.
+// saveScreenshot saves what the window shows as an artifact of the test.
 func (p *browserTab) saveScreenshot(name string) {
+	p.t.Helper()
+	p.savePicture(name, chromedp.CaptureScreenshot())
+}
+
+// savePage saves the whole page as an artifact of the test.
+func (p *browserTab) savePage(name string) {
+	p.t.Helper()
+	p.savePicture(name, chromedp.FullScreenshot(100))
+}
+
+func (p *browserTab) savePicture(name string, capture chromedp.Action[[]byte]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
 	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	picture, err := chromedp.Run(ctx, capture)
 	if err != nil {
 		p.t.Fatal(err)
 	}

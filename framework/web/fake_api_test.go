@@ -158,7 +158,7 @@ func (f *fakeAPI) recordChange(w http.ResponseWriter, r *http.Request) {
 func (f *fakeAPI) takeChanges() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	list := slices.DeleteFunc(f.changes, func(c string) bool { return strings.HasPrefix(c, "POST /v1/validate") })
+	list := slices.DeleteFunc(f.changes, func(c string) bool { return strings.HasPrefix(c, "POST ") && strings.Contains(c, "/validate") })
 	f.changes = nil
 	return list
 }
@@ -179,9 +179,11 @@ func (f *fakeAPI) streamInventory(w http.ResponseWriter, r *http.Request, drop <
 }
 
 func (f *fakeAPI) serveOther(w http.ResponseWriter, r *http.Request) {
-	if body, ok := f.more[r.URL.Path]; ok {
-		writeJSON(w, body)
-		return
+	for _, address := range []string{r.URL.RequestURI(), r.URL.Path} {
+		if body, ok := f.more[address]; ok {
+			writeJSON(w, body)
+			return
+		}
 	}
 	for i := range f.jobs {
 		if r.URL.Path == "/v1/jobs/"+f.jobs[i].Spec.Name {

@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,8 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/gpu"
+	"mesos-gpu/framework/notification"
 	"mesos-gpu/internal/verbs"
 	"mesos-gpu/job"
 )
@@ -58,9 +63,12 @@ var verbSteps = []verbStep{
 	{"kill a job", "#/jobs/train", hasTasks, nil, "Kill job", "carol", "stranger", "/v1/jobs/train", "", "document.querySelector('.badge[data-state=KILLED]')"},
 	{"rerun a job", "#/jobs/train", hasTasks, nil, "Rerun job", "carol", "stranger", "/v1/jobs/train/rerun", `{}`, "document.querySelector('.badge[data-state=RUNNING]')"},
 	{"scale a service", "#/jobs/web", hasTasks, map[string]string{"tasks": "2"}, "Scale service", "operator", "stranger", "/v1/jobs/web/scale", `{"tasks":1}`, "document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"},
+	{"apply a service", "#/jobs/web/apply", "document.getElementById('main').innerText.includes('may not change') || document.querySelector('[name=file]').value", map[string]string{"file": "name: web\ncommand: sleep 2\nservice: true\ngpus: 1\ntasks: 2\n"}, "", "operator", "stranger", "/v1/jobs/web", `{"name":"web","command":["true"],"service":{}}`, "location.hash === '#/jobs/web' && document.querySelector('.command').textContent.includes('sleep 2')"},
 	{"stop a task", "#/jobs/web", hasTasks, map[string]string{"retire": "true"}, "Stop task", "operator", "stranger", "/v1/tasks/{task}/stop", `{}`, "document.querySelectorAll('tbody tr').length === 1"},
 	{"submit a schedule", "#/submit?schedule=true", "document.getElementById('main').innerText", map[string]string{"name": "nightly", "command": "python train.py", "cron": "0 3 * * *"}, "", "carol", "viewer", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, "location.hash === '#/schedules' && document.querySelector('tbody tr')"},
 	{"kill a schedule", "#/schedules", "document.querySelector('tbody tr')", nil, "Kill schedule", "carol", "stranger", "/v1/schedules/nightly", "", "document.body.innerText.includes('No schedule.')"},
+	{"notifications drop", "#/notifications", "document.querySelectorAll('tbody tr').length === 2", nil, "Drop notification", "carol", "stranger", "/v1/notifications/{notification}", "", "document.querySelectorAll('tbody tr').length === 1"},
+	{"notifications retry", "#/notifications", "document.querySelectorAll('tbody tr').length === 1", nil, "Retry delivery", "operator", "stranger", "/v1/notifications/{notification}/retry", "", "document.body.innerText.includes('Every notification was delivered.')"},
 	{"hold a user", "#/roles", hasRoles, map[string]string{"reason": "on leave"}, "Hold jobs", "carol", "stranger", "/v1/users/carol/hold", `{}`, "document.body.innerText.includes('Held by carol: on leave')"},
 	{"release a user", "#/roles", hasRoles, nil, "Release jobs", "carol", "stranger", "/v1/users/carol/hold", "", "!document.body.innerText.includes('Held by')"},
 	{"hold a role", "#/roles", hasRoles, map[string]string{"reason": "audit"}, "Hold jobs", "operator", "viewer", "/v1/roles/*/hold", `{}`, "document.body.innerText.includes('Held by operator: audit')"},
@@ -72,12 +80,38 @@ var verbSteps = []verbStep{
 	{"drain an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"}, "Drain agent", "operator", "carol", "/v1/agents/agent-1/drain", `{}`, "document.body.innerText.includes('draining')"},
 }
 
+// listedNotification is the ID of a notification that was not delivered.
+const listedNotification = "fetch('v1/notifications', {headers: {Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.json()).then((list) => list.notifications[0].id)"
+
+// serveReluctantWebhook serves a webhook that rejects the first attempt of each notification. targets is the path of a
+// file that allows it, by which the second attempt is due in an hour.
+func serveReluctantWebhook(t *testing.T) (url, targets string) {
+	t.Helper()
+	var rejected sync.Map // the ids of those that were rejected
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, again := rejected.LoadOrStore(r.Header.Get(notification.IDHeader), true); !again {
+			http.Error(w, "not yet", http.StatusInternalServerError)
+		}
+	}))
+	t.Cleanup(s.Close)
+	dir := t.TempDir()
+	secret, targets := filepath.Join(dir, "secret"), filepath.Join(dir, "notifications.yaml")
+	text := fmt.Sprintf("webhooks: {hosts: ['%s'], secret_file: %s}\nretry: {first: 1h, longest: 1h}\n", strings.TrimPrefix(s.URL, "http://"), secret)
+	for path, content := range map[string]string{secret: "0123456789abcdef\n", targets: text} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.URL, targets
+}
+
 // TestVerbsOnPage uses each verb of the page on a real scheduler, as a user who may and as one who
 // may not: the second sees no button, and the same request is rejected.
 func TestVerbsOnPage(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	file, tokens := writeAccessFile(t, "", map[string]string{"viewer": "view", "carol": "submit", "stranger": "submit", "operator": "operate", "root": "admin"})
-	address, _ := startScheduler(t, c, func(cfg *framework.SchedulerConfig) { cfg.API.AccessFile = file })
+	receiver, targets := serveReluctantWebhook(t)
+	address, _ := startScheduler(t, c, func(cfg *framework.SchedulerConfig) { cfg.API.AccessFile, cfg.Notifications = file, targets })
 	tabs := map[string]*browserTab{}
 	for user, token := range tokens {
 		tabs[user] = openTab(t, address+"/#/agents")
@@ -90,7 +124,7 @@ func TestVerbsOnPage(t *testing.T) {
 		}
 		return evalJS[int](tabs[user], fmt.Sprintf(`fetch(%q, {method: %q, body: %q || undefined, headers: {'Content-Type': %q, Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)`, path, method, body, kind))
 	}
-	if status := request("carol", http.MethodPost, "/v1/jobs", "name: web\ncommand: sleep 1\nservice: true\ngpus: 1\n"); status != http.StatusCreated {
+	if status := request("carol", http.MethodPost, "/v1/jobs", fmt.Sprintf("name: web\ncommand: sleep 1\nservice: true\ngpus: 1\nnotify: [{to: '%[1]s/a', on: [start]}, {to: '%[1]s/b', on: [start]}]\n", receiver)); status != http.StatusCreated {
 		t.Fatalf("submit the service: status %d", status)
 	}
 	table := map[string]verbs.Verb{}
@@ -115,6 +149,9 @@ func TestVerbsOnPage(t *testing.T) {
 			t.Errorf("%s: %s sees the button %s", s.verb, s.forbidden, v.Page)
 		}
 		path := strings.Replace(s.path, "{task}", evalJS[string](allowed, "document.querySelector('.card code, .log-task')?.textContent ?? ''"), 1)
+		if before, after, found := strings.Cut(path, "{notification}"); found {
+			path = before + evalJS[string](allowed, listedNotification) + after
+		}
 		want := http.StatusForbidden
 		if s.verb == "rerun a job" {
 			want = http.StatusConflict // as for a new job with a name that another user has taken
@@ -147,17 +184,26 @@ func TestVerbsOnPage(t *testing.T) {
 // pageViews are addresses of the views that verbs.List names.
 var pageViews = map[string]string{
 	"Overview": "#/", "Jobs": "#/jobs", "Job": "#/jobs/train", "Queue": "#/queue", "Agents": "#/agents", "Schedules": "#/schedules",
-	"Roles": "#/roles", "Usage": "#/usage",
+	"Roles": "#/roles", "Usage": "#/usage", "Notifications": "#/notifications",
 }
+
+// readsFile is a verb whose request follows a click on a file, as TestFilesOfTask checks.
+const readsFile = "cp a file out of a task"
 
 // TestPageReadsVerbs checks that the view of each verb that reads sends the verb's request.
 func TestPageReadsVerbs(t *testing.T) {
-	address, api := startScheduler(t, mesostest.NewCluster(t, 4))
-	if _, err := api.SubmitJob(t.Context(), job.Spec{Name: "train", Request: gpu.Request{GPUs: 1}, Command: []string{"sleep", "1"}}); err != nil {
+	address, client := startScheduler(t, mesostest.NewCluster(t, 4))
+	submitJob(t, client, "train", 1, "sleep", "1")
+	awaitTask(t, client, "train", job.Running)
+	if err := client.KillJob(t.Context(), "train"); err != nil {
+		t.Fatal(err)
+	}
+	awaitTask(t, client, "train", job.Killed)
+	if _, err := client.RerunJob(t.Context(), "train", api.RerunRequest{}); err != nil { // the page lists runs if there are several
 		t.Fatal(err)
 	}
 	for _, v := range verbs.List() {
-		if v.Changes() || v.Page == "" {
+		if v.Changes() || v.Page == "" || v.Name == readsFile {
 			continue
 		}
 		t.Run(v.Name, func(t *testing.T) { testPageReads(t, v, address) })

@@ -129,13 +129,15 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusUnprocessableEntity, "POST", "/v1/jobs", file+"gpuz: 1\n", "Content-Type", "application/yaml")
 	d.request(http.StatusBadRequest, "GET", "/v1/jobs?limt=1", "")
 	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"web","service":{},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusOK, "POST", "/v1/jobs/web/validate", `{"name":"web","service":{},"command":["sleep","601"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusUnprocessableEntity, "POST", "/v1/jobs/web/validate", `{"name":"other","service":{},"command":["true"]}`)
 	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"big","request":{"gpus":3},"command":["true"],"cpus":0.1,"mem_mib":256}`)
 	for _, name := range []string{"gang", "share", "web"} {
 		c.awaitJob(name, func(v *api.JobView) bool { return v.Tasks[0].State == "RUNNING" })
 	}
 
 	for _, path := range []string{
-		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/jobs/big/runs", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/usage/history", "/v1/jobs/gang/usage", "/v1/whoami", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
+		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/jobs/big/runs", "/v1/jobs/web/file", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/usage/history", "/v1/jobs/gang/usage", "/v1/whoami", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
 		"/v1/schedules", "/v1/events", "/v1/openapi.yaml", "/v1/job.schema.json", "/healthz", "/readyz", "/metrics", "/metrics/prometheus",
 	} {
 		d.request(http.StatusOK, "GET", path, "")

@@ -113,7 +113,8 @@ function drawTotal(list, { gpu_seconds: seconds, unfinished_gpu_seconds: unfinis
 function createDayChart() {
   const columns = createElement('ul', { class: 'days' });
   const key = createElement('ul', { class: 'key' });
-  const node = createElement('section', { class: 'card', hidden: true }, createElement('h3', {}, 'GPU hours by day'), key, columns);
+  const node = createElement('section', { class: 'card', hidden: true }, createElement('h3', {}, 'GPU hours by day'), key,
+    createElement('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'GPU hours by day' }, columns));
   const update = (rows, groups, by) => {
     const largest = groups.slice(0, maxSeries).map(({ name }) => name);
     const byDay = new Map();

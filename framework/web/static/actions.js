@@ -16,16 +16,17 @@ export function drawActions(parent, actions) {
 
 const openDialogs = new WeakMap(); // by parent: what opens the dialog of each action, by label
 
-// listJobActions returns what the user may do to a job now.
-export function listJobActions(store, job) {
+// listJobActions returns what the user may do to a job now. name is its name, or NAME@RUN of an
+// earlier run.
+export function listJobActions(store, job, name) {
   if (!store.canAct) return [];
   const { spec } = job;
-  const path = `v1/jobs/${encodePath(spec.name)}`;
+  const path = `v1/jobs/${encodePath(name)}`;
   const refresh = () => store.fetchJob(spec.name);
   const actions = [];
   const changes = canChange(store.identity, spec);
-  if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh));
-  if (changes && job.terminal) actions.push(rerunAction(job, path, refresh)); // another user's name may not be used
+  if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh), { label: 'Apply', open: () => { location.hash = `#/jobs/${encodePath(spec.name)}/apply`; } });
+  if (changes && job.terminal) actions.push(rerunAction(job, name, path, refresh)); // another user's name may not be used
   if (changes && !job.terminal) {
     actions.push(...listQueueActions(job, path, refresh, mayChangeHold(store.identity, job.hold, spec.role || '*')), {
       label: 'Kill', danger: true,
@@ -50,14 +51,14 @@ function scaleAction(spec, path, refresh) {
   };
 }
 
-function rerunAction({ spec, state }, path, refresh) {
+function rerunAction({ spec, state }, name, path, refresh) {
   const partial = spec.tasks > 1 && !spec.gang && !spec.service && state !== 'FINISHED';
   return {
     label: 'Rerun',
     open: () => openDialog({
-      title: `Rerun ${spec.name}?`, text: 'The same specification is submitted as a new run.', confirmLabel: 'Rerun job', command: `mesos-gpu rerun ${spec.name}`,
+      title: `Rerun ${name}?`, text: 'The same specification is submitted as a new run.', confirmLabel: 'Rerun job', command: `mesos-gpu rerun ${name}`,
       fields: partial ? [{ type: 'checkbox', name: 'failed', label: 'Only the tasks that did not finish' }] : [],
-      run: ({ failed }) => sendJSON('POST', `${path}/rerun`, failed ? { failed: true } : {}).then(refresh),
+      run: ({ failed }) => sendJSON('POST', `${path}/rerun`, failed ? { failed: true } : {}).then(refresh).then(() => { location.hash = `#/jobs/${encodePath(spec.name)}`; }),
     }),
   };
 }

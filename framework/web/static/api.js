@@ -48,8 +48,8 @@ export async function sendJSON(method, path, body, signal) {
 }
 
 // sendJobFile sends a job file in YAML and returns the JSON of the answer.
-export async function sendJobFile(path, text, signal) {
-  return parseAnswer(await fetchResponse(path, signal, { method: 'POST', body: text, headers: { 'Content-Type': 'application/yaml' } }));
+export async function sendJobFile(method, path, text, { signal, headers = {} } = {}) {
+  return parseAnswer(await fetchResponse(path, signal, { method, body: text, headers: { ...headers, 'Content-Type': 'application/yaml' } }));
 }
 
 async function parseAnswer(response) {
@@ -64,6 +64,23 @@ export async function readChunks(response, onChunk) {
     const { done, value } = await reader.read();
     if (done) return;
     onChunk(value);
+  }
+}
+
+// readStart returns the first bytes of a response, at most so many, and whether these are all.
+export async function readStart(response, limit) {
+  const reader = response.body.getReader();
+  const bytes = new Uint8Array(limit);
+  let length = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return { bytes: bytes.subarray(0, length), complete: true };
+    bytes.set(value.subarray(0, limit - length), length);
+    if (value.length > limit - length) {
+      reader.cancel();
+      return { bytes, complete: false };
+    }
+    length += value.length;
   }
 }
 

@@ -12,6 +12,8 @@ import { renderRoles } from './roles.js';
 import { renderSchedules } from './schedules.js';
 import { renderAccounting } from './accounting.js';
 import { renderSubmit } from './submit.js';
+import { renderApply } from './apply.js';
+import { renderNotifications } from './notifications.js';
 
 const maxCurrentAge = 10; // seconds; the banner reports the age of an older copy of a standby
 
@@ -21,11 +23,13 @@ const routes = [
   [/^\/jobs$/, renderJobs],
   [/^\/jobs\/([^/]+)$/, renderJob],
   [/^\/jobs\/([^/]+)\/tasks\/([^/]+)$/, renderJob],
+  [/^\/jobs\/([^/]+)\/apply$/, renderApply],
   [/^\/agents$/, renderAgents],
   [/^\/agents\/([^/]+)$/, renderAgent],
   [/^\/(?:roles|quotas)$/, renderRoles],
   [/^\/schedules$/, renderSchedules],
   [/^\/usage$/, renderAccounting],
+  [/^\/notifications$/, renderNotifications],
   [/^\/submit$/, renderSubmit],
 ];
 

@@ -54,14 +54,6 @@ export function countTasks(job) {
   return count;
 }
 
-// jobTimes returns when the first task of a job started and when the last one ended, in
-// milliseconds; null if none did.
-export function jobTimes(job) {
-  const times = job.tasks.map((task) => Date.parse(task.started)).filter((time) => time > 0);
-  const ended = job.terminal ? Math.max(...job.tasks.map((task) => Date.parse(task.ended ?? task.changed))) : null;
-  return { started: times.length ? Math.min(...times) : null, ended };
-}
-
 // formatTypes formats the accepted types: "A100 or H100", or "any type".
 export function formatTypes(request) {
   const { include = [], exclude = [] } = request.types ?? {};

@@ -30,9 +30,9 @@ export function openDialog({ title, text = '', fields = [], confirmLabel, danger
 }
 
 // createField creates an input with its label. A field has a name, a label and the
-// attributes of an input; a checkbox has its label behind it, and a wide one takes half of a row.
+// attributes of an input; a checkbox has its label behind it, and a wide one takes a row.
 export function createField({ label, hint, wide = false, ...attributes }) {
   const input = createElement('input', attributes);
   if (attributes.type === 'checkbox') return createElement('label', { class: 'check' }, input, ' ', label);
-  return createElement('label', { class: wide ? 'field half' : 'field' }, createElement('span', {}, label), input, hint && createElement('small', {}, hint));
+  return createElement('label', { class: wide ? 'field wide' : 'field' }, createElement('span', {}, label), input, hint && createElement('small', {}, hint));
 }

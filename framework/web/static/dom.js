@@ -77,7 +77,7 @@ export function createFacts() {
   const update = (pairs) => syncChildren(node, pairs.filter(([, value]) => value !== '' && value !== undefined && value !== null), ([name]) => name,
     ([name]) => createElement('div', {}, createElement('dt', {}, name), createElement('dd')),
     (entry, [name, value, state]) => {
-      setAttribute(entry, 'class', name === 'Command' ? 'command' : name === 'Image' && 'double');
+      setAttribute(entry, 'class', name === 'Command' ? 'command' : (name === 'Image' || name === 'Address') && 'double');
       if (value instanceof Node) {
         if (entry.lastChild.firstChild !== value) entry.lastChild.replaceChildren(value);
       } else if (state) {
@@ -142,13 +142,23 @@ export function formatSize(mib) {
   return mib >= 1024 ? `${formatNumber(Math.round(mib / 102.4) / 10)} GiB` : `${formatNumber(mib)} MiB`;
 }
 
-// formatDuration formats seconds in one or two units: "45 s", "3 min", "2 h 5 min", "4 d 3 h".
+// formatBytes formats a number of bytes in a suitable unit.
+export function formatBytes(bytes) {
+  if (bytes < 1024) return formatCount(bytes, 'byte');
+  return bytes < 1 << 20 ? `${formatNumber(Math.round(bytes / 102.4) / 10)} KiB` : formatSize(Math.round(bytes / 104857.6) / 10);
+}
+
+// formatDuration formats seconds in one or two units: "45 s", "3 min", "2 h", "2 h 5 min", "4 d 3 h".
 export function formatDuration(seconds) {
   const total = Math.max(0, Math.round(seconds));
   if (total < 60) return `${total} s`;
   if (total < 3600) return `${Math.floor(total / 60)} min`;
-  if (total < 86400) return `${Math.floor(total / 3600)} h ${Math.floor((total % 3600) / 60)} min`;
-  return `${Math.floor(total / 86400)} d ${Math.floor((total % 86400) / 3600)} h`;
+  if (total < 86400) return joinUnits(Math.floor(total / 3600), 'h', Math.floor((total % 3600) / 60), 'min');
+  return joinUnits(Math.floor(total / 86400), 'd', Math.floor((total % 86400) / 3600), 'h');
+}
+
+function joinUnits(large, largeUnit, small, smallUnit) {
+  return `${large} ${largeUnit}${small ? ` ${small} ${smallUnit}` : ''}`;
 }
 
 // formatElapsed formats the time from one API time to another, or to now; '' if unset.

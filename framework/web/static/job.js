@@ -6,16 +6,20 @@ import { currentTasks, isLive, jobState } from './cluster.js';
 import { createLog } from './log.js';
 import { renderJobUsage, createUsage } from './usage.js';
 import { createUsageHistory } from './usage_history.js';
-import { Problem, encodePath } from './api.js';
+import { Problem, encodePath, fetchJSON } from './api.js';
 import { listCombinations } from './matrix.js';
 import { drawActions, listJobActions, listTaskActions } from './actions.js';
 import { createSpecification, jobFacts } from './job_details.js';
 import { createJobHistory } from './job_history.js';
+import { createRuns, parseRun, runNumber } from './job_runs.js';
+import { createFiles } from './files.js';
 import { attemptBar, createTimeline } from './timeline.js';
 
 const maxRows = 500;
 
+// renderJob renders a job by its name, or an earlier run of it by NAME@RUN.
 export function renderJob(store, name, chosenTask) {
+  const { job: jobName, run } = parseRun(name);
   const about = createFacts();
   const reasonNode = createElement('p', { class: 'reason' });
   const missingNote = createElement('p', { class: 'note' });
@@ -33,8 +37,11 @@ export function renderJob(store, name, chosenTask) {
   const timeline = createTimeline('Attempts over time');
   const specification = createSpecification();
   const events = createJobHistory(name);
+  const runs = createRuns(jobName);
+  const files = createFiles(name);
   const details = createElement('div', {}, createElement('section', { class: 'card' }, tasks.node, note), timeline.node,
-    createElement('div', { class: 'beside' }, output.node, usage.node), history.node, specification.node, events.node);
+    createElement('div', { class: 'beside' }, output.node, usage.node), history.node, runs.node, files.node, specification.node, events.node);
+  let earlier; // the shown run, if it is not the newest
   let wasShown = false;
   let matrix = null;
   let loadError = ''; // why the job could not be loaded
@@ -45,7 +52,7 @@ export function renderJob(store, name, chosenTask) {
       matrix = JSON.stringify(job.spec.matrix);
       valuesOf = listCombinations(job.spec.matrix);
     }
-    drawActions(buttons, listJobActions(store, job));
+    drawActions(buttons, listJobActions(store, job, name));
     drawBadge(badge, jobState(job));
     drawLabels(labels, job.spec.labels ?? {});
     about.update(jobFacts(job));
@@ -57,6 +64,7 @@ export function renderJob(store, name, chosenTask) {
     markChosen(tasks.node, current, id);
     const attempts = [...job.tasks, ...(job.attempts ?? [])];
     const shown = attempts.find((task) => task.id === id);
+    files.show(shown);
     output.show(id, shown?.state ?? '', attempts.filter((task) => task.index === shown?.index).map((task) => ({ text: `attempt ${task.attempt ?? 1}`, href: taskLink(task), id: task.id })));
     drawActions(taskButtons, listTaskActions(store, job, shown));
     timeline.update(timelineRows(current, attempts));
@@ -66,8 +74,10 @@ export function renderJob(store, name, chosenTask) {
     events.update(job);
   };
   const update = () => {
-    const job = store.jobs.get(name);
+    const newest = store.jobs.get(jobName);
+    const job = run ? earlier : newest;
     if (job) show(job);
+    if (newest) runs.update(newest, run || runNumber(newest));
     details.hidden = !wasShown;
     buttons.hidden ||= !job;
     reasonNode.hidden = !reasonNode.textContent;
@@ -79,16 +89,19 @@ export function renderJob(store, name, chosenTask) {
   };
   const requestJob = async () => {
     try {
-      if (!await store.fetchJob(name)) loadError = `There is no job ${name}.`;
+      const newest = await store.fetchJob(jobName);
+      if (!newest) loadError = `There is no job ${jobName}.`;
+      else if (run === runNumber(newest)) location.replace(`#/jobs/${encodePath(jobName)}`);
+      else if (run) earlier = await fetchJSON(`v1/jobs/${encodePath(name)}`);
     } catch (err) {
       loadError = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
     }
     store.notifyListeners();
   };
-  store.openJob = name; // keeps the job in the store after its end
-  const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('div', { class: 'heading' }, createElement('h2', { tabindex: -1 }, name), badge, labels), buttons), missingNote, reasonNode,
+  store.openJob = jobName; // keeps the job in the store after its end
+  const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('div', { class: 'heading' }, createElement('h2', { tabindex: -1 }, name), badge, labels, run > 0 && createLink(`#/jobs/${encodePath(jobName)}`, 'Newest run')), buttons), missingNote, reasonNode,
     createElement('section', { class: 'card', 'aria-label': 'Properties' }, about.node), details);
-  const close = () => { store.openJob = ''; output.close(); usage.close(); history.close(); };
+  const close = () => { store.openJob = ''; output.close(); usage.close(); history.close(); files.close(); };
   return { title: name, node, update, close, showsBeforeLoad: true };
 }
 

@@ -1,18 +1,21 @@
 // The properties of a job: a summary, and everything else of its specification.
 import { createElement, createFacts, createLink, formatCount, formatDuration, formatElapsed, formatSize, formatTime, syncChildren } from './dom.js';
-import { formatRequest, jobTimes } from './cluster.js';
+import { formatRequest } from './cluster.js';
+import { formatRunTime, jobTimes } from './job_times.js';
+import { describeStart } from './start_estimate.js';
 import { encodePath } from './api.js';
 
 // jobFacts returns the most important properties, as createFacts takes them.
 export function jobFacts(job) {
   const { spec } = job;
-  const { started, ended } = jobTimes(job);
+  const { started } = jobTimes(job);
   return [
     ['Exit code', job.exit_code],
     ['Held', job.hold ? [job.hold.by && `by ${job.hold.by}`, job.hold.reason].filter(Boolean).join(': ') || 'yes' : ''],
     ['Submitted', `${formatTime(job.submitted)}, ${formatElapsed(job.submitted)} ago`],
     ['Waited', started === null ? '' : formatDuration((started - Date.parse(job.submitted)) / 1000)],
-    ['Run time', started === null ? '' : formatDuration(((ended ?? Date.now()) - started) / 1000)],
+    ['Run time', formatRunTime(job)],
+    ['Probably starts', job.terminal ? '' : describeStart(job.start)],
     ['Owner', spec.owner ? createLink(`#/jobs?owner=${encodePath(spec.owner)}`, spec.owner) : ''],
     ['Role', spec.role || '*'],
     ['Priority', spec.priority ?? 0],

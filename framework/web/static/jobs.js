@@ -1,7 +1,8 @@
 // All jobs: the live ones, and the newest ended ones.
-import { createElement, createFilter, formatDuration, formatNumber, formatCount, formatElapsed, formatPercent, setAttribute, createButton, syncChildren, setText } from './dom.js';
+import { createElement, createFilter, formatNumber, formatCount, formatElapsed, formatPercent, setAttribute, createButton, syncChildren, setText } from './dom.js';
 import { createTable } from './table.js';
-import { countTasks, currentTasks, isLive, jobState, formatRequest, jobTimes } from './cluster.js';
+import { countTasks, currentTasks, isLive, jobState, formatRequest } from './cluster.js';
+import { formatRunTime, runSeconds } from './job_times.js';
 import { encodePath } from './api.js';
 import { readParameter, writeParameter } from './url_state.js';
 import { createUsageSnapshot } from './usage_snapshot.js';
@@ -117,16 +118,6 @@ function drawDuty(cell, usage) {
   setAttribute(cell, 'title', usage?.memory === undefined ? null : `${formatPercent(usage.memory)} of the GPUs' memory in use`);
   cell.lastChild.hidden = !usage;
   cell.lastChild.firstChild.style.setProperty('width', formatDuty(usage).replace(' ', ''));
-}
-
-function runSeconds(job) {
-  const { started, ended } = jobTimes(job);
-  return started === null ? null : ((ended ?? Date.now()) - started) / 1000;
-}
-
-function formatRunTime(job) {
-  const seconds = runSeconds(job);
-  return seconds === null ? '' : formatDuration(seconds);
 }
 
 function describeReason(job) {

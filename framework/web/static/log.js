@@ -1,5 +1,6 @@
 // The end of a task's output, followed while the task runs, with a search and a download.
 import { Problem, fetchResponse, encodePath, readChunks } from './api.js';
+import { saveFile } from './download.js';
 import { createButton, createElement, createFilter, createLink, formatCount, setAttribute, setText, syncChildren } from './dom.js';
 
 const tailBytes = 64 << 10; // bytes from the end
@@ -135,12 +136,10 @@ class Log {
     this.#text.replaceChildren(...lines.flatMap((line) => [...markMatches(line, this.#query), '\n']));
   }
 
-  // #download saves the whole output. The request needs the token, so that a link is not enough.
+  // #download saves the whole output.
   async #download() {
     try {
-      const url = URL.createObjectURL(await (await fetchResponse(this.#path('follow=false'))).blob());
-      createElement('a', { href: url, download: `${this.task}.${this.#stream}.txt` }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 1000);
+      await saveFile(this.#path('follow=false'), `${this.task}.${this.#stream}.txt`);
     } catch (err) {
       setText(this.#note, `Not downloaded: ${err.message}`);
     }

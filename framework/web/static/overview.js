@@ -47,8 +47,8 @@ export function renderOverview(store) {
   };
   const node = createElement('div', {},
     createElement('h2', { tabindex: -1 }, 'Overview'), numbers,
-    createElement('div', { class: 'columns wide-first' }, createCard('GPU use', history.node), createCard('GPUs by type', types)),
-    createElement('div', { class: 'columns three' }, createCard('Queue', waiting.node), createCard('Recent failures', failed.node), createCard('Who uses what', holders.node)),
+    createElement('div', { class: 'columns wide-first' }, createCard('GPU use', history.node), createElement('div', { class: 'stacked' }, createCard('GPUs by type', types), createCard('Who uses what', holders.node))),
+    createElement('div', { class: 'columns' }, createCard('Queue', waiting.node), createCard('Recent failures', failed.node)),
     createCard('Agents', createElement('div', { class: 'tools' }, createFilter('Agent or type', (text) => { filter = text.toLowerCase(); update(); }), createElement('label', {}, 'Color by ', coloring), note), createLegend(), agents.node));
   return { title: 'Overview', node, update, close: () => { history.close(); usage.close(); } };
 }

@@ -3,6 +3,7 @@ import { createElement, createFilter, formatElapsed, setText } from './dom.js';
 import { createTable } from './table.js';
 import { readParameter, writeParameter } from './url_state.js';
 import { currentTasks, formatRequest } from './cluster.js';
+import { formatStart } from './start_estimate.js';
 import { encodePath } from './api.js';
 
 export function renderQueue(store) {
@@ -17,6 +18,7 @@ export function renderQueue(store) {
       { name: 'Waiting', number: true, text: (entry) => `${entry.waiting} of ${entry.tasks}`, sortBy: (entry) => entry.waiting },
       { name: 'Each wants', text: (entry) => entry.gpus },
       { name: 'Since', number: true, phone: 'state', text: (entry) => formatElapsed(entry.submitted), sortBy: (entry) => Date.parse(entry.submitted) },
+      { name: 'Probably starts', optional: true, text: ({ start }) => formatStart(start), sortBy: ({ start }) => (start ? Date.parse(start.expected) : Infinity) },
       { name: 'Why', class: 'wide', phone: 'wide', text: (entry) => entry.reason ?? '' },
     ],
   });

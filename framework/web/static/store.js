@@ -28,7 +28,7 @@ export class Store {
   loads = 0; // number of complete loads: one for each connection
   agentsError = ''; // why the list of agents is not available
   openJob = ''; // name of the job whose page is open; it stays in jobs after its end
-  lists = new ShownLists(this); // the queue, roles, schedules and holds, while they are shown
+  lists = new ShownLists(this); // the queue, roles and other lists, while they are shown
 
   #listeners = new Set();
   #notifyPending = false;
@@ -108,7 +108,11 @@ export class Store {
     this.#earlyEvents = [];
     this.#abortSignal = controller.signal;
     this.endStream = () => { controller.abort(new Error('signed out')); this.retry(); };
-    const refreshInterval = setInterval(() => { if (!document.hidden) this.refreshHardware(); }, (50 + 20 * Math.random()) * second);
+    const refreshInterval = setInterval(() => {
+      if (document.hidden) return;
+      this.refreshHardware();
+      this.lists.refresh();
+    }, (50 + 20 * Math.random()) * second);
     try {
       await streamEvents('v1/events?state=live&inventory=true', controller.signal, (event, name) => this.#handleEvent(event, name), onInput);
     } catch (err) {
