@@ -104,7 +104,7 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 		return errors.New("task has neither data nor a command: submit it by mesos-gpu, or set a command")
 	}
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
-	t.Secrets, t.SecretFiles, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.Devices
+	t.Secrets, t.SecretFiles, t.PullSecret, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.PullSecret, launch.Devices
 	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
 	for i, text := range launch.HealthChecks {
 		h := &mesos.HealthCheck{}

@@ -50,6 +50,24 @@ func resolveSecrets(t task.TaskSpec, dir string) (map[string]string, []task.Host
 	return env, mounts, nil
 }
 
+// resolvePullSecret returns the path of the secret with the task's registry
+// credentials, or "" if the task has none.
+func resolvePullSecret(t task.TaskSpec, dir string) (string, error) {
+	if t.PullSecret == "" {
+		return "", nil
+	}
+	folder, err := openRoleSecrets(t.Role, dir)
+	if err != nil {
+		return "", err
+	}
+	defer folder.Close()
+	file, err := findSecret(folder, t.PullSecret)
+	if err != nil {
+		return "", fmt.Errorf("pull_secret: %q of role %q: %w", t.PullSecret, t.Role, err)
+	}
+	return file, nil
+}
+
 // openRoleSecrets opens the folder with the secrets of a role. Each role has
 // its own in dir, because every user who may submit jobs to a role may read its
 // secrets.

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,34 @@ func TestSecretsBecomeVariables(t *testing.T) {
 				t.Errorf("the task's own environment has changed: %v", own)
 			}
 		})
+	}
+}
+
+func TestPullSecretIsAFileOfTheRole(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "web/team/registry", "{}")
+	put(t, dir, "other/theirs", "{}")
+	if err := os.Symlink("../../other/theirs", filepath.Join(dir, "web/team/link")); err != nil {
+		t.Fatal(err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := resolvePullSecret(task.TaskSpec{Role: "web", PullSecret: "team/registry"}, dir); err != nil || got != filepath.Join(real, "web/team/registry") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := resolvePullSecret(task.TaskSpec{Role: "web"}, ""); err != nil || got != "" {
+		t.Errorf("without a pull secret: got %q, %v", got, err)
+	}
+	for _, name := range []string{"absent", "team", "team/link", "../other/theirs"} {
+		_, err := resolvePullSecret(task.TaskSpec{Role: "web", PullSecret: name}, dir)
+		if want := fmt.Sprintf("pull_secret: %q of role \"web\"", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q in it", name, err, want)
+		}
+	}
+	if _, err := resolvePullSecret(task.TaskSpec{Role: "web", PullSecret: "team/registry"}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
+		t.Errorf("agent without secrets: %v", err)
 	}
 }
 

@@ -109,6 +109,9 @@ func (l *taskLoop) prepareTask(t *task.TaskSpec) (err error) {
 	if t.Env, t.SecretMounts, err = resolveSecrets(*t, l.cfg.SecretsDir); err != nil {
 		return err
 	}
+	if t.PullConfig, err = resolvePullSecret(*t, l.cfg.SecretsDir); err != nil {
+		return err
+	}
 	reach, err := l.findGrantedGPUs(*t)
 	if err != nil {
 		return err

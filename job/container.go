@@ -34,6 +34,10 @@ type Container struct {
 	Ports []Port `json:"ports,omitempty"`
 	// ForcePull pulls the image again for each attempt.
 	ForcePull bool `json:"force_pull,omitempty"`
+	// PullSecret is the name of a secret, which the agent stores for the role: a
+	// docker config.json with the credentials that pull the image. Only docker tasks
+	// have it. The task cannot read it.
+	PullSecret string `json:"pull_secret,omitempty"`
 	// ShmMiB is the size of /dev/shm. 0 means the size of the task's memory.
 	ShmMiB float64 `json:"shm_mib,omitempty"`
 	// IPC is PrivateIPC if it is empty.

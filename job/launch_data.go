@@ -15,6 +15,9 @@ const (
 	filesLaunchVersion      = 5
 	devicesLaunchVersion    = 6
 	warnLaunchVersion       = 7
+	pullSecretLaunchVersion = 8
+
+	latestLaunchVersion = pullSecretLaunchVersion
 )
 
 // LaunchData is what the scheduler passes to the executor about a task in addition to
@@ -31,6 +34,8 @@ type LaunchData struct {
 	// agent.
 	Secrets     map[string]string `json:"secrets,omitempty"`
 	SecretFiles map[string]string `json:"secret_files,omitempty"`
+	// PullSecret is the Spec's.
+	PullSecret string `json:"pull_secret,omitempty"`
 	// Devices are the Spec's. The executor opens them if the agent's operator allows it.
 	Devices []string `json:"devices,omitempty"`
 	// User and Fetch are the Spec's. The executor copies them into the
@@ -68,6 +73,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	if l.Warn != nil {
 		l.Version = warnLaunchVersion
 	}
+	if l.PullSecret != "" {
+		l.Version = pullSecretLaunchVersion
+	}
 	data, err := json.Marshal(l)
 	if err != nil {
 		return nil, fmt.Errorf("encode launch of %s: %w", l.Job, err)
@@ -81,8 +89,8 @@ func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 	if json.Unmarshal(data, &l) != nil || l.Version == 0 {
 		return LaunchData{}, false, nil
 	}
-	if l.Version < LaunchVersion || l.Version > warnLaunchVersion {
-		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, warnLaunchVersion)
+	if l.Version < LaunchVersion || l.Version > latestLaunchVersion {
+		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, latestLaunchVersion)
 	}
 	return l, true, nil
 }

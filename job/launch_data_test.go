@@ -18,6 +18,7 @@ func TestLaunchVersions(t *testing.T) {
 		"secrets":                {LaunchData{Job: "a", Secrets: map[string]string{"A": "b"}, ImageEntrypoint: true}, secretsLaunchVersion},
 		"secrets as files":       {LaunchData{Job: "a", SecretFiles: map[string]string{"a": "b"}, Secrets: map[string]string{"A": "b"}}, filesLaunchVersion},
 		"devices":                {LaunchData{Job: "a", Devices: []string{"/dev/infiniband"}, SecretFiles: map[string]string{"a": "b"}}, devicesLaunchVersion},
+		"a pull secret":          {LaunchData{Job: "a", PullSecret: "registry", Warn: &Warning{}}, pullSecretLaunchVersion},
 		"the image's entrypoint": {LaunchData{Job: "a", ImageEntrypoint: true}, entrypointLaunchVersion},
 	} {
 		data, err := test.launch.Encode()

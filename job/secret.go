@@ -89,3 +89,17 @@ func (s *Spec) validateSecretFiles(bad reportFunc) {
 		}
 	}
 }
+
+// validatePullSecret checks the name, and that the Docker engine pulls the image: Mesos's own puller gets its
+// credentials from the master, which never has a secret.
+func (s *Spec) validatePullSecret(bad reportFunc) {
+	switch at := field("pull_secret"); {
+	case s.PullSecret == "":
+	case !IsSecretName(s.PullSecret):
+		bad(at, "pull_secret: "+notSecretName, s.PullSecret)
+	case s.Image == "":
+		bad(at.and("image"), "pull_secret: there is no image to pull")
+	case s.Containerizer == Mesos:
+		bad(at.and("container"), "pull_secret needs container: %s: with container: %s the agent's own --docker_config has the credentials", Docker, Mesos)
+	}
+}

@@ -108,3 +108,27 @@ func TestValidateSecrets(t *testing.T) {
 		})
 	}
 }
+
+func TestValidatePullSecret(t *testing.T) {
+	for _, c := range []struct {
+		name, image  string
+		container    Containerizer
+		secret       string
+		fields, want string
+	}{
+		{"docker", "i", Docker, "team/registry", "", ""},
+		{"not a name", "i", Docker, "/etc/registry", "pull_secret", `"/etc/registry" is not a secret's name`},
+		{"no image", "", Mesos, "registry", "pull_secret image", "there is no image to pull"},
+		{"mesos", "i", Mesos, "registry", "pull_secret container", "needs container: docker"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := valid()
+			s.Image, s.Containerizer, s.PullSecret = c.image, c.container, c.secret
+			if err := s.Validate(); c.want != "" {
+				wantMistake(t, err, c.fields, c.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -14,6 +14,7 @@ func (s *Spec) TextBytes() int {
 	}
 	add(s.Command...)
 	add(s.Artifacts...)
+	add(s.PullSecret)
 	add(s.Devices...)
 	add(s.Request.Types.Include...)
 	add(s.Request.Types.Exclude...)

@@ -157,6 +157,7 @@ func (s *Spec) validateFields(bad reportFunc) {
 	s.validateSchedule(bad)
 	s.validateSecrets(bad)
 	s.validateSecretFiles(bad)
+	s.validatePullSecret(bad)
 	s.validateProgram(bad)
 	reportNotificationRules(s.Notify, bad)
 }

@@ -37,7 +37,7 @@ type Parameter struct {
 	Value string `json:"value"`
 }
 
-// PullConfig names the secret that holds a registry's password.
+// PullConfig names the secret with a docker config.json, whose credentials pull the image.
 type PullConfig struct {
 	Secret string `json:"secret"`
 }

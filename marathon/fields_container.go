@@ -12,9 +12,9 @@ func containerFields() []Field {
 		{Path: "container.docker.parameters[]", Type: Object},
 		{Path: "container.docker.parameters[].key", Type: String, Required: true, MinLen: 1},
 		{Path: "container.docker.parameters[].value", Type: String, Required: true},
-		{Path: "container.docker.pullConfig", Type: Object, Support: Refused, Why: noPassword},
-		{Path: "container.docker.pullConfig.secret", Type: String, Required: true, MinLen: 1, Support: Refused},
-		{Path: "container.docker.credential", Type: Object, Support: Refused, Why: "Marathon has refused it since 1.5, and " + noPassword},
+		{Path: "container.docker.pullConfig", Type: Object, Why: "DOCKER only"},
+		{Path: "container.docker.pullConfig.secret", Type: String, Required: true, MinLen: 1, Why: "a name in `secrets`; its content is a docker config.json"},
+		{Path: "container.docker.credential", Type: Object, Support: Refused, Why: "Marathon has refused it since 1.5: use pullConfig"},
 		{Path: "container.docker.credential.principal", Type: String, Required: true, Support: Refused},
 		{Path: "container.docker.credential.secret", Type: String, Support: Refused},
 		{Path: "container.docker.network", Type: String, Enum: []string{"BRIDGE", "HOST", "NONE", "USER"}, Deprecated: "networks", Why: "NONE has no equivalent and is an error"},
@@ -31,7 +31,6 @@ func containerFields() []Field {
 }
 
 const (
-	noPassword   = "the agents have the credentials of registries: fetch a .docker/config.json, or set MESOS_GPU_DOCKER_CONFIG there"
 	oneProfile   = "the agent's own seccomp profile applies to all tasks"
 	noPortLabels = "stored and returned, without effect"
 )

@@ -190,6 +190,8 @@ func TestJobRules(t *testing.T) {
 		{run + `, "check": {"http": {"path": "/a b"}}`, "/check/http/path", "blank"},
 		{run + `, "check": {"exec": {"command": {"argv": [""]}}}`, "/check/exec/command/argv(0)", "empty"},
 		{`"id": "a", "cmd": "b", "container": {"type": "MESOS", "volumes": [{"containerPath": "/a", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes", "without container.docker.image"},
+		{mesos + `, "docker": {"image": "x", "pullConfig": {"secret": "s"}}}, "secrets": {"s": {"source": "s"}}`, "/container/docker/pullConfig", "use DOCKER, or --docker_config"},
+		{image + `, "docker": {"image": "x", "pullConfig": {"secret": "s"}}}, "secrets": {"t": {"source": "s"}}`, "/container/docker/pullConfig/secret", "secrets has no entry \"s\""},
 		{image + `, "volumes": [{"containerPath": "/a", "hostPath": "b", "mode": "RW"}]}`, "/container/volumes(0)/hostPath", "absolute path"},
 		{image + `, "volumes": [{"containerPath": "/a:b", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "colon"},
 		{image + `, "volumes": [{"containerPath": "/dev/", "hostPath": "/b", "mode": "RW"}]}`, "/container/volumes(0)/containerPath", "has already"},

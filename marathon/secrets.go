@@ -43,6 +43,22 @@ func (a *App) SecretFiles() map[string]string {
 	return all
 }
 
+// PullSecret returns the name of the secret whose credentials pull the app's image, for
+// job.Spec.PullSecret. It is "" without one.
+func (a *App) PullSecret() string {
+	if p := a.pullConfig(); p != nil {
+		return a.Secrets[p.Secret].jobName()
+	}
+	return ""
+}
+
+func (a *App) pullConfig() *PullConfig {
+	if a.Container == nil || a.Container.Docker == nil {
+		return nil
+	}
+	return a.Container.Docker.PullConfig
+}
+
 // jobName returns the name of the secret below the app's role: sources often begin with a
 // slash.
 func (s Secret) jobName() string { return strings.TrimPrefix(s.Source, "/") }
@@ -69,6 +85,7 @@ func (f *appNormalizer) checkSecrets() {
 			f.addError("/env/"+variable, "%q is not a variable's name of letters, digits and underscores, which a secret needs", variable)
 		}
 	}
+	f.checkPullConfig()
 	files := f.app.SecretFiles()
 	f.checkCount("/env", len(f.app.SecretVariables()), job.MaxSecrets-len(files))
 	if c := f.app.Container; c != nil {
@@ -77,5 +94,21 @@ func (f *appNormalizer) checkSecrets() {
 				f.addError(elementPath("/container/volumes", i)+"/secret", "secrets has no entry %q", v.Secret)
 			}
 		}
+	}
+}
+
+// checkPullConfig rejects the credentials of MESOS containers: Mesos's own puller gets them
+// from the master, which never has a secret.
+func (f *appNormalizer) checkPullConfig() {
+	p := f.app.pullConfig()
+	if p == nil {
+		return
+	}
+	const place = "/container/docker/pullConfig"
+	if f.app.Container.Type == MesosType {
+		f.addError(place, "not served: the master would have to send the credentials of a MESOS container: use DOCKER, or --docker_config of the agent")
+	}
+	if _, ok := f.app.Secrets[p.Secret]; !ok {
+		f.addError(place+"/secret", "secrets has no entry %q", p.Secret)
 	}
 }

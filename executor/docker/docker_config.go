@@ -95,7 +95,7 @@ func (s credentialSource) readConfig() (*configfile.ConfigFile, error) {
 	if s.legacy {
 		text = fmt.Appendf(nil, `{"auths":%s}`, text)
 	}
-	config := configfile.New(s.path)
+	config := configfile.New(s.name)
 	if err == nil {
 		err = config.LoadFromReader(strings.NewReader(string(text)))
 	}

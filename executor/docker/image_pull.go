@@ -31,7 +31,7 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 		return got, fmt.Errorf("inspect image %s: %w", name, err)
 	}
 	d.Log.WithField("image", name).Info("pulling image")
-	if err := d.pullWithCredentials(ctx, engine, name, t.ReportMessage); err != nil {
+	if err := d.pullWithCredentials(ctx, engine, t); err != nil {
 		why := "is not on this agent"
 		if fresh {
 			why = "must be pulled again (force_pull_image)"
@@ -48,12 +48,12 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 // pullWithCredentials pulls an image with the credentials found for its
 // registry. If the registry denies access, the error names the credentials, or
 // where to put them.
-func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, name string, report func(string)) error {
-	auth, err := d.findCredentials(ctx, name)
+func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, t task.TaskSpec) error {
+	auth, err := d.findCredentials(ctx, t)
 	if err != nil {
 		return err
 	}
-	if err := pullImage(ctx, engine, name, auth.encoded, pullStallTimeout, report); isAccessDenied(err) {
+	if err := pullImage(ctx, engine, t.Image, auth.encoded, pullStallTimeout, t.ReportMessage); isAccessDenied(err) {
 		return fmt.Errorf("%w: %s", err, auth.deniedAdvice())
 	} else if err != nil {
 		return err

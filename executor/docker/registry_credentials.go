@@ -13,6 +13,8 @@ import (
 
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"mesos-gpu/executor/task"
 )
 
 // The docker client's files in the sandbox. As with Mesos's own executor, the
@@ -27,29 +29,30 @@ const (
 type registryCredentials struct {
 	registry string
 	// encoded is in the form of the engine's API; empty if there are none.
-	// sourcePath is the file they come from.
-	encoded, sourcePath string
+	// source is the file or the secret that they come from.
+	encoded, source string
 }
 
-// findCredentials searches the sandbox's files, then the operator's. The first
-// file with an entry for the image's registry is used. A file that exists and
-// cannot be read is an error, because its owner expects it to be used.
-func (d *EngineRuntime) findCredentials(ctx context.Context, image string) (registryCredentials, error) {
-	ref, err := name.ParseReference(image, name.WeakValidation)
+// findCredentials searches the task's pull secret, the sandbox's files, then the
+// operator's. The first one with an entry for the image's registry is used. A file
+// that exists and cannot be read is an error, because its owner expects it to be
+// used.
+func (d *EngineRuntime) findCredentials(ctx context.Context, t task.TaskSpec) (registryCredentials, error) {
+	ref, err := name.ParseReference(t.Image, name.WeakValidation)
 	if err != nil {
 		return registryCredentials{}, nil // the engine reports the invalid name
 	}
 	l := registryCredentials{registry: ref.Context().RegistryStr()}
-	for _, source := range d.credentialSources() {
+	for _, source := range d.credentialSources(t) {
 		auth, err := source.lookUpCredentials(ctx, l.registry)
 		if err == nil && auth != nil {
 			l.encoded, err = registry.EncodeAuthConfig(*auth)
 		}
 		if err != nil {
-			return registryCredentials{}, fmt.Errorf("find credentials for registry %s in %s: %w", l.registry, source.path, err)
+			return registryCredentials{}, fmt.Errorf("find credentials for registry %s in %s: %w", l.registry, source.name, err)
 		}
 		if l.encoded != "" {
-			l.sourcePath = source.path
+			l.source = source.name
 			return l, nil
 		}
 	}
@@ -58,10 +61,10 @@ func (d *EngineRuntime) findCredentials(ctx context.Context, image string) (regi
 
 // deniedAdvice returns what to do about a denied pull.
 func (l registryCredentials) deniedAdvice() string {
-	if l.sourcePath != "" {
-		return fmt.Sprintf("registry %s rejects the credentials of %s", l.registry, l.sourcePath)
+	if l.source != "" {
+		return fmt.Sprintf("registry %s rejects the credentials of %s", l.registry, l.source)
 	}
-	return fmt.Sprintf("no credentials for registry %s: set MESOS_GPU_DOCKER_CONFIG on the agent to a docker config.json that has them, or fetch one to %s in the sandbox", l.registry, sandboxConfig)
+	return fmt.Sprintf("no credentials for registry %s: set pull_secret, set MESOS_GPU_DOCKER_CONFIG on the agent to a docker config.json that has them, or fetch one to %s in the sandbox", l.registry, sandboxConfig)
 }
 
 // isAccessDenied reports whether a registry denied access. The engine has no
@@ -77,23 +80,31 @@ func isAccessDenied(err error) bool {
 
 // credentialSource is a file that may have credentials.
 type credentialSource struct {
-	path   string
+	// name is its path, or describes a secret.
+	name   string
 	open   func() (*os.File, error)
 	legacy bool
 	// helpers allows the file to name credential helper programs on the agent.
 	helpers bool
 }
 
-func (d *EngineRuntime) credentialSources() []credentialSource {
+func (d *EngineRuntime) credentialSources(t task.TaskSpec) []credentialSource {
 	inSandbox := func(name string) credentialSource {
 		return credentialSource{
-			path: filepath.Join(d.Sandbox, name), legacy: name == legacyConfig,
+			name: filepath.Join(d.Sandbox, name), legacy: name == legacyConfig,
 			open: func() (*os.File, error) { return openSandboxFile(d.Sandbox, name) },
 		}
 	}
-	sources := []credentialSource{inSandbox(sandboxConfig), inSandbox(legacyConfig)}
+	var sources []credentialSource
+	if t.PullConfig != "" {
+		sources = append(sources, credentialSource{
+			name: fmt.Sprintf("pull_secret %q", t.PullSecret),
+			open: func() (*os.File, error) { return os.Open(t.PullConfig) },
+		})
+	}
+	sources = append(sources, inSandbox(sandboxConfig), inSandbox(legacyConfig))
 	if d.DockerConfig != "" {
-		sources = append(sources, credentialSource{path: d.DockerConfig, helpers: true, open: func() (*os.File, error) {
+		sources = append(sources, credentialSource{name: d.DockerConfig, helpers: true, open: func() (*os.File, error) {
 			file, err := os.Open(d.DockerConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, errors.New("no such file, set by MESOS_GPU_DOCKER_CONFIG")

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/executor/task"
 )
 
 // secret must not appear in any message or log.
@@ -53,28 +55,31 @@ func TestFindCredentials(t *testing.T) {
 		"empty": `echo credentials not found in native keychain; exit 1`,
 	})
 	tests := []struct {
-		name, image               string
-		config, legacy, operators string // contents of the three files; empty: no file
-		want                      *registry.AuthConfig
+		name, image                           string
+		config, legacy, operators, pullSecret string // contents of the four files; empty: no file
+		want                                  *registry.AuthConfig
 	}{
-		{"no file", own, "", "", "", nil},
-		{"the operator's", own, "", "", auths("registry.example:5000", ann), password("ann", "registry.example:5000")},
-		{"name and password", own, "", "", auths("registry.example:5000", bob), password("bob", "registry.example:5000")},
-		{"the sandbox's goes first", own, auths("registry.example:5000", bob), "", auths("registry.example:5000", ann), password("bob", "registry.example:5000")},
-		{"the sandbox's knows another registry", own, auths("other.example", bob), "", auths("registry.example:5000", ann), password("ann", "registry.example:5000")},
-		{"the old file", own, "", `{"registry.example:5000":{` + ann + `}}`, "", password("ann", "registry.example:5000")},
-		{"an address", own, "", "", auths("https://registry.example:5000/v2/", ann), password("ann", "registry.example:5000")},
-		{"another port", own, "", "", auths("registry.example", ann), nil},
-		{"the hub", "debian:12", "", "", auths("https://index.docker.io/v1/", ann), password("ann", "https://index.docker.io/v1/")},
-		{"the hub by its name", "docker.io/library/debian", "", "", auths("https://index.docker.io/v1/", ann), password("ann", "https://index.docker.io/v1/")},
-		{"identity token", own, "", "", auths("registry.example:5000", `"identitytoken":"`+secret+`"`), &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
-		{"helper of a registry", own, "", "", `{"credsStore":"absent","credHelpers":{"registry.example:5000":"echo"}}`, password("carl", "registry.example:5000")},
-		{"helper of all", own, "", "", `{"credsStore":"echo","auths":{"registry.example:5000":{}}}`, password("carl", "registry.example:5000")},
-		{"helper with a token", own, "", "", `{"credsStore":"token"}`, &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
-		{"no helper of the sandbox's", own, `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, "", auths("registry.example:5000", ann), password("ann", "registry.example:5000")},
-		{"helper that knows nothing", own, "", "", `{"credsStore":"empty"}`, nil},
-		{"entry of a helper", own, "", "", auths("registry.example:5000", ""), nil},
-		{"not an image's name", "UPPER::", "", "", "{", nil},
+		{"no file", own, "", "", "", "", nil},
+		{"the operator's", own, "", "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
+		{"name and password", own, "", "", auths("registry.example:5000", bob), "", password("bob", "registry.example:5000")},
+		{"the sandbox's goes first", own, auths("registry.example:5000", bob), "", auths("registry.example:5000", ann), "", password("bob", "registry.example:5000")},
+		{"the sandbox's knows another registry", own, auths("other.example", bob), "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
+		{"the old file", own, "", `{"registry.example:5000":{` + ann + `}}`, "", "", password("ann", "registry.example:5000")},
+		{"an address", own, "", "", auths("https://registry.example:5000/v2/", ann), "", password("ann", "registry.example:5000")},
+		{"another port", own, "", "", auths("registry.example", ann), "", nil},
+		{"the hub", "debian:12", "", "", auths("https://index.docker.io/v1/", ann), "", password("ann", "https://index.docker.io/v1/")},
+		{"the hub by its name", "docker.io/library/debian", "", "", auths("https://index.docker.io/v1/", ann), "", password("ann", "https://index.docker.io/v1/")},
+		{"identity token", own, "", "", auths("registry.example:5000", `"identitytoken":"`+secret+`"`), "", &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
+		{"helper of a registry", own, "", "", `{"credsStore":"absent","credHelpers":{"registry.example:5000":"echo"}}`, "", password("carl", "registry.example:5000")},
+		{"helper of all", own, "", "", `{"credsStore":"echo","auths":{"registry.example:5000":{}}}`, "", password("carl", "registry.example:5000")},
+		{"helper with a token", own, "", "", `{"credsStore":"token"}`, "", &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
+		{"no helper of the sandbox's", own, `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
+		{"helper that knows nothing", own, "", "", `{"credsStore":"empty"}`, "", nil},
+		{"entry of a helper", own, "", "", auths("registry.example:5000", ""), "", nil},
+		{"not an image's name", "UPPER::", "", "", "{", "", nil},
+		{"the pull secret goes first", own, auths("registry.example:5000", ann), "", auths("registry.example:5000", ann), auths("registry.example:5000", bob), password("bob", "registry.example:5000")},
+		{"the pull secret knows another registry", own, "", "", auths("registry.example:5000", ann), auths("other.example", bob), password("ann", "registry.example:5000")},
+		{"no helper of the pull secret's", own, "", "", auths("registry.example:5000", ann), `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, password("ann", "registry.example:5000")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +93,12 @@ func TestFindCredentials(t *testing.T) {
 				d.DockerConfig = filepath.Join(t.TempDir(), "config.json")
 				writeFile(t, d.DockerConfig, tt.operators, 0o600)
 			}
-			l, err := d.findCredentials(t.Context(), tt.image)
+			spec := task.TaskSpec{Image: tt.image}
+			if tt.pullSecret != "" {
+				spec.PullSecret, spec.PullConfig = "registry", filepath.Join(t.TempDir(), "registry")
+				writeFile(t, spec.PullConfig, tt.pullSecret, 0o600)
+			}
+			l, err := d.findCredentials(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +136,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &EngineRuntime{Sandbox: t.TempDir(), DockerConfig: filepath.Join(t.TempDir(), "config.json")}
 			writeFile(t, d.DockerConfig, tt.config, 0o600)
-			_, err := d.findCredentials(t.Context(), "r.example/app")
+			_, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"})
 			for _, want := range []string{"find credentials for registry r.example in " + d.DockerConfig + ": ", tt.want} {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error lacks %q: %v", want, err)
@@ -138,15 +148,23 @@ func TestFindCredentialsErrors(t *testing.T) {
 		})
 	}
 	t.Run("no such file", func(t *testing.T) {
-		_, err := (&EngineRuntime{Sandbox: t.TempDir(), DockerConfig: "/no/such/config.json"}).findCredentials(t.Context(), "r.example/app")
+		_, err := (&EngineRuntime{Sandbox: t.TempDir(), DockerConfig: "/no/such/config.json"}).findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"})
 		if want := "in /no/such/config.json: no such file, set by MESOS_GPU_DOCKER_CONFIG"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	})
 	t.Run("unreadable", func(t *testing.T) {
 		d := &EngineRuntime{Sandbox: t.TempDir(), DockerConfig: t.TempDir()}
-		if _, err := d.findCredentials(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), d.DockerConfig) {
+		if _, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"}); err == nil || !strings.Contains(err.Error(), d.DockerConfig) {
 			t.Errorf("got %v, want the file named", err)
+		}
+	})
+	t.Run("a pull secret", func(t *testing.T) {
+		spec := task.TaskSpec{Image: "r.example/app", PullSecret: "team/registry", PullConfig: filepath.Join(t.TempDir(), "registry")}
+		writeFile(t, spec.PullConfig, `{"auths":{"r.example":{"auth":"`+secret+`!"}}}`, 0o600)
+		_, err := (&EngineRuntime{Sandbox: t.TempDir()}).findCredentials(t.Context(), spec)
+		if want := `for registry r.example in pull_secret "team/registry": parse it as a docker config.json`; err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("got %v, want %q in it, without the secret", err, want)
 		}
 	})
 	t.Run("a pipe", func(t *testing.T) {
@@ -154,7 +172,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 		if err := unix.Mkfifo(filepath.Join(d.Sandbox, ".dockercfg"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.findCredentials(t.Context(), "r.example/app"); err == nil || !strings.Contains(err.Error(), ".dockercfg: not a regular file") {
+		if _, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"}); err == nil || !strings.Contains(err.Error(), ".dockercfg: not a regular file") {
 			t.Errorf("got %v, want that it is no file", err)
 		}
 	})
@@ -164,7 +182,7 @@ func TestFindCredentialsErrors(t *testing.T) {
 		if err := os.Symlink(outside, filepath.Join(d.Sandbox, ".dockercfg")); err != nil {
 			t.Fatal(err)
 		}
-		if l, err := d.findCredentials(t.Context(), "r.example/app"); err == nil || l.encoded != "" {
+		if l, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"}); err == nil || l.encoded != "" {
 			t.Errorf("a file outside the sandbox was read (%v)", err)
 		}
 	})
@@ -185,15 +203,17 @@ func TestPrivateRegistry(t *testing.T) {
 	sandbox, operators := filepath.Join(h.Sandbox, ".docker/config.json"), filepath.Join(t.TempDir(), "docker.json")
 	withHelpers(t, map[string]string{"ours": `echo '{"Username":"ann","Secret":"` + secret + `"}'`})
 	tests := []struct {
-		name, sandbox, operators string
-		want                     []string // expected parts of the error; none on success
+		name, sandbox, operators, pullSecret string
+		want                                 []string // expected parts of the error; none on success
 	}{
-		{"no credentials", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
-		{"a wrong password", "", config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
-		{"a malformed file", "", "{auths", []string{"cannot be pulled: ", "in " + operators + ": parse it as a docker config.json"}},
-		{"the operator's", "", config(secret), nil},
-		{"the sandbox's", config(secret), config("wrong"), nil},
-		{"a helper's", "", `{"credHelpers":{"` + reg.host + `":"ours"}}`, nil},
+		{"no credentials", "", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
+		{"a wrong password", "", config("wrong-" + secret), "", []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
+		{"a malformed file", "", "{auths", "", []string{"cannot be pulled: ", "in " + operators + ": parse it as a docker config.json"}},
+		{"the operator's", "", config(secret), "", nil},
+		{"the sandbox's", config(secret), config("wrong"), "", nil},
+		{"a helper's", "", `{"credHelpers":{"` + reg.host + `":"ours"}}`, "", nil},
+		{"the pull secret's", config("wrong"), config("wrong"), config(secret), nil},
+		{"a wrong password in the pull secret", config(secret), config(secret), config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + ` rejects the credentials of pull_secret "registry"`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,6 +229,10 @@ func TestPrivateRegistry(t *testing.T) {
 			}
 			h := host{engine: h.engine, volume: h.volume, EngineRuntime: &runtime}
 			work := shell(img, "exit 0")
+			if tt.pullSecret != "" {
+				work.PullSecret, work.PullConfig = "registry", filepath.Join(t.TempDir(), "registry")
+				writeFile(t, work.PullConfig, tt.pullSecret, 0o600)
+			}
 			var heard messageLog
 			work.OnMessage = heard.tell
 			if tt.want == nil {

@@ -53,6 +53,9 @@ type TaskSpec struct {
 	// executor adds.
 	SecretFiles  map[string]string
 	SecretMounts []HostMount
+	// PullSecret is the name of the secret with the image's registry credentials.
+	// PullConfig is the path of its file, which the executor adds.
+	PullSecret, PullConfig string
 	// HostDevices are device nodes of the agent, or folders of them, that the task may open besides its GPUs.
 	HostDevices []string
 	// User and Fetch apply to a job's nested container: the user that it runs

@@ -77,6 +77,9 @@ func jobKeys() []keyField[job.Spec] {
 		key("force_pull", boolean().withFlags(choiceFlag(Flag{Name: "pull", Default: "missing", Usage: "always: pull the image again for each attempt; or missing"}, "always", func(to *bool) { *to = true }, "")),
 			func(s *spec) *bool { return &s.ForcePull },
 			"`true`: the image is pulled again for each attempt").withDefault("`false`"),
+		key("pull_secret", word(secretPattern), func(s *spec) *string { return &s.PullSecret },
+			"a [secret](../guides/jobs.md#secrets) with a docker config.json: its credentials [pull the image](executor.md#private-registries), and the task cannot read it; with `docker` only").withDefault("none").
+			withFlag(Flag{Name: "pull-secret", Usage: "secret KEY that the agent stores for the job's role: a docker config.json with the credentials that pull the image"}),
 		key("entrypoint", word(""), func(s *spec) *string { return &s.Entrypoint },
 			"replaces the image's entrypoint; `command` is then its arguments").withDefault("the image's").
 			withFlag(Flag{Name: "entrypoint", Usage: "replaces the image's entrypoint; the command is then its arguments"}),

@@ -23,6 +23,7 @@ var orders = []struct {
 	{"after one", "after: prepare\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}}}},
 	{"after some", "after: [prepare, {job: fetch, state: failed}]\n", job.Spec{Tasks: 1, After: []job.Dependency{{Job: "prepare"}, {Job: "fetch", Outcome: job.OutcomeFailed}}}},
 	{"files of secrets", "secret_files: {db: db/password, keys/token: token}\n", job.Spec{Tasks: 1, SecretFiles: map[string]string{"db": "db/password", "keys/token": "token"}}},
+	{"pull secret", "pull_secret: team/registry\n", job.Spec{Tasks: 1, Container: job.Container{PullSecret: "team/registry"}}},
 	{"secrets", "secrets: {DB_PASSWORD: db/password, TOKEN: token}\n", job.Spec{Tasks: 1, Secrets: map[string]string{"DB_PASSWORD": "db/password", "TOKEN": "token"}}},
 	{"schedule", "schedule: 0 3 * * *\n", job.Spec{Tasks: 1, Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: job.SkipOverlap, History: job.DefaultHistory}}},
 	{"schedule in full", "schedule: {cron: \"@daily\", time_zone: Europe/Berlin, overlap: allow, history: 9}\n", job.Spec{
@@ -74,6 +75,8 @@ var orderRefusals = []struct{ name, lines, want string }{
 	{"secret's path", "secrets: {A: ../passwd}", `f.yaml:4:14: secrets: A: "../passwd" is not a secret's name: use words`},
 	{"secret's absolute path", "secrets: {A: /etc/passwd}", `f.yaml:4:14: secrets: A: "/etc/passwd" is not a secret's name: use words`},
 	{"path of a secret's file", "secret_files: {../a: a}", `f.yaml:4:22: secret_files: "../a" is not a path of a file such as /run/secrets/db`},
+	{"pull secret's path", "pull_secret: ../registry", `f.yaml:4:14: pull_secret: "../registry" is not a secret's name: use words`},
+	{"pull secret of a mesos container", "container: mesos\npull_secret: registry", `f.yaml:5:14: pull_secret needs container: docker`},
 	{"secret's variable", "secrets: {A-B: a}", `f.yaml:4:16: secrets: "A-B" is not a variable's name`},
 	{"secret and env", "env: {A: b}\nsecrets: {A: a}", `f.yaml:5:14: secrets: A is in env too`},
 	{"secret of the matrix", "matrix: {A: [1]}\nsecrets: {A: a}", `f.yaml:5:14: secrets: A is set by the matrix`},

@@ -124,7 +124,7 @@ func plainValue(n *yaml.Node) any {
 var beyondSchema = []string{
 	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice", "interval", "label twice", "matrix and env",
 	"matrix of a gang", "no axis", "no command", "no cron", "no image", "no interval", "no such day", "no such index", "no zone", "none left", "other tasks",
-	"parallel gang", "path of a secret's file", "placeholder of some", "port of the host's network", "relative source", "scheduled dependency", "scheduled service", "secret and env", "secret of the matrix", "secret's path", "share with topology", "too many",
+	"parallel gang", "path of a secret's file", "placeholder of some", "port of the host's network", "pull secret of a mesos container", "pull secret's path", "relative source", "scheduled dependency", "scheduled service", "secret and env", "secret of the matrix", "secret's path", "share with topology", "too many",
 	"twice", "two jobs", "two numbers of GPUs", "type without GPU", "ulimit's name", "unknown placeholder", "value twice",
 }
 

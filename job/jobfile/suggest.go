@@ -90,6 +90,7 @@ func keySynonyms() map[string][]string {
 		"network":     {"net", "networkmode", "networks"},
 		"ports":       {"publish", "expose", "port", "numports"},
 		"force_pull":  {"pull", "imagepullpolicy", "alwayspull"},
+		"pull_secret": {"imagepullsecret", "imagepullsecrets", "pullconfig", "registryauth"},
 		"shm_size":    {"shm"},
 		"user":        {"uid", "runasuser"},
 		"labels":      {"annotations", "label", "tags"},

@@ -76,6 +76,7 @@ devices: [/dev/infiniband]
 limits: {cpus: 4, mem: unlimited}
 parameters: [{key: env, value: ""}]
 force_pull: true
+pull_secret: team/registry
 ipc: private
 network: bridge
 ports: [8080, {name: metrics}]

@@ -45,6 +45,7 @@ func JobSpec(app *marathon.App, s marathon.ParseSettings) (job.Spec, error) {
 	setContainer(&spec, app.Container)
 	setNetwork(&spec, app, s)
 	spec.Env, spec.Secrets, spec.SecretFiles = buildEnvironment(app, version), app.SecretVariables(), app.SecretFiles()
+	spec.PullSecret = app.PullSecret()
 	setCommand(&spec, app)
 	addChecks(&spec, app)
 	var err error

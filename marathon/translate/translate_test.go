@@ -152,6 +152,10 @@ func TestEachFieldChangesJob(t *testing.T) {
 			delete(s.Env, "MARATHON_APP_ID")
 			s.Secrets = map[string]string{"DB": "prod/db", "MARATHON_APP_ID": "x"}
 		}},
+		"pullConfig": {docker + `, "docker": {"image": "x", "pullConfig": {"secret": "registry"}}}, "secrets": {"registry": {"source": "/prod/registry"}}`, func(s *spec) {
+			setImage(s)
+			s.PullSecret = "prod/registry"
+		}},
 		"secrets as files": {mesos + `, "volumes": [{"containerPath": "/run/db/", "secret": "db"}, {"containerPath": "key", "secret": "key"}, {"containerPath": "/a", "hostPath": "/a", "mode": "RO"}]}, "secrets": {"db": {"source": "/prod/db"}, "key": {"source": "k"}}`, func(s *spec) {
 			setImage(s)
 			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
