@@ -169,26 +169,37 @@ func startDaemon(t *testing.T, program string, args ...string) *cluster {
 	c := &cluster{t: t, output: newOutputBuffer(), ended: make(chan struct{})}
 	c.cmd = exec.Command(program, args...)
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+	c.cmd.WaitDelay = outputDelay
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(c.ended)
-		_ = c.cmd.Wait() // stop checks the output
+		if err := c.cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) { // stop checks the output
+			t.Errorf("%s after the daemon's end another process still held its output", outputDelay)
+		}
 	}()
 	t.Cleanup(c.stop)
 	c.api = c.output.awaitLine(t, c.ended, apiAddressPattern)[1]
 	return c
 }
 
-// stop ends the daemon with SIGTERM. It fails the test if the daemon does not end in time or
-// if the race detector reported a race.
+// outputDelay bounds the wait for the end of a daemon's output after the daemon has ended.
+const outputDelay = 10 * time.Second
+
+// stop ends the daemon with SIGTERM. It fails the test if the daemon does not end in time, and
+// then shows what its goroutines wait for, or if the race detector reported a race.
 func (c *cluster) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
 	select {
 	case <-c.ended:
 	case <-time.After(waitTimeout):
-		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // it prints its goroutines and ends
+		select {
+		case <-c.ended:
+		case <-time.After(outputDelay):
+			_ = c.cmd.Process.Kill()
+		}
 		c.t.Errorf("local did not end within %s of SIGTERM:\n%s", waitTimeout, c.output)
 		<-c.ended
 	}
