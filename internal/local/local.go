@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -188,20 +189,32 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 	for _, ready := range advertised {
 		runScheduler = startAfter(ready, runScheduler)
 	}
-	parts := []func(context.Context) error{serveListener(c.master, m.Handler()), m.Run, together(agents...), runScheduler}
+	parts := []clusterPart{
+		{name: "the master's server", run: serveListener(c.master, m.Handler())}, {name: "the master", run: m.Run},
+		{name: "the agents", run: together(agents...), endsItself: true}, {name: "the scheduler", run: runScheduler},
+	}
 	if c.KeepTasks {
 		return leaveRunning(ctx, parts...)
 	}
-	return inOrder(ctx, parts...)
+	return inOrder(ctx, c.Log, parts...)
+}
+
+// clusterPart is a component of a cluster, or of one of its agents.
+type clusterPart struct {
+	name string
+	run  func(context.Context) error
+	// endsItself is set if run bounds the time that it takes to end, which
+	// depends on the grace periods of tasks.
+	endsItself bool
 }
 
 // leaveRunning runs the components until ctx ends or one fails, and returns without
 // stopping them. They record everything before they act, so the end of the process
 // may interrupt them anywhere.
-func leaveRunning(ctx context.Context, parts ...func(context.Context) error) error {
+func leaveRunning(ctx context.Context, parts ...clusterPart) error {
 	failed := make(chan error, len(parts))
-	for _, run := range parts {
-		go func() { failed <- run(context.WithoutCancel(ctx)) }()
+	for _, p := range parts {
+		go func() { failed <- p.run(context.WithoutCancel(ctx)) }()
 	}
 	select {
 	case <-ctx.Done():
@@ -243,36 +256,70 @@ func startAfter(ready <-chan struct{}, run func(context.Context) error) func(con
 }
 
 // inOrder runs the components until ctx ends or one fails. It then stops them
-// one by one, last first, so that each stops before its dependencies.
-func inOrder(ctx context.Context, parts ...func(context.Context) error) error {
+// one by one, last first, so that each stops before its dependencies. It does not
+// wait longer than stopTimeout for a component, unless that ends itself.
+func inOrder(ctx context.Context, log logrus.FieldLogger, parts ...clusterPart) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type part struct {
-		stop context.CancelFunc
-		done chan error
-	}
-	started := make([]part, 0, len(parts))
-	for _, run := range parts {
+	started := make([]*runningPart, 0, len(parts))
+	for _, p := range parts {
 		own, stop := context.WithCancel(context.WithoutCancel(ctx))
-		p := part{stop, make(chan error, 1)}
+		r := &runningPart{clusterPart: p, stop: stop, done: make(chan error, 1)}
 		go func() {
-			err := run(own)
-			p.done <- err
+			err := r.run(own)
+			r.done <- err
 			if err != nil && own.Err() == nil {
 				cancel()
 			}
 		}()
-		started = append(started, p)
+		started = append(started, r)
 	}
 	<-ctx.Done()
 	var errs []error
-	for i := len(started) - 1; i >= 0; i-- {
-		started[i].stop()
-		if err := <-started[i].done; err != nil && !errors.Is(err, context.Canceled) {
+	for _, r := range slices.Backward(started) {
+		if err := r.stopAndWait(log); err != nil && !errors.Is(err, context.Canceled) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	// stopTimeout bounds the end of a component, and stopWarning is when the log
+	// says which one is waited for.
+	stopTimeout = 25 * time.Second
+	stopWarning = 10 * time.Second
+)
+
+// runningPart is a component that inOrder has started.
+type runningPart struct {
+	clusterPart
+	stop context.CancelFunc
+	done chan error
+}
+
+// stopAndWait stops the component and returns its error, or an error if it does
+// not end.
+func (r *runningPart) stopAndWait(log logrus.FieldLogger) error {
+	r.stop()
+	slow := time.NewTimer(stopWarning)
+	defer slow.Stop()
+	var late <-chan time.Time
+	if !r.endsItself {
+		timeout := time.NewTimer(stopTimeout)
+		defer timeout.Stop()
+		late = timeout.C
+	}
+	for {
+		select {
+		case err := <-r.done:
+			return err
+		case <-slow.C:
+			log.Warnf("stopping: waiting for %s to end", r.name)
+		case <-late:
+			return fmt.Errorf("%s did not end within %s", r.name, stopTimeout)
+		}
+	}
 }
 
 func serveListener(l net.Listener, h http.Handler) func(context.Context) error {

@@ -60,7 +60,10 @@ func (a *localAgent) prepare(m link.MasterLink) (run func(context.Context) error
 		return nil, nil, err
 	}
 	return func(ctx context.Context) error {
-		return inOrder(ctx, serveListener(a.listener, embedded.Handler()), embedded.Run, startAfter(embedded.Ready(), d.Run))
+		return inOrder(ctx, a.cluster.Log,
+			clusterPart{name: "the agent's server", run: serveListener(a.listener, embedded.Handler())},
+			clusterPart{name: "the agent", run: embedded.Run, endsItself: true},
+			clusterPart{name: "the agent's daemon", run: startAfter(embedded.Ready(), d.Run)})
 	}, done, nil
 }
 

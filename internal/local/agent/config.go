@@ -69,6 +69,9 @@ type AgentConfig struct {
 	// ShutdownGrace limits the time between SHUTDOWN and the executor's exit. A
 	// value in the ExecutorInfo takes precedence.
 	ShutdownGrace time.Duration
+	// StopMargin limits the time between the end of the last executor's grace
+	// period and the agent's end.
+	StopMargin time.Duration
 	// RetryMin and RetryMax bound the interval between two attempts to deliver
 	// a status update.
 	RetryMin, RetryMax time.Duration
@@ -90,6 +93,7 @@ func (c AgentConfig) withDefaults() AgentConfig {
 	}{
 		{&c.RegistrationTimeout, time.Minute},
 		{&c.ShutdownGrace, 5 * time.Second},
+		{&c.StopMargin, 15 * time.Second},
 		{&c.RetryMin, 10 * time.Second},
 		{&c.RetryMax, 10 * time.Minute},
 		{&c.Heartbeat, 30 * time.Minute},

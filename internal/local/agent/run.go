@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
+	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/filelock"
 )
 
 // Run registers with the master and serves until ctx ends. It then shuts down
 // all executors, and returns once all containers have ended and their cgroups
-// are removed. The caller must serve Handler until Run returns, so that
+// are removed, or StopMargin after the longest grace period of an executor. The caller must serve Handler until Run returns, so that
 // executors can report terminal statuses.
 func (a *EmbeddedAgent) Run(ctx context.Context) error {
 	// Background work continues after ctx ends, because it ends the containers.
@@ -89,6 +90,7 @@ func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	stop := ctx.Done()
+	var late <-chan time.Time
 	for {
 		a.loop.queue.RunCalls()
 		if a.stopping && a.isIdle() {
@@ -105,18 +107,35 @@ func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 			a.sendHeartbeats()
 		case <-stop:
 			stop = nil
-			a.shutdownExecutors()
+			late = time.After(a.shutdownExecutors() + a.cfg.StopMargin)
+		case <-late:
+			a.logRemainingWork()
+			return
 		}
 	}
 }
 
-// shutdownExecutors shuts every executor down.
-func (a *EmbeddedAgent) shutdownExecutors() {
+// shutdownExecutors shuts every executor down. It returns the longest of their
+// grace periods.
+func (a *EmbeddedAgent) shutdownExecutors() (longest time.Duration) {
 	a.stopping = true
 	a.cfg.Log.Info("agent is stopping")
 	for e := range a.liveExecutors() {
+		longest = max(longest, e.killGrace(a.cfg.ShutdownGrace))
 		a.shutdownExecutor(e, termination{message: "The agent was stopped"})
 	}
+	return longest
+}
+
+// logRemainingWork reports why the agent is not idle, although every executor was
+// killed after its grace period.
+func (a *EmbeddedAgent) logRemainingWork() {
+	for e := range a.liveExecutors() {
+		a.cfg.Log.WithFields(e.logFields()).WithFields(logrus.Fields{
+			"exited": e.exited, "nested": e.countNested(), "changing devices": e.resizing,
+		}).Error("executor did not end after it was killed")
+	}
+	a.cfg.Log.WithField("background", a.working).Error("agent stops with work in progress")
 }
 
 // isIdle reports whether no executor and no background work remains.
