@@ -45,7 +45,8 @@ func (b *Leader) ListAttempts(ctx context.Context, q api.AccountingQuery, limit 
 	return b.accounting.ListAttempts(ctx, accountingQuery(ctx, q), limit, after)
 }
 
-// AccountJob sums up the ended attempts of a run of a job.
+// AccountJob sums up the ended attempts of a run of a job. It waits up to wait until the usage of the attempts is read
+// from their agents, which takes a moment after an end.
 func (b *Leader) AccountJob(ctx context.Context, name string, wait time.Duration) (api.JobAccounting, error) {
 	if b.accounting == nil {
 		return api.JobAccounting{}, errNoAccounting()
@@ -57,7 +58,8 @@ func (b *Leader) AccountJob(ctx context.Context, name string, wait time.Duration
 	return b.accounting.AccountJob(ctx, view.RunID(), view.Submitted, wait)
 }
 
-// RunAccounting reads the usage of ended attempts and reports the stored ends to the loop, until ctx ends.
+// RunAccounting reads the usage of ended attempts and reports the stored ends to the loop, until ctx ends. The State
+// keeps an end until it is reported as stored, so that no end is lost while the file cannot be written.
 func (b *Leader) RunAccounting(ctx context.Context) error {
 	if b.accounting == nil {
 		return nil

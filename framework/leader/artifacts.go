@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -16,9 +17,10 @@ const (
 	// artifactPause is the shortest time between two searches for ended tasks, and
 	// artifactRetry the longest: a copy that failed is tried again.
 	artifactPause, artifactRetry = time.Second, time.Minute
-	// artifactGiveUp is how long after a task's end its agent is asked.
+	// artifactGiveUp is how long after a task's end a failed copy is repeated. Agents keep sandboxes for days, but one
+	// that was removed from the cluster never answers.
 	artifactGiveUp = 24 * time.Hour
-	// maxArtifactCopies bounds the tasks whose artifacts are copied at a time.
+	// maxArtifactCopies bounds the tasks whose artifacts are copied at a time: all data passes through the scheduler.
 	maxArtifactCopies = 4
 )
 
@@ -31,12 +33,13 @@ func (b *Leader) checkArtifacts(spec *job.Spec) error {
 	return api.NewProblemf(http.StatusUnprocessableEntity, "artifacts: the scheduler's operator has named no store for them (--artifacts): copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")
 }
 
-// CopyArtifacts copies the artifacts of tasks after their ends, until ctx ends.
+// CopyArtifacts copies the artifacts of tasks after their ends, until ctx ends. Reports in the store are the only
+// record of what was copied, so that a new leader continues where the previous one stopped.
 func (b *Leader) CopyArtifacts(ctx context.Context) error {
 	if b.artifacts == nil {
 		return nil
 	}
-	copied := map[string]bool{} // tasks with a report
+	copied := map[string]bool{} // the tasks of the read model that need no further copy
 	for ctx.Err() == nil {
 		changes, err := b.Model.WatchEvents(ctx, apiserver.EventQuery{LiveOnly: true})
 		if err != nil {
@@ -47,7 +50,8 @@ func (b *Leader) CopyArtifacts(ctx context.Context) error {
 	return nil
 }
 
-// copyUntilMissed copies after each end of a task, until the stream of changes ends.
+// copyUntilMissed copies after each end of a task, until the stream of changes ends or has lost some. It starts with a
+// search for ends, so that the caller only needs a new stream.
 func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.EventBatch, copied map[string]bool) {
 	for {
 		b.copyEnded(ctx, copied)
@@ -75,12 +79,19 @@ func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.E
 	}
 }
 
-// copyEnded copies the artifacts of all ended tasks that have no report.
+// copyEnded copies the artifacts of all ended tasks that are not in copied, and adds those that need no further copy. It
+// removes tasks that the read model has forgotten.
 func (b *Leader) copyEnded(ctx context.Context, copied map[string]bool) {
-	var mu sync.Mutex
+	present := map[string]bool{}
+	due := b.Model.ListEndedWithArtifacts(func(id string) bool {
+		present[id] = true
+		return copied[id]
+	})
+	maps.DeleteFunc(copied, func(id string, _ bool) bool { return !present[id] })
+	var mu sync.Mutex // protects copied
 	var running sync.WaitGroup
 	slots := make(chan struct{}, maxArtifactCopies)
-	for _, e := range b.Model.ListEndedWithArtifacts(func(id string) bool { return copied[id] }) {
+	for _, e := range due {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -99,7 +110,8 @@ func (b *Leader) copyEnded(ctx context.Context, copied map[string]bool) {
 }
 
 // copyTaskArtifacts copies the artifacts of one task, unless there is a report. It reports
-// whether nothing is left to do.
+// whether nothing is left to do. A failure is recorded as final if the sandbox does not exist, or if copies have failed
+// for artifactGiveUp; until then the error means that the copy is to be repeated.
 func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) (done bool, err error) {
 	if r, err := b.artifacts.FindReport(ctx, t); err != nil || r != nil {
 		return r != nil, err
@@ -115,13 +127,14 @@ func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []str
 	case errors.Is(err, apiserver.ErrNoFile):
 		_, err = b.artifacts.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
 	}
-	if err != nil && now.Sub(t.Ended) > artifactGiveUp {
+	if err != nil && ctx.Err() == nil && now.Sub(t.Ended) > artifactGiveUp {
 		_, err = b.artifacts.RecordFailure(ctx, t, err.Error(), now)
 	}
 	return err == nil, err
 }
 
-// ListArtifacts returns the reports of a job's tasks that have run.
+// ListArtifacts returns the reports of a job's tasks that have run. Copied is zero in those of tasks whose artifacts
+// are not copied yet.
 func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error) {
 	list := api.ArtifactList{Tasks: []api.ArtifactReport{}}
 	j, ok := b.Model.CopyJob(name)

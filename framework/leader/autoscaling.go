@@ -25,19 +25,23 @@ const maxConcurrentServices = 8
 // and knows when the number of tasks changed last from the job.
 type autoscaler struct {
 	loads *loads.Measurer
-	// mu protects services.
-	mu       sync.Mutex
+	// mu protects services and the status of each.
+	mu sync.Mutex
+	// services are the services with a load target, as of the last measurement.
 	services map[job.RunID]*autoscaledService
 }
 
 // autoscaledService is what the leader remembers of a service between two measurements.
 type autoscaledService struct {
-	// past are the recommendations in the stabilization windows, oldest first.
-	past   []autoscale.Recommendation
+	// past are the recommendations in the stabilization windows, oldest first. Only scaleServiceByLoad uses it, of which
+	// no two calls for one service run at a time.
+	past []autoscale.Recommendation
+	// status is the result of the last measurement, zero before the first.
 	status api.AutoscalingStatus
 }
 
-// RunAutoscaler scales services by load until ctx ends. It returns nil then.
+// RunAutoscaler scales services by load until ctx ends. It returns nil then. If a round takes longer than the interval,
+// the next one starts at once and the rounds between are left out.
 func (b *Leader) RunAutoscaler(ctx context.Context) error {
 	tick := time.NewTicker(b.autoscaleInterval)
 	defer tick.Stop()
@@ -67,7 +71,7 @@ func (b *Leader) scaleByLoad(ctx context.Context) {
 	group.Wait()
 }
 
-// keepOnly forgets all services but these.
+// keepOnly forgets all services but these, and adds those that are new.
 func (a *autoscaler) keepOnly(services []job.Job) {
 	a.loads.DropOtherTasks(services)
 	a.mu.Lock()
@@ -115,7 +119,8 @@ func (b *Leader) scaleServiceByLoad(ctx context.Context, j *job.Job) {
 	}
 }
 
-// applyScaling scales a service, unless it has changed since it was measured.
+// applyScaling scales a service, unless it has changed since it was measured: a user's decision that was made meanwhile
+// has precedence.
 func (b *Leader) applyScaling(ctx context.Context, measured *job.Job, d autoscale.Decision) error {
 	name := measured.RunID().String()
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {

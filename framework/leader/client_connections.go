@@ -6,8 +6,9 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// TrackConnection counts a client that is connected to a job until done is called. Jobs
-// without an idle timeout need no count.
+// TrackConnection counts a client that is connected to a job until done is called, which must happen once. A job with
+// clients is not idle. Jobs without an idle timeout need no count. Counts are not recorded: connections end with the
+// scheduler through which they run.
 func (b *Leader) TrackConnection(name string) (done func()) {
 	j, ok := b.Model.CopyJob(name)
 	if !ok || j.Spec.IdleTimeout == 0 {

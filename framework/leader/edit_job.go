@@ -16,7 +16,7 @@ import (
 // EditJob changes the specification of a job, and returns the job once that is recorded. A job that already is as
 // requested matches every If-Match, so that a client can repeat a request whose answer was lost.
 func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
-	strange := b.checkEditedTypes(ctx, name, edit)
+	unknownTypes := b.checkEditedTypes(ctx, name, edit) // it may wait for the master, so it runs before the loop
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		old, ok := st.Job(name)
 		if !ok {
@@ -33,7 +33,7 @@ func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) 
 		if err := checkJobMatches(ctx, st, name); err != nil {
 			return err
 		}
-		if err := cmp.Or(strange, checkEdited(ctx, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
+		if err := cmp.Or(unknownTypes, checkEdited(ctx, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
 			return err
 		}
 		apply(sched.EditJob{Spec: spec})
@@ -45,7 +45,8 @@ func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) 
 	return view, err
 }
 
-// checkEditedTypes returns an error for GPU types of the edited job that no agent has.
+// checkEditedTypes returns an error for GPU types of the edited job that no agent has. It applies the edit to a copy:
+// EditJob applies it again in the loop, to the job as it is then.
 func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*job.Spec) error) error {
 	old, ok := b.Model.CopyJob(name)
 	if !ok || edit(&old.Spec) != nil {
@@ -70,6 +71,7 @@ func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
 	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role)
 }
 
+// admitEdit returns the Problem of an edit that the State does not admit.
 func admitEdit(st *sched.State, spec *job.Spec) error {
 	err := st.AdmitEdit(spec)
 	switch {

@@ -27,7 +27,8 @@ func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecReq
 	return b.runCommand(ctx, command, master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)})
 }
 
-// runCommand runs a command until it, ctx or the leadership ends.
+// runCommand runs a command until it, ctx or the leadership ends, and returns its exit status. It returns a
+// Problem if the command did not run, or if its exit status is not known.
 func (b *Leader) runCommand(ctx context.Context, command master.ExecCommand, streams master.ExecStreams) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,7 +51,8 @@ func (b *Leader) runCommand(ctx context.Context, command master.ExecCommand, str
 	return 0, api.NewProblemf(http.StatusBadGateway, "task %q: %w", command.ExecutorID, err)
 }
 
-// execCommand returns the command for the master client, with the task's agent and container.
+// execCommand returns the command for the master client, with the task's agent and container. It fails unless the task
+// is running. It reads what is recorded: the task may end before the command starts.
 func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequest) (master.ExecCommand, error) {
 	j, ok := model.CopyJob(name)
 	switch {
@@ -69,7 +71,8 @@ func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequ
 	}, nil
 }
 
-// convertSizes converts the window sizes of the API to those of the master client.
+// convertSizes converts the window sizes of the API to those of the master client, until in is closed or ctx ends. It
+// returns nil for a nil channel.
 func convertSizes(ctx context.Context, in <-chan api.WindowSize) <-chan master.TerminalSize {
 	if in == nil {
 		return nil

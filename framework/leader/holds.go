@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// HoldJob keeps the waiting tasks of a job from being placed.
+// HoldJob keeps the waiting tasks of a job from being placed. Placed tasks continue.
 func (b *Leader) HoldJob(ctx context.Context, name, reason string) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := checkHoldable(ctx, st, name); err != nil {
@@ -85,6 +85,8 @@ func (b *Leader) ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error
 	return b.changeHold(ctx, target, sched.ReleaseJobsOf{Target: target})
 }
 
+// changeHold applies a change of the hold of a user or a role. The hold of a user affects jobs in every role, so that
+// changing another user's takes the permission operate in all roles.
 func (b *Leader) changeHold(ctx context.Context, target job.HoldTarget, e sched.Event) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitHoldTarget(target); err != nil {

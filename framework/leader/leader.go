@@ -2,6 +2,12 @@
 // events to the state of package sched, records the changes in the journal and then
 // carries out the operations. API requests, schedules and extensions use the same
 // loop. It never carries out an operation whose cause is not recorded.
+//
+// Three kinds of data must not be confused. The State of package sched belongs to the loop's goroutine and may be ahead
+// of the journal by one batch. The read model contains only what is recorded, and any goroutine may read it. What is
+// measured, such as usage and agents, is only in memory and is collected again after a failover.
+//
+// Who leads is decided by package election; package framework starts and ends the goroutines of a term.
 package leader
 
 import (
@@ -37,19 +43,23 @@ import (
 )
 
 // Leader is the leader's API backend. It serves recorded data from the read model,
-// and everything else from the loop's State and the master.
+// and everything else from the loop's State and the master. There is one for each term as leader: it starts with
+// empty caches and is never used again after the term.
+//
+// Its methods are called by many goroutines at a time. Fields without another note are set by New and never change.
 type Leader struct {
+	// Reader serves the requests that need neither the State nor a change.
 	clusterview.Reader
 	// loop owns the State. Requests reach it through runInLoop.
 	loop *Loop
 	// url is the URL of this scheduler's API.
 	url string
-	// stopped is closed when this scheduler stops leading.
+	// stopped is closed when this scheduler stops leading. The loop takes no requests from then on.
 	stopped <-chan struct{}
 	// extension exports metrics; nil without such an extension.
 	extension MeasuredExtension
 	// agentFields, gpuCounts and agentSizes describe the agents of the master's last list. UpdateAgents
-	// replaces them.
+	// replaces their contents; any goroutine may read them.
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache
 	agentSizes  clusterview.AgentSizeCache
@@ -60,20 +70,22 @@ type Leader struct {
 	schedules scheduleCache
 	// submissionRates limits how many jobs users submit in a minute. Only functions that run in the loop use it.
 	submissionRates submissionRates
-	// schedulesChanged has an element after a schedule was added.
+	// schedulesChanged has an element after a schedule was added, until RunSchedules has taken it: the new schedule may
+	// be due earlier than the one it waits for. Its capacity is 1.
 	schedulesChanged chan struct{}
 	// Usage reads the GPU usage of running tasks and records its history.
 	Usage *usage.Collector
-	// usageRecorder keeps the history of GPU usage. Only functions that run in the loop set it.
+	// usageRecorder keeps the history of GPU usage. It is nil until the first function that runs in the loop needs it;
+	// only such functions use the field.
 	usageRecorder *usagehistory.Recorder
 	// autoscaler scales services by load, every autoscaleInterval.
 	autoscaler        autoscaler
 	autoscaleInterval time.Duration
-	// queuePages caches the queue orders that clients page through.
+	// queuePages caches the queue orders that clients page through. Only functions that run in the loop use it.
 	queuePages readmodel.QueuePages
 	// startEstimates are those of the queue, computed again after startEstimateLifetime.
 	startEstimates startEstimateCache
-	// inventory detects changes between agent lists; only UpdateAgents uses it.
+	// inventory detects changes between agent lists. Only UpdateAgents uses it, which one goroutine calls.
 	inventory clusterview.InventoryDigest
 	// workdirs stores the archives of working folders.
 	workdirs *workdirstore.ArchiveStore
@@ -85,7 +97,8 @@ type Leader struct {
 	accounting *accounting.Recorder
 	// notifier delivers notifications; nil if they are not configured.
 	notifier *notifier.Notifier
-	// abdicated is closed when a client has requested that this scheduler stops leading.
+	// abdicated is closed when a client has requested that this scheduler stops leading. abdicateOnce closes it once,
+	// however often that is requested.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
 }
@@ -132,7 +145,13 @@ func (b *Leader) ListUsage(ctx context.Context, q apiserver.UsageQuery) (api.Usa
 }
 
 // runInLoop runs step in the loop and, once its changes are recorded, read. It waits
-// for both and returns read's error, or why the changes could not be recorded.
+// for both and returns read's error, or why the changes could not be recorded. A nil step changes nothing.
+//
+// Both functions hold up the whole scheduler: they must neither wait nor do I/O, and a nested call of runInLoop would
+// never return. They may use the State, but must not keep parts of it that it changes later.
+//
+// Once the loop has taken the request, the end of ctx has no effect: the change is recorded and the caller learns the
+// result. An error before that means that nothing has happened, so that a client can send the request again.
 func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
 	answered := make(chan error, 1)
 	r := loopRequest{apply: step, reply: func(st *sched.State, err error) {
@@ -152,7 +171,11 @@ func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 }
 
 // applyInLoop runs step in the loop. If step fails, it returns that error; otherwise
-// it calls read once the events that step applied are recorded.
+// it calls read once the events that step applied are recorded. Between the checks of step and the events that it
+// applies nothing else changes the State.
+//
+// An event takes effect as soon as it is applied: if step fails afterwards, the event is recorded nevertheless. A step
+// therefore checks everything first. SubmitDue is the exception: its error concerns other schedules than its events.
 func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
 	var refused error
 	return b.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(b.loop.state, apply) }, func(st *sched.State) error {
@@ -178,7 +201,9 @@ func (b *Leader) ChangePolicy(p sched.Policy, applied func()) error {
 	}, func(*sched.State) error { return nil })
 }
 
-// journalProblem converts the error of a failed commit to the client's problem.
+// journalProblem converts the error of a failed commit to the client's problem. It distinguishes a change that may be
+// recorded although the journal has not confirmed it from one that is certainly not recorded. After either the loop
+// has stopped.
 func journalProblem(err error) error {
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
@@ -212,9 +237,11 @@ func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQue
 
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
 func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) (view api.JobView, err error) {
-	strange := b.checkTypes(ctx, spec.Request.Types)
-	if strange == nil {
-		strange = b.checkFiles(&spec)
+	// These checks may wait for the master or the disk, so they run before the loop. Their error does not matter if the
+	// job was submitted before: a repeated request has the answer of the first one.
+	precheck := b.checkTypes(ctx, spec.Request.Types)
+	if precheck == nil {
+		precheck = b.checkFiles(&spec)
 	}
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
@@ -222,8 +249,8 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 			name, again = old.RunID().String(), true
 			return checkSameSubmission(ctx, &old.Spec, &spec)
 		}
-		if strange != nil {
-			return strange
+		if precheck != nil {
+			return precheck
 		}
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		apiserver.AuditNoteOf(ctx).Role = spec.Role
@@ -238,6 +265,7 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 		if err := b.checkSpace(); err != nil {
 			return err
 		}
+		// The rate is checked last, so that only accepted jobs count.
 		if err := b.submissionRates.take(b.loop.clock(), st.Roles(), &spec); err != nil {
 			b.loop.counters.CountAPIRejection("submissions", "client")
 			return err
@@ -328,21 +356,22 @@ func admissionStatus(err error) int {
 // checkTypes returns an error for an unknown GPU type. It requests the agents from
 // the master only if a name is not an NVIDIA product.
 func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
-	strange := clusterview.UnknownTypes(t)
-	if len(strange) == 0 {
+	unknown := clusterview.UnknownTypes(t)
+	if len(unknown) == 0 {
 		return nil
 	}
 	agents, err := b.Client.ListAgents(ctx)
 	if err != nil {
-		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is not an NVIDIA product, and the agents cannot be listed to find it: %v", strange[0], err)
+		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is not an NVIDIA product, and the agents cannot be listed to find it: %v", unknown[0], err)
 	}
-	if err := clusterview.CheckUnknownTypes(strange, agents); err != nil {
+	if err := clusterview.CheckUnknownTypes(unknown, agents); err != nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
 	return nil
 }
 
-// pendingText returns why a job is pending, as a text for users.
+// pendingText returns why a job is pending, as a text for users; "" if reasons do not contain the job. Without a master
+// the reasons are those of the last offers, and the missing connection is reported in place of what the offers lack.
 func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
 	r, ok := reasons[name]
 	if !ok {
@@ -354,7 +383,8 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 	return r.Text()
 }
 
-// explainPending sets the wait reasons of pending jobs, with at most one request to the loop.
+// explainPending sets the wait reasons of pending jobs, with at most one request to the loop. The reasons are those of
+// the State and may be newer than the views: a job that was placed meanwhile has none.
 func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string
 	for i := range views {
@@ -385,7 +415,8 @@ func (b *Leader) ListJobs(ctx context.Context, q apiserver.JobQuery) (api.JobLis
 	return list, b.explainPending(ctx, list.Jobs)
 }
 
-// GetJob returns a job, with the reason why it is pending.
+// GetJob returns a job, with the reason why it is pending and an estimate of its start. It also returns the job if the
+// loop does not answer, together with the error.
 func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	view, err := b.Model.JobView(name)
 	if err != nil {
@@ -400,7 +431,8 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	return views[0], err
 }
 
-// KillJob kills a job, if it matches the request's If-Match header.
+// KillJob kills a job, if it matches the request's If-Match header. It does not wait until the tasks have ended. With
+// force the grace period of the tasks is skipped. It is no error if the job has ended.
 func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := checkJobMatches(ctx, st, name); err != nil {
@@ -425,7 +457,8 @@ func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
 // write to the journal.
 const readinessTimeout = 5 * time.Second
 
-// CheckReady sends a request through the loop, which stops when it cannot write the journal.
+// CheckReady sends a request through the loop, which stops when it cannot write the journal. runInLoop does not return
+// while the loop waits for the disk, so a goroutine waits for it; it ends with the loop.
 func (b *Leader) CheckReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
 	defer cancel()

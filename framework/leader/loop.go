@@ -19,10 +19,12 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// tickInterval is how often the loop sends the current time to the State.
+// tickInterval is how often the loop sends the current time to the State, which has no timers: each of its timeouts,
+// backoffs and deadlines takes effect with the first event after it has passed.
 const tickInterval = time.Second
 
-// maxBatch limits how many events are recorded with one write to the disk.
+// maxBatch limits how many events are recorded with one write to the disk. It bounds how long the first request of a
+// batch waits for the others.
 const maxBatch = 256
 
 // loopRequest is a request to the State. Both functions run in the loop: apply applies
@@ -33,7 +35,11 @@ type loopRequest struct {
 }
 
 // Loop owns the State. One goroutine applies events, records the changes and only
-// then carries out the operations and answers the requests.
+// then carries out the operations and answers the requests. Other goroutines reach it by events and requests, and read
+// Model and connected; all other fields that change belong to the loop's goroutine.
+//
+// Events and requests are taken in batches. A batch is what was waiting when the loop was free; it ends with a
+// scheduling cycle and is recorded by one write to the journal, so that the cost of the write is shared.
 type Loop struct {
 	// state is the scheduler's state. Each event changes it. Only the loop uses it.
 	state *sched.State
@@ -42,7 +48,8 @@ type Loop struct {
 	// Model contains the recorded state, for readers outside the loop. It changes after a
 	// batch is recorded.
 	Model *readmodel.Model
-	// post is called for each operation, in order, after its cause is recorded.
+	// post is called for each operation, in order, after its cause is recorded. It queues the call and does not wait for
+	// the master. A call may be lost with the connection: the State reconciles its tasks after the next subscription.
 	post func(sched.Operation)
 	// clock gives the time of each event; the State has no clock of its own.
 	clock func() time.Time
@@ -60,12 +67,14 @@ type Loop struct {
 	connected atomic.Bool
 
 	// nextCycle is the time before which no cycle starts. A long cycle sets it. cycleTimer
-	// fires when a delayed cycle is due, reviveTimer when a postponed REVIVE is due; each is nil if none is.
+	// fires when a delayed cycle is due, reviveTimer when a postponed REVIVE is due; each is nil if none is. A firing
+	// timer only starts a batch: the cycle at its end finds out what is due.
 	nextCycle               time.Time
 	cycleTimer, reviveTimer <-chan time.Time
 
 	// full is why no jobs can be added, as of the last tick: the journal's disk has no
-	// space for them. It is nil otherwise.
+	// space for them. It is nil otherwise. Changes of existing jobs are still recorded, for which the journal has
+	// reserved space.
 	full error
 
 	// ops and replies belong to the current batch. commitBatch carries them out and
@@ -96,8 +105,8 @@ type LoopConfig struct {
 	Notifier *notifier.Notifier
 }
 
-// NewLoop returns a loop that continues from the journal's contents. It calls post
-// with each operation after the journal has recorded the operation's cause.
+// NewLoop returns a loop that continues from the journal's contents, which the caller must not use any more. It calls
+// post with each operation after the journal has recorded the operation's cause.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
 	cfg.Sched.Accounting = cfg.Accounting != nil
 	v := readmodel.New(past) // a copy, before the State takes ownership of the jobs
@@ -108,8 +117,10 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 	}
 }
 
-// Run runs the loop until ctx ends or the journal cannot be written. Nothing may be
-// carried out that is not recorded.
+// Run runs the loop until ctx ends, and then returns nil, or until the journal cannot be written, and then returns why.
+// After a failed write the State is ahead of the journal and cannot be corrected, so that this scheduler must not lead
+// on: operations of that batch are not carried out, its requests are answered with the error, and the next leader
+// continues from what is recorded.
 func (l *Loop) Run(ctx context.Context) error {
 	ballast := make([]byte, heapBallastSize)
 	defer runtime.KeepAlive(ballast)
@@ -169,7 +180,8 @@ const longCycle = time.Millisecond
 
 // runCycle places pending jobs on the current offers, which visits all pending jobs.
 // After a long cycle the next one starts only after three times that duration, so that
-// most of the time remains for events and requests.
+// most of the time remains for events and requests. It measures with time.Now, not the loop's clock: that one may be
+// simulated, and the duration is that of this machine's work.
 func (l *Loop) runCycle() {
 	began := time.Now()
 	if wait := l.nextCycle.Sub(began); wait > 0 {
@@ -191,7 +203,7 @@ func (l *Loop) runCycle() {
 	}
 }
 
-// takeBatch applies all waiting events and requests, so that a burst needs one write.
+// takeBatch applies all waiting events and requests, at most maxBatch, so that a burst needs one write.
 func (l *Loop) takeBatch() {
 	for range maxBatch {
 		select {
@@ -205,6 +217,7 @@ func (l *Loop) takeBatch() {
 	}
 }
 
+// applyEvent applies an event to the State and adds its operations to the batch.
 func (l *Loop) applyEvent(ev sched.Event) {
 	l.counters.CountEvent(ev)
 	l.ops = append(l.ops, l.state.Step(l.clock(), ev)...)
@@ -214,6 +227,7 @@ func (l *Loop) applyEvent(ev sched.Event) {
 	}
 }
 
+// applyRequest applies the events of a request. Its reply follows after the batch is recorded.
 func (l *Loop) applyRequest(r loopRequest) {
 	if r.apply != nil {
 		r.apply(l.applyEvent)
@@ -271,7 +285,9 @@ func endsTaskOrStatus(op sched.Operation) bool {
 	return false
 }
 
-// EventSender returns a function that sends an event to the loop, until ctx ends.
+// EventSender returns a function that sends an event to the loop, until ctx ends. The function waits while the loop is
+// behind, and drops the event once ctx has ended: the loop has then stopped too. It does not wait until the event is
+// applied. The loop must not call it.
 func (l *Loop) EventSender(ctx context.Context) func(sched.Event) {
 	return func(ev sched.Event) {
 		select {

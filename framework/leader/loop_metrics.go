@@ -12,10 +12,11 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// roleShareInterval is how often the shares of roles are computed for metrics.
+// roleShareInterval is how often the shares of roles are computed for metrics: that visits all jobs, in the loop.
 const roleShareInterval = 10 * time.Second
 
-// gpuTimeRecordInterval is how often the GPU time used by tasks is recorded.
+// gpuTimeRecordInterval is how often the GPU time used by tasks is recorded. After a failover the counters may lack that
+// much.
 const gpuTimeRecordInterval = 30 * time.Second
 
 // loopMetrics holds the loop's counters. Only the loop uses them, except counters.
@@ -37,6 +38,8 @@ type roleFigures struct {
 	recent []metrics.RecentUsage
 }
 
+// newLoopMetrics returns the metrics of a term. GPU time continues from what the journal contains; a record that cannot be
+// read is logged, and GPU time then starts at 0.
 func newLoopMetrics(cfg LoopConfig, past journal.JournalContents, v *readmodel.Model) loopMetrics {
 	now := cfg.Clock()
 	gpuTime, err := cfg.Counters.RestoreGPUTime(sched.RecoveredState(past), v.EarlierAttempts(), now)
@@ -92,7 +95,8 @@ func (b *Leader) UpdateAgents(list []master.ListedAgent) {
 	}
 }
 
-// countAgents counts the GPUs of the agents that can run tasks.
+// countAgents counts the GPUs of the agents that can run new tasks: those that are inactive, draining or cordoned do not
+// count.
 func (b *Leader) countAgents(agents []master.ListedAgent) {
 	all, cordons := map[string]metrics.GPUCount{}, b.Model.CordonedHosts()
 	for i := range agents {

@@ -7,16 +7,17 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// RetryNotification delivers a notification again at once.
+// RetryNotification delivers a notification again at once, and starts a new round of attempts.
 func (b *Leader) RetryNotification(ctx context.Context, id string) error {
 	return b.changeNotification(ctx, id, sched.RetryNotification{ID: id})
 }
 
-// DropNotification gives up a notification.
+// DropNotification removes a notification, whether or not it was delivered.
 func (b *Leader) DropNotification(ctx context.Context, id string) error {
 	return b.changeNotification(ctx, id, sched.DropNotification{ID: id})
 }
 
+// changeNotification applies an event to a notification; 404 if it does not exist.
 func (b *Leader) changeNotification(ctx context.Context, id string, e sched.Event) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if !st.HasNotification(id) {

@@ -17,7 +17,8 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// ListQueue returns a page of the queue with the reason why each job waits.
+// ListQueue returns a page of the queue with the reason why each job waits and an estimate of its start. The estimates
+// are computed outside the loop, after the page: a long queue takes a second.
 func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.QueueList, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
 		order := func() ([]string, error) { return st.QueueOrder(), nil }
@@ -53,7 +54,8 @@ func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err erro
 	return list, err
 }
 
-// SetQuota sets and records a role's quota; a nil text removes it.
+// SetQuota sets and records a role's quota; a nil text removes it. The result has warnings about GPU types that no agent
+// has, unless the master does not answer in time.
 func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set api.RoleStatus, err error) {
 	var limits quota.Quota
 	if text != nil {
@@ -88,7 +90,8 @@ func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set a
 // list, from which warnings are computed.
 const quotaWarningTimeout = time.Second
 
-// CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too.
+// CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too. agent is an agent's ID
+// or host name. The cordon belongs to the host, so that it outlasts the agent's ID.
 func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bool) error {
 	host, err := b.findHost(ctx, agent)
 	if err != nil {
@@ -118,8 +121,8 @@ func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
 	})
 }
 
-// findHost returns the host by which an agent is cordoned. It also finds an agent that
-// is disconnected, as long as the master still lists it.
+// findHost returns the host by which an agent is cordoned, from its ID or host name. It also finds an agent that
+// is disconnected, as long as the master still lists it. Only that needs a request to the master.
 func (b *Leader) findHost(ctx context.Context, agent string) (host string, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		host = st.ResolveHost(agent)
@@ -157,6 +160,8 @@ func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error)
 	return list, err
 }
 
+// demandView returns the API's view of unmet demand. Type repeats the only element of Types for clients that know one
+// type per group.
 func demandView(l *pending.UnmetDemand) api.UnmetDemand {
 	r := &l.Request
 	d := api.UnmetDemand{

@@ -15,7 +15,8 @@ import (
 	"mesos-gpu/internal/portrelay"
 )
 
-// tunnelIdleTime is the idle time of tunnels to tasks.
+// tunnelIdleTime is the idle time of tunnels to tasks. A tunnel takes a round trip to the agent and a process in the
+// task's container to start, and a page in a browser opens many short connections.
 const tunnelIdleTime = 30 * time.Second
 
 // tunnelTable has the tunnels to tasks to whose ports clients are connected, by task ID.
@@ -25,25 +26,29 @@ type tunnelTable struct {
 	run func(context.Context, master.ExecCommand, master.ExecStreams) (int, error)
 	// idleTime is how long a tunnel stays open without connections.
 	idleTime time.Duration
-	mu       sync.Mutex
-	tunnels  map[string]*taskTunnel
+	// mu protects tunnels, and connections and stop of each tunnel.
+	mu sync.Mutex
+	// tunnels are those that new connections may use. A tunnel leaves when it ends or is about to be closed.
+	tunnels map[string]*taskTunnel
 }
 
 // taskTunnel is the tunnel to one task.
 type taskTunnel struct {
 	*portrelay.Tunnel
-	id string // the task's
+	// id is the task's ID, the tunnel's key in the table.
+	id string
 	// connections counts the open ones. stop ends the tunnel when there were none for
-	// the idle time. The table's mutex guards both.
+	// the idle time; it runs only while connections is 0. The table's mutex guards both.
 	connections int
 	stop        *time.Timer
-	// ended is closed when the relay has ended, err is then the reason.
+	// ended is closed when the relay has ended. err, which is set before and never nil then, is the reason.
 	ended chan struct{}
 	err   error
 }
 
 // OpenPort connects to a port of a running task, through its agent. port is as of
-// job.Spec.ConnectAddresses.
+// job.Spec.ConnectAddresses. The caller closes the connection. If the tunnel breaks before the connection is open, the
+// error is why the relay ended, for example that the task's executor is too old to know the command.
 func (b *Leader) OpenPort(ctx context.Context, name string, index int, port string) (portrelay.HalfCloser, error) {
 	command, err := execCommand(b.Model, name, index, &api.ExecRequest{})
 	if err != nil {
@@ -82,7 +87,7 @@ func (b *Leader) OpenPort(ctx context.Context, name string, index int, port stri
 	}
 }
 
-// portConnection is a connection to a task's port.
+// portConnection is a connection to a task's port. Closing it releases the tunnel, the first time.
 type portConnection struct {
 	portrelay.Conn
 	release func()
@@ -112,7 +117,7 @@ func (tt *tunnelTable) acquire(command master.ExecCommand) (*taskTunnel, error) 
 	return t, nil
 }
 
-// release removes a connection from a tunnel.
+// release removes a connection from a tunnel. The tunnel may have left the table.
 func (tt *tunnelTable) release(t *taskTunnel) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
@@ -121,7 +126,8 @@ func (tt *tunnelTable) release(t *taskTunnel) {
 	}
 }
 
-// start starts the relay of a task. The caller has the mutex.
+// start adds a tunnel to a task and starts its relay. The caller has the mutex. Three events end a tunnel: its closing,
+// the end of the relay, and a broken stream. Each of them leads to the two others, and the tunnel leaves the table.
 func (tt *tunnelTable) start(command master.ExecCommand) (*taskTunnel, error) {
 	input, toRelay := io.Pipe()
 	fromRelay, output := io.Pipe()
@@ -160,7 +166,7 @@ func (tt *tunnelTable) closeIdle(t *taskTunnel) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	if t.connections == 0 {
-		delete(tt.tunnels, t.id)
+		tt.forget(t)
 		go t.Close() // outside of the lock, because it waits for the streams
 	}
 }
@@ -170,6 +176,11 @@ func (tt *tunnelTable) remove(t *taskTunnel) {
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	t.stop.Stop()
+	tt.forget(t)
+}
+
+// forget removes a tunnel from the table, unless a later one to the same task has replaced it. The caller has the mutex.
+func (tt *tunnelTable) forget(t *taskTunnel) {
 	if tt.tunnels[t.id] == t {
 		delete(tt.tunnels, t.id)
 	}

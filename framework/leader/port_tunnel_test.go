@@ -95,6 +95,30 @@ func TestOpenPort(t *testing.T) {
 	want("no agent", "train", 0, "", "mesos_failed", "the agent is away")
 }
 
+// TestEndedTunnelKeepsItsSuccessor closes the last connection of a tunnel whose relay has ended, after another tunnel to
+// the task has started. The idle time of the first must not remove the second from the table.
+func TestEndedTunnelKeepsItsSuccessor(t *testing.T) {
+	tt := &tunnelTable{idleTime: time.Hour, run: serveRelay}
+	command := master.ExecCommand{ExecutorID: "train.0", Relay: true}
+	first, err := tt.acquire(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	<-first.ended
+	tt.remove(first) // its goroutine may not have done so yet
+	second, err := tt.acquire(command)
+	if err != nil || second == first {
+		t.Fatalf("no other tunnel: %v", err)
+	}
+	t.Cleanup(func() { _ = second.Close() })
+	tt.release(first)
+	tt.closeIdle(first)
+	if third, err := tt.acquire(command); err != nil || third != second {
+		t.Errorf("the second tunnel is not used again: %v", err)
+	}
+}
+
 // TestTunnelEndsWithoutConnections checks when the relay of a task ends, and the limit of
 // its connections.
 func TestTunnelEndsWithoutConnections(t *testing.T) {

@@ -18,20 +18,23 @@ import (
 )
 
 // scheduleCache caches decoded schedules until their documents change: a large one
-// takes milliseconds to decode. It is used by the loop's goroutine only.
+// takes milliseconds to decode. It is used by the loop's goroutine only. The documents of the State are the schedules;
+// the cache compares each with the text it has decoded and so needs no notice of changes.
 type scheduleCache struct{ byName map[string]*cachedSchedule }
 
 // cachedSchedule is a decoded schedule document. It is never modified.
 type cachedSchedule struct {
 	// text is the document as stored. If it differs, the cached schedule is outdated.
 	text []byte
-	// entry is the decoded document, next its next due time.
+	// entry is the decoded document, next its next due time; zero if it is never due again.
 	entry *cron.ScheduleEntry
 	next  time.Time
-	err   error // why the document cannot be decoded; the entry is then nil
+	// err is why the document cannot be decoded; the entry is then nil.
+	err error
 }
 
-// allSchedules iterates over the schedules by name. Each is read when the iteration reaches it.
+// allSchedules iterates over the schedules by name. Each is read when the iteration reaches it, so that the caller may
+// change documents during the iteration. It also drops the cached schedules whose documents were deleted.
 func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedSchedule] {
 	var names []string
 	for key := range st.DocumentsIn(schedulePrefix) {
@@ -68,6 +71,7 @@ func (a *scheduleCache) findSchedule(st *sched.State, name string) *cachedSchedu
 	return a.byName[name]
 }
 
+// decodeSchedule returns a schedule that has either an entry or an error.
 func decodeSchedule(text []byte) *cachedSchedule {
 	e := &cron.ScheduleEntry{}
 	err := json.Unmarshal(text, e)

@@ -45,7 +45,7 @@ func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 }
 
 // RunSchedules submits the jobs of schedules when they are due. It returns nil when
-// ctx ends.
+// ctx ends. Runs that were due while no scheduler led are found by the first call of SubmitDue.
 func (b *Leader) RunSchedules(ctx context.Context) error {
 	for {
 		wait := time.NewTimer(b.SubmitDue(ctx))
@@ -60,7 +60,8 @@ func (b *Leader) RunSchedules(ctx context.Context) error {
 	}
 }
 
-// SubmitDue submits the jobs that are due and returns the time until the next one is.
+// SubmitDue submits the jobs that are due and returns the time until the next one is, at most maxScheduleWait. A schedule
+// that fails is logged and tried again with the next call; it does not delay the others.
 func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 	now := b.loop.clock()
 	next := now.Add(maxScheduleWait)
@@ -87,7 +88,7 @@ func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 
 // stepSchedule applies the due actions of one schedule together with the record that
 // they are done. If that record is not admitted it applies nothing, because the
-// actions would otherwise be repeated.
+// actions would otherwise be repeated. A run that is not admitted is recorded as refused, and is not tried again.
 func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
 	e := *old
 	e.Runs = slices.Clone(old.Runs)
@@ -99,7 +100,7 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 	if due == nil || err != nil {
 		return err
 	}
-	ran := e
+	ran := e // the entry if the run is submitted; e remains the one to record a refusal in
 	if due.Submit != nil {
 		due.Submit.Name = freeRunName(st, due.Submit)
 		ran.RecordRun(due)
@@ -233,6 +234,7 @@ func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched
 	return nil
 }
 
+// scheduleView returns the API's view of a schedule that is next due at next.
 func scheduleView(e *cron.ScheduleEntry, next time.Time) api.ScheduleView {
 	v := api.ScheduleView{Spec: e.Spec, Created: e.Created, NextRun: next, Note: e.Note, Runs: []api.ScheduledRun{}}
 	for _, r := range e.Runs {

@@ -11,7 +11,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// UpdateJob gives a service another specification, and returns the service once that is recorded.
+// UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
+// specification to its tasks continues afterwards. The service keeps its role if spec names none.
 func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
@@ -48,7 +49,7 @@ func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spe
 	return b.checkSpace()
 }
 
-// ScaleJob sets the number of a service's tasks.
+// ScaleJob sets the number of a service's tasks. It does not wait until they run or have ended.
 func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := checkJobMatches(ctx, st, name); err != nil {
@@ -62,7 +63,8 @@ func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
 	})
 }
 
-// StopTask kills a task. A service starts a replacement unless retire is true.
+// StopTask kills a task. A service starts a replacement unless retire is true. A task that has ended is a conflict, so
+// that a client notices that its list of tasks is old.
 func (b *Leader) StopTask(ctx context.Context, task string, retire bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		t, ok := st.Task(task)

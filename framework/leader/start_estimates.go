@@ -18,12 +18,14 @@ const startEstimateLifetime = 10 * time.Second
 // startEstimateCache keeps the estimates of the queue. Its lock is held while they are computed, so that concurrent
 // requests compute them once.
 type startEstimateCache struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// last are the latest estimates, zero before the first.
 	last startEstimates
 }
 
 // startEstimates are estimates made at a time, by job. They are replaced, never modified.
 type startEstimates struct {
+	// made is the time of the State from which they were computed. The times in jobs count from it.
 	made time.Time
 	jobs map[string]forecast.Start
 }
@@ -40,8 +42,9 @@ func (e startEstimates) of(name string) *api.StartEstimate {
 	return &api.StartEstimate{Expected: e.made.Add(s.Expected).UTC(), Within50: between(s.Low50, s.High50), Within90: between(s.Low90, s.High90)}
 }
 
-// estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time. It returns
-// earlier ones if the loop does not answer: a list without estimates is better than an error.
+// estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time: estimates that
+// were made before it lack that job and are computed again. It returns earlier ones if the loop does not answer: a list
+// without estimates is better than an error.
 func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEstimates {
 	b.startEstimates.mu.Lock()
 	defer b.startEstimates.mu.Unlock()
@@ -59,7 +62,8 @@ func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEsti
 	return b.startEstimates.last
 }
 
-// computeStarts computes estimates of the queue with more jobs in it.
+// computeStarts computes estimates of the queue with more jobs in it, as if they were submitted now. The loop only copies
+// what is needed; the computation runs in the caller's goroutine.
 func (b *Leader) computeStarts(ctx context.Context, more ...*job.Spec) (e startEstimates, err error) {
 	var in forecast.Input
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {

@@ -41,7 +41,8 @@ func (b tokenBucket) add(now time.Time, perMinute int) (after tokenBucket, wait 
 	return after, after.fullAt.Sub(now.Add(time.Minute))
 }
 
-// take counts a submission, or returns a Problem that says when the next one is permitted.
+// take counts a submission in each role that limits its user, or returns a Problem that says when the next one is
+// permitted. A refused submission counts nowhere. Jobs without an owner are not limited: there are no users then.
 func (r *submissionRates) take(now time.Time, roles []queue.Role, spec *job.Spec) error {
 	if spec.Owner == "" {
 		return nil
@@ -71,7 +72,7 @@ func (r *submissionRates) take(now time.Time, roles []queue.Role, spec *job.Spec
 	return nil
 }
 
-// prune removes, once a minute, the buckets that are full.
+// prune removes, once a minute, the buckets that are full, which have the same effect as none.
 func (r *submissionRates) prune(now time.Time) {
 	if now.Sub(r.prunedAt) < time.Minute && !now.Before(r.prunedAt) {
 		return

@@ -7,7 +7,6 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/usagehistory"
-	"mesos-gpu/job"
 )
 
 // RecordUsageHistory samples the use of the GPUs every minute until ctx ends. The journal has the
@@ -25,7 +24,7 @@ func (b *Leader) RecordUsageHistory(ctx context.Context) error {
 	}
 }
 
-// sampleUsage records one sample. A failure to store it is reported and does not end the scheduler.
+// sampleUsage records one sample. A failure to store it is logged and does not end the scheduler.
 func (b *Leader) sampleUsage(ctx context.Context, now time.Time) {
 	err := b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		cluster, jobs := b.measureUsage(now)
@@ -59,7 +58,8 @@ func (b *Leader) usageHistory(st *sched.State) *usagehistory.Recorder {
 	return b.usageRecorder
 }
 
-// measureUsage returns the present use of the cluster and of each job with GPUs.
+// measureUsage returns the present use of the cluster and of each job with GPUs. What tasks hold is counted from the read
+// model; duty and memory come from the last measurements of running tasks and are means weighted by measured GPUs.
 func (b *Leader) measureUsage(now time.Time) (usagehistory.ClusterSample, map[string]usagehistory.JobSample) {
 	totals := b.Model.CountGPUs()
 	cluster := usagehistory.ClusterSample{WaitingGPUs: totals.Waiting, Types: map[string]usagehistory.TypeSample{}}
@@ -115,7 +115,7 @@ func (b *Leader) JobUsage(ctx context.Context, name string) (v api.JobUsageHisto
 	if !ok {
 		return v, api.UnknownJob(name)
 	}
-	run := job.RunID.String(j.RunID())
+	run := j.RunID().String()
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		v = b.usageHistory(st).JobHistory(run, st.Document)
 		return nil

@@ -13,7 +13,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// ValidateJob checks a job or a schedule as its submission would, and records nothing.
+// ValidateJob checks a job or a schedule as its submission would, and records nothing. It does not count as a submission
+// for the limit of submissions. A later submission may still fail, because the cluster changes.
 func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error) {
 	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())

@@ -21,7 +21,7 @@ import (
 const workdirCleanupInterval = 10 * time.Minute
 
 // checkFiles returns a Problem if the archive of a job's working folder is not stored, or if
-// there is no store for its artifacts. It keeps the archive until the job is recorded.
+// there is no store for its artifacts. It keeps the archive for a grace time, within which the job must be recorded.
 func (b *Leader) checkFiles(spec *job.Spec) error {
 	if spec.Workdir == "" {
 		return b.checkArtifacts(spec)
@@ -70,7 +70,7 @@ func (b *Leader) StoreWorkdir(ctx context.Context, digest string, archive io.Rea
 }
 
 // liveWorkdirs returns the archives that must be kept: those of live jobs and of
-// schedules.
+// schedules. It fails if a schedule cannot be read: its archive is not known then, and none may be removed.
 func (b *Leader) liveWorkdirs(ctx context.Context) (digests map[string]bool, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
 		digests = b.Model.LiveWorkdirs()
@@ -99,6 +99,7 @@ func (b *Leader) CleanWorkdirs(ctx context.Context) error {
 	}
 }
 
+// removeUnusedWorkdirs removes unused archives once, and logs a failure.
 func (b *Leader) removeUnusedWorkdirs(ctx context.Context) {
 	live, err := b.liveWorkdirs(ctx)
 	removed := 0
