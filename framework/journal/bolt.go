@@ -17,7 +17,9 @@ import (
 	boltErrors "go.etcd.io/bbolt/errors"
 )
 
-// Schema is the version of the layout below and of ZooKeeperJournal's.
+// Schema is the version of the layout below and of ZooKeeperJournal's. It increases when a release that does not know
+// the new version would misread the journal or lose data that it needs. A field that an older release may drop does not
+// change it.
 //
 //	meta   schema, framework_id
 //	jobs   NAME, or NAME@RUN from the second run of a name on → job
@@ -54,7 +56,7 @@ type BoltJournal struct {
 	db *bolt.DB
 	// path is the name of the file, for errors.
 	path string
-	// marked is whether the marker exists; see markerPath.
+	// marked is set once this process has found or made the marker, or given that up; see markerPath.
 	marked bool
 	// reserve keeps disk space for the file.
 	reserve diskReserve
@@ -86,6 +88,7 @@ func OpenBolt(path string) (b *BoltJournal, err error) {
 	return &BoltJournal{db: db, path: path}, nil
 }
 
+// isDiskFull reports whether a write failed because the disk, or the user's quota of it, has no space.
 func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -144,6 +147,7 @@ func checkFileSize(path string) error {
 	return nil
 }
 
+// corruptFile returns ErrCorrupt with the cause and the remedy.
 func corruptFile(path string, err error) error {
 	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it and %s away to begin without the jobs it remembers", path, ErrCorrupt, err, markerPath(path))
 }
@@ -170,6 +174,7 @@ func checkOrCreate(db *bolt.DB, path string) (version int, err error) {
 	return Schema, db.Update(func(tx *bolt.Tx) error { return createBuckets(tx) })
 }
 
+// createBuckets makes the buckets of an empty file and records the schema.
 func createBuckets(tx *bolt.Tx) error {
 	for _, name := range [][]byte{metaBucket(), jobsBucket(), tasksBucket(), documentsBucket()} {
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -179,6 +184,7 @@ func createBuckets(tx *bolt.Tx) error {
 	return tx.Bucket(metaBucket()).Put(schemaKey(), []byte(strconv.Itoa(Schema)))
 }
 
+// checkSchema returns the schema version of a file, or an error if this release cannot read it.
 func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 	version, err := strconv.Atoi(string(meta.Get(schemaKey())))
 	switch {
@@ -211,6 +217,7 @@ func (b *BoltJournal) Commit(_ context.Context, c Change) error {
 	return nil
 }
 
+// writeRecords writes the records in their order.
 func writeRecords(tx *bolt.Tx, all []journalRecord) error {
 	jobs, tasks := tx.Bucket(jobsBucket()), tx.Bucket(tasksBucket())
 	for _, r := range all {
@@ -241,6 +248,7 @@ func putDocument(documents *bolt.Bucket, r journalRecord) error {
 	return documents.Put([]byte(r.key), addChecksum(r))
 }
 
+// removeJob deletes a run of a job and its tasks. It collects the keys first: a cursor may skip keys if the bucket changes.
 func removeJob(jobs, tasks *bolt.Bucket, name string) error {
 	if err := jobs.Delete([]byte(name)); err != nil {
 		return err
@@ -261,6 +269,8 @@ func removeJob(jobs, tasks *bolt.Bucket, name string) error {
 
 const checksumSize = 4
 
+// recordChecksum returns the checksum of a key and its text. It covers the key, so that a value under another key is
+// detected too.
 func recordChecksum(key string, text []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Checksum([]byte(key), table), table, text)
@@ -273,6 +283,7 @@ func addChecksum(r journalRecord) []byte {
 	return append(sealed, r.value...)
 }
 
+// checkChecksum returns the text of a stored value, or an error if its checksum is wrong.
 func checkChecksum(key string, sealed []byte) ([]byte, error) {
 	if len(sealed) < checksumSize || binary.BigEndian.Uint32(sealed) != recordChecksum(key, sealed[checksumSize:]) {
 		return nil, fmt.Errorf("the checksum of %q is wrong", key)

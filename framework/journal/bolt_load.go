@@ -10,7 +10,8 @@ import (
 )
 
 // recoverCorruption converts a panic or a memory fault, which bbolt causes when it
-// reads a damaged file, into ErrCorrupt. Use: defer recoverCorruption(path, &err)().
+// reads a damaged file, into ErrCorrupt. Use: defer recoverCorruption(path, &err)(). The file is mapped into memory, and
+// a fault in another goroutine would end the process: whoever reads the mapped file must run in the caller's goroutine.
 func recoverCorruption(path string, err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {
@@ -21,7 +22,7 @@ func recoverCorruption(path string, err *error) func() {
 	}
 }
 
-// Load reads the whole journal and verifies every page and every record.
+// Load reads the whole journal and verifies every page and every record. It fails with ErrCorrupt if any is damaged.
 func (b *BoltJournal) Load(ctx context.Context) (all JournalContents, err error) {
 	defer recoverCorruption(b.path, &err)()
 	err = b.db.View(func(tx *bolt.Tx) error {

@@ -31,8 +31,9 @@ func checkMarkerAbsent(path, why string) error {
 	return fmt.Errorf("open journal %s: %w (%s, and %s exists): restore it from a backup, or remove %s to begin without the jobs it held", path, ErrEmptied, why, markerPath(path), markerPath(path))
 }
 
-// writeMarkerOnce makes the marker before the first change is written. On a full disk it
-// does without: the next process tries again.
+// writeMarkerOnce makes the marker before the first change is written: after a crash between the two, the journal is
+// empty with a marker, and the operator decides. On a full disk the journal works without it, and the next process tries
+// again.
 func (b *BoltJournal) writeMarkerOnce() error {
 	if b.marked {
 		return nil

@@ -45,6 +45,8 @@ func checkMetaPages(path string) error {
 	return nil
 }
 
+// readMetaPage returns the page size and the transaction number of a meta page. The second page is at the offset that
+// the first one gives as page size.
 func readMetaPage(f io.ReaderAt, page uint64, pageSize int64) (size int64, tx uint64, err error) {
 	data := make([]byte, firstMetaMaxRead)
 	if _, err := f.ReadAt(data, int64(page)*pageSize); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // reserveSize is how many bytes of the disk a journal file has in advance. While a full
 // disk allows no more, no jobs are added, and the reserve is for changes of the jobs that
-// exist. bbolt needs a few pages for each, and uses pages again.
+// exist. bbolt needs a few pages for each, and uses pages again once no transaction reads them.
 const reserveSize = 8 << 20
 
 // diskReserve allocates disk space to a file before it is needed.

@@ -14,7 +14,8 @@ import (
 )
 
 // contentsImage is the result of all changes so far, in encoded form, as a snapshot
-// stores it.
+// stores it. Values are shared with the records that they come from and are never modified, so that a copy of the maps
+// is a copy of the image.
 type contentsImage struct {
 	// frameworkID is the last one recorded, "" before the first.
 	frameworkID string
@@ -24,10 +25,13 @@ type contentsImage struct {
 	documents map[string][]byte
 }
 
+// jobImage is a run of a job and its tasks, each in encoded form.
 type jobImage struct {
 	// job is the encoded storedJob.
-	job   []byte
-	tasks [][]byte // by index, up to the last one recorded; nil for a task without a record
+	job []byte
+	// tasks are the encoded tasks by index, up to the last one recorded; nil for a task without a record. Elements are
+	// replaced in place.
+	tasks [][]byte
 }
 
 func newImage() *contentsImage {
@@ -35,7 +39,7 @@ func newImage() *contentsImage {
 }
 
 // applyRecords applies the records. It fails if they contradict the image, because
-// earlier records are then missing.
+// earlier records are then missing. The image is then incomplete and must not be used.
 func (m *contentsImage) applyRecords(all []journalRecord) error {
 	for _, r := range all {
 		switch r.kind {
@@ -127,7 +131,8 @@ func (m *contentsImage) decodeContents(ctx context.Context) (JournalContents, er
 	return all, nil
 }
 
-// decodeJob decodes a job. It fails if a task is missing or has an unknown state.
+// decodeJob decodes a job. It fails if a task is missing or has an unknown state: a task that the scheduler forgot would
+// keep its GPUs until an operator finds it.
 func (j jobImage) decodeJob(name string) (*job.Job, error) {
 	s, err := decodeStoredJob(name, j.job)
 	if err != nil {

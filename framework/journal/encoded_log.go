@@ -42,6 +42,7 @@ func DecodeLog(texts [][]byte) (JournalContents, error) {
 	return all, nil
 }
 
+// decodeImage applies the encoded changes to an empty image.
 func decodeImage(texts [][]byte) (*contentsImage, error) {
 	image := newImage()
 	for i, text := range texts {

@@ -44,13 +44,16 @@ func FollowJournal(ctx context.Context, session *zkconn.Session, path string, to
 // errLogCompacted means that compaction has removed the entry that the follower needs next.
 var errLogCompacted = errors.New("the log moved on")
 
+// logFollower copies the journal of the leader. It only reads, and it takes no part in fencing: it may see an entry
+// before the leader learns that the entry is written.
 type logFollower struct {
 	znodeStore
 	// replica receives the journal's contents, and then each change.
 	replica Replica
 }
 
-// followFromSnapshot loads the current snapshot and follows the log from there.
+// followFromSnapshot loads the current snapshot and follows the log from there. It returns errLogCompacted if a
+// compaction has removed what it was about to read; the caller starts again with the new snapshot.
 func (f *logFollower) followFromSnapshot(ctx context.Context) error {
 	h, moved, err := f.awaitHead(ctx)
 	if err != nil {
@@ -92,6 +95,7 @@ func (f *logFollower) followFromSnapshot(ctx context.Context) error {
 	}
 }
 
+// applyEntry decodes entry n and applies it to the replica.
 func (f *logFollower) applyEntry(ctx context.Context, n int64, data []byte) error {
 	_, all, err := f.decodeEntry(ctx, data)
 	if err != nil {
@@ -120,7 +124,8 @@ func (f *logFollower) compactedOrCorrupt(ctx context.Context, n int64, err error
 	return f.corruptJournal(err)
 }
 
-// awaitHead returns the head and a channel that receives an event when it has changed.
+// awaitHead returns the head and a channel that receives an event when it has changed. If there is no journal, it
+// reports an empty one to the replica and waits until a leader creates it.
 func (f *logFollower) awaitHead(ctx context.Context) (h logHead, changed <-chan zk.Event, err error) {
 	for {
 		var data []byte

@@ -1,6 +1,6 @@
 // Package journal stores what must survive a restart of the scheduler: its framework
 // id, its jobs with their tasks, and documents of other components. It does not
-// interpret the records.
+// interpret the records: which changes are made, and in which order, is decided by packages sched and leader.
 //
 // BoltJournal stores the journal in one file, for one scheduler. ZooKeeperJournal
 // stores it where several schedulers can reach it; only the one that opened it last
@@ -73,7 +73,7 @@ type Change struct {
 var (
 	// ErrLocked means that another process has the journal open.
 	ErrLocked = errors.New("another process has it open")
-	// ErrCorrupt means that the journal is damaged or something else than a journal.
+	// ErrCorrupt means that the journal is damaged, or is not a journal.
 	ErrCorrupt = errors.New("it is damaged or no journal")
 	// ErrEmptied means that a journal which had contents is empty or missing.
 	ErrEmptied = errors.New("it was emptied or removed")

@@ -33,7 +33,8 @@ type journalRecord struct {
 	value []byte
 }
 
-// storedJob is a job without its tasks.
+// storedJob is a job without its tasks, in the encoding of a jobRecord. Releases of one schema may add fields: an older
+// one ignores them, and drops them when it writes the job.
 type storedJob struct {
 	Spec      job.Spec  `json:"spec"`
 	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
@@ -80,6 +81,7 @@ func formatTaskKey(run string, index int) string {
 	return string(binary.BigEndian.AppendUint32(append([]byte(run), 0), uint32(index)))
 }
 
+// parseTaskKey returns the key of the run and the index in a key that formatTaskKey has returned.
 func parseTaskKey(k string) (run string, index int, ok bool) {
 	cut := len(k) - 5
 	if cut < 1 || k[cut] != 0 {

@@ -11,6 +11,7 @@ import (
 )
 
 const (
+	// plainFormat and deflatedFormat are the first byte of an encoded text: whether the rest is compressed.
 	plainFormat    = 'p'
 	deflatedFormat = 'd'
 	// minDeflateSize is the size in bytes from which texts are compressed.
@@ -29,7 +30,8 @@ var deflaters = sync.Pool{New: func() any {
 }}
 
 // packRecords encodes the records as one text: for each its kind, then key and value
-// with their lengths. It compresses the text if it is large enough.
+// with their lengths. It compresses the text if it is large enough. It fails for more than maxUnpacked bytes, which
+// unpackRecords would reject.
 func packRecords(all []journalRecord) ([]byte, error) {
 	size := 0
 	for _, r := range all {
@@ -46,7 +48,7 @@ func packRecords(all []journalRecord) ([]byte, error) {
 		return text, nil
 	}
 	if len(text) > maxUnpacked {
-		return nil, fmt.Errorf("pack %d records: they have %d bytes, at most %d are kept", len(all), len(text), maxUnpacked)
+		return nil, fmt.Errorf("pack %d records: they have %d bytes, more than the limit of %d", len(all), len(text), maxUnpacked)
 	}
 	var small bytes.Buffer
 	small.WriteByte(deflatedFormat)
@@ -62,7 +64,7 @@ func packRecords(all []journalRecord) ([]byte, error) {
 	return small.Bytes(), nil
 }
 
-// unpackRecords is the inverse of packRecords. The records share one buffer.
+// unpackRecords is the inverse of packRecords. The records share one buffer, which is text unless that is compressed.
 func unpackRecords(text []byte) ([]journalRecord, error) {
 	if len(text) == 0 {
 		return nil, errors.New("unpack records: there is nothing")
@@ -98,6 +100,7 @@ func unpackRecords(text []byte) ([]journalRecord, error) {
 	return all, nil
 }
 
+// readField returns the first value of a text, which is preceded by its length, and what follows it.
 func readField(text []byte) (value, rest []byte, ok bool) {
 	size, n := binary.Uvarint(text)
 	if n <= 0 || size > uint64(len(text)-n) {

@@ -34,6 +34,8 @@ const (
 // 1 MiB by default (jute.maxbuffer).
 const maxPart = 512 << 10
 
+// logHead determines what the journal contains: the snapshot, and the entries from Next on. To change it is what makes
+// a compaction effective.
 type logHead struct {
 	// Schema is the version of the format. A release refuses a newer one.
 	Schema int `json:"schema"`
@@ -43,6 +45,8 @@ type logHead struct {
 	Snapshot *blobHeader `json:"snapshot,omitempty"`
 }
 
+// leaderEpoch is the term of the scheduler that may write. Each write checks the version of its znode, so that the
+// writes of an earlier leader fail even if they arrive late.
 type leaderEpoch struct {
 	// Number counts the leaders of this journal. Each increases it when it opens the journal.
 	Number int64 `json:"number"`
@@ -63,6 +67,7 @@ type blobHeader struct {
 	Sum  uint32 `json:"sum"`
 }
 
+// newBlobHeader returns the header of a text, with the number of znodes that it needs.
 func newBlobHeader(id string, text []byte) blobHeader {
 	b := blobHeader{ID: id, Size: len(text), Sum: blobChecksum(text)}
 	if len(text) > maxPart {
@@ -78,6 +83,7 @@ func (b blobHeader) textPart(text []byte, i int) []byte {
 	return text[i*maxPart : min((i+1)*maxPart, len(text))]
 }
 
+// partName returns the name of the znode of the Ith part below partsNode.
 func (b blobHeader) partName(i int) string { return b.ID + "." + strconv.Itoa(i) }
 
 // checkText returns the text, or an error if its size or checksum does not match.
@@ -127,7 +133,7 @@ func (z znodeStore) listChildren(ctx context.Context, name string) (names []stri
 	return names, wrapZnodeError("list", z.path+name, err)
 }
 
-// syncServer waits until the connected server has received all earlier writes.
+// syncServer waits until the connected server has received all earlier writes: servers of ZooKeeper may be behind.
 func (z znodeStore) syncServer(ctx context.Context) error {
 	err := z.session.Retry(ctx, func() error { _, err := z.session.Conn.Sync(z.path); return err })
 	return wrapZnodeError("synchronize", z.path, err)
@@ -210,6 +216,7 @@ func (z znodeStore) readHead(ctx context.Context) (logHead, *zk.Stat, error) {
 	return h, stat, err
 }
 
+// parseHead decodes and checks a head.
 func (z znodeStore) parseHead(data []byte) (h logHead, err error) {
 	err = json.Unmarshal(data, &h)
 	switch {

@@ -28,7 +28,8 @@ type ZooKeeperConfig struct {
 	Log logrus.FieldLogger
 }
 
-// ZooKeeperJournal is a Journal that several schedulers can reach and one may write.
+// ZooKeeperJournal is a Journal that several schedulers can reach and one may write. All fields belong to the goroutine
+// that uses the journal. A compaction runs beside it, on a copy of the image; see logCompaction.
 type ZooKeeperJournal struct {
 	znodeStore
 	// cfg is what the journal was opened with.
@@ -37,9 +38,10 @@ type ZooKeeperJournal struct {
 	// scheduler has increased it.
 	epoch   leaderEpoch
 	version int32
-	// next is the number of the next log entry.
+	// next is the number of the next log entry. It increases by one with each commit; there are no gaps.
 	next int64
-	// image is the content of the journal after the last commit, from which snapshots are written.
+	// image is the content of the journal after the last commit, in encoded form, from which snapshots are written. It
+	// saves reading the log again, at the price of its size in memory.
 	image *contentsImage
 	// loaded is the image as read at opening. The first Load returns and clears it.
 	loaded *JournalContents
@@ -73,7 +75,8 @@ func OpenZooKeeper(ctx context.Context, cfg ZooKeeperConfig) (*ZooKeeperJournal,
 	return z, nil
 }
 
-// createIfMissing creates a journal unless one exists.
+// createIfMissing creates a journal unless one exists. One request creates all its parts, so that a journal without one
+// of them is damaged.
 func (z *ZooKeeperJournal) createIfMissing(ctx context.Context) error {
 	_, _, err := z.readHead(ctx)
 	if !errors.Is(err, zk.ErrNoNode) {
@@ -111,7 +114,9 @@ func (z *ZooKeeperJournal) createRequest(name string, data []byte) *zk.CreateReq
 	return &zk.CreateRequest{Path: z.path + name, Data: data, Acl: z.session.ACL}
 }
 
-// takeEpoch replaces the epoch, after which only this scheduler can write to the log.
+// takeEpoch replaces the epoch, after which only this scheduler can write to the log. A request whose answer was lost is
+// recognized by the random ID. If two schedulers open the journal at a time, the later one leads, and the other's first
+// write fails.
 func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 	id := rand.Text()
 	err := z.session.Retry(ctx, func() error {
@@ -144,6 +149,8 @@ func (z *ZooKeeperJournal) takeEpoch(ctx context.Context) error {
 	return wrapZnodeError("lead with", z.path+epochNode, err)
 }
 
+// replaceEpoch writes the epoch if its znode has that version and the candidate still exists: a scheduler that was
+// slow must not take the journal from the leader that was elected meanwhile.
 func (z *ZooKeeperJournal) replaceEpoch(ours leaderEpoch, version int32) error {
 	data, err := json.Marshal(ours)
 	if err != nil {
@@ -201,6 +208,8 @@ func (z *ZooKeeperJournal) Commit(ctx context.Context, c Change) error {
 	return nil
 }
 
+// appendEntry writes one entry. If the connection breaks, it finds out whether the entry was written: it returns nil or
+// ErrFenced if that is certain, and ErrUnknown if it is not.
 func (z *ZooKeeperJournal) appendEntry(ctx context.Context, text []byte) error {
 	b := newBlobHeader(fmt.Sprintf("log-%d-%d", z.epoch.Number, z.next), text)
 	if err := z.writeParts(ctx, b, text); err != nil {
@@ -213,7 +222,7 @@ func (z *ZooKeeperJournal) appendEntry(ctx context.Context, text []byte) error {
 	if err := z.faultHook("append"); err != nil {
 		return err
 	}
-	tried := false
+	tried := false // an earlier request may have written the entry
 	err = z.session.Retry(ctx, func() error {
 		err := z.multiIfLeading(z.createRequest(entryNodeName(z.next), data), z.setLastEntryRequest(z.next))
 		switch {

@@ -29,34 +29,44 @@ const (
 // logCompaction writes snapshots concurrently with commits and removes the log
 // entries that they contain. A snapshot takes effect when the head refers to it, so
 // after a crash either the old or the new snapshot is in effect, with its log.
+//
+// The fields belong to the goroutine that commits. The goroutine of a compaction gets copies and returns its result by
+// finished, which the next commit reads.
 type logCompaction struct {
-	// head is the one in ZooKeeper. A finished compaction replaces it.
-	head     logHead
-	version  int32 // of the head's znode
-	size     int   // of the current snapshot, packed, in bytes
-	entries  int   // log entries since that snapshot
-	bytes    int   // total size of those entries
-	notUntil int   // after a failure: number of entries before the next attempt
-	limit    int   // number of entries that starts a compaction
+	// head is the one in ZooKeeper, version that of its znode. A finished compaction replaces them.
+	head    logHead
+	version int32
+	// size is the size of the current snapshot, packed, in bytes.
+	size int
+	// entries counts the log entries since the last snapshot was started, bytes is their total size.
+	entries, bytes int
+	// notUntil is how many entries must exist before the next attempt. It is 0 unless the last one failed.
+	notUntil int
+	// limit is the number of entries that starts a compaction.
+	limit int
 
-	// running waits for the compaction in progress, and cancel ends it.
-	running  sync.WaitGroup
-	cancel   context.CancelFunc
-	finished chan compactionResult // nil while no compaction runs
+	// running waits for the compaction in progress, and cancel ends it. cancel is nil before the first.
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+	// finished receives the result of the compaction in progress; it is nil while none runs.
+	finished chan compactionResult
 }
 
+// compactionResult is how a compaction ended.
 type compactionResult struct {
-	// head refers to the new snapshot of size bytes, unless err is set.
+	// head refers to the new snapshot of size bytes. size is 0 if the snapshot did not take effect.
 	head logHead
 	size int
-	err  error
+	// err is why there is no snapshot or, if size is not 0, why entries that it replaces still exist.
+	err error
 }
 
+// resetCounters sets the state of a journal that was opened.
 func (c *logCompaction) resetCounters(h logHead, version int32, size, entries, bytes int) {
 	c.head, c.version, c.size, c.entries, c.bytes, c.limit = h, version, size, entries, bytes, compactEntries
 }
 
-// countEntry counts one entry and starts a compaction if one is due.
+// countEntry counts one entry, takes the result of a compaction that has ended, and starts one if it is due.
 func (c *logCompaction) countEntry(z *ZooKeeperJournal, bytes int) {
 	c.entries++
 	c.bytes += bytes
@@ -72,6 +82,7 @@ func (c *logCompaction) countEntry(z *ZooKeeperJournal, bytes int) {
 	}
 }
 
+// startSnapshot starts a compaction of the entries before the journal's next one. Commits continue meanwhile.
 func (c *logCompaction) startSnapshot(z *ZooKeeperJournal) {
 	old, still, next, version := c.head, z.image.cloneImage(), z.next, c.version
 	c.entries, c.bytes, c.notUntil = 0, 0, 0
@@ -85,6 +96,7 @@ func (c *logCompaction) startSnapshot(z *ZooKeeperJournal) {
 	})
 }
 
+// finishSnapshot takes the result of a compaction. A failure is logged; the log only remains longer.
 func (c *logCompaction) finishSnapshot(z *ZooKeeperJournal, done compactionResult) {
 	c.cancel()
 	c.finished = nil
@@ -105,6 +117,7 @@ func (c *logCompaction) cancelAndWait() {
 	c.running.Wait()
 }
 
+// cloneImage returns a copy that shares the values, which are never modified, and none of the maps and lists.
 func (m *contentsImage) cloneImage() *contentsImage {
 	c := &contentsImage{frameworkID: m.frameworkID, jobs: maps.Clone(m.jobs), documents: maps.Clone(m.documents)}
 	for name, j := range c.jobs {
@@ -143,6 +156,8 @@ func (z *ZooKeeperJournal) writeSnapshot(ctx context.Context, m *contentsImage, 
 	return h, len(text), z.removeBefore(ctx, h)
 }
 
+// setHead replaces the head if its znode has that version and this scheduler leads. ErrFenced after a request whose
+// answer was lost may mean that this request has changed the version: the head then has the data.
 func (z *ZooKeeperJournal) setHead(ctx context.Context, data []byte, version int32) error {
 	tried := false
 	err := z.session.Retry(ctx, func() error {

@@ -11,7 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// upgradeSchema sets the head's schema to this release's.
+// upgradeSchema sets the head's schema to this release's, before this release writes an entry: from then on older
+// releases refuse the journal.
 func (z *ZooKeeperJournal) upgradeSchema(ctx context.Context, h *logHead, stat *zk.Stat) error {
 	h.Schema = Schema
 	data, err := json.Marshal(h)
@@ -82,6 +83,8 @@ func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 	return z.removeUnreferenced(ctx, h, old, named)
 }
 
+// readSnapshot reads the snapshot of a head into the image, which must be empty, and returns its packed size; 0 if the
+// head has none.
 func (z *ZooKeeperJournal) readSnapshot(ctx context.Context, h logHead) (size int, err error) {
 	if h.Snapshot == nil {
 		return 0, nil
@@ -173,6 +176,7 @@ func (z *ZooKeeperJournal) removeUnreferenced(ctx context.Context, h logHead, ol
 // maxDeletesPerRequest limits how many znodes one request deletes.
 const maxDeletesPerRequest = 256
 
+// deleteZnodes deletes znodes, many with each request. A request deletes all of its znodes or none.
 func (z *ZooKeeperJournal) deleteZnodes(ctx context.Context, names []string) error {
 	for chunk := range slices.Chunk(names, maxDeletesPerRequest) {
 		ops := make([]any, len(chunk))
