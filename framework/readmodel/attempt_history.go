@@ -16,7 +16,8 @@ const shownAttempts = sched.MaxAttemptsPerJob
 type attemptHistory struct {
 	// tasks are the attempts by id, as recorded. They change if an attempt that was lost reports its end.
 	tasks map[string]job.Task
-	byJob map[job.RunID]map[string]bool // task ids by run
+	// byJob are the ids of the same attempts by run. A run without attempts has no entry.
+	byJob map[job.RunID]map[string]bool
 }
 
 // applyRecord applies the journal's record of an attempt; a zero task deletes the attempt.
@@ -40,7 +41,7 @@ func (a *attemptHistory) applyRecord(id string, t job.Task) {
 	a.byJob[t.RunID()][id], a.tasks[id] = true, t
 }
 
-// EarlierAttempts iterates over the stored attempts that were followed by another one.
+// EarlierAttempts iterates over the stored attempts that were followed by another one, as of the call.
 func (v *Model) EarlierAttempts() iter.Seq[job.Task] {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

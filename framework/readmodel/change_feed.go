@@ -10,14 +10,17 @@ import (
 	"mesos-gpu/job"
 )
 
-// ChangeFeed collects changes until TakeChanges is called.
+// ChangeFeed collects changes until TakeChanges is called. It is for one reader, which must read at some time: nothing
+// limits the changes that wait.
 type ChangeFeed struct {
-	wake chan struct{} // has an element when there may be changes
+	// wake has an element when there may be changes.
+	wake chan struct{}
 
 	// mu protects the fields below.
-	mu          sync.Mutex
-	changedJobs map[string]job.Spec // by name, as of the last change or before the removal
-	// moves are the state changes of tasks, in order.
+	mu sync.Mutex
+	// changedJobs are the changed jobs by name, as of the last change or before the removal.
+	changedJobs map[string]job.Spec
+	// moves are the tasks after each change of their states, in the order of the changes.
 	moves []job.Task
 }
 
@@ -26,6 +29,8 @@ func NewChangeFeed() *ChangeFeed {
 	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]job.Spec{}}
 }
 
+// addChanges adds changes and wakes the reader. The model calls it with its lock held, so that changes are in the order
+// in which they are recorded.
 func (n *ChangeFeed) addChanges(specs map[string]job.Spec, moves []job.Task) {
 	n.mu.Lock()
 	maps.Copy(n.changedJobs, specs)
@@ -58,7 +63,7 @@ func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 	for i := range c.Tasks {
 		now[c.Tasks[i].ID] = &c.Tasks[i]
 	}
-	before := make(map[string]int, len(moves)) // where in the list
+	before := make(map[string]int, len(moves)) // the index in list of each task's previous transition
 	list := make([]job.Task, 0, len(moves))
 	for _, m := range moves {
 		last := v.tasks[m.TaskID]

@@ -17,14 +17,16 @@ const storedEvents = 8192
 // eventHub stores the latest events once for all streams. A stream reads them at its own
 // pace, so publishing never waits for a reader, and a slow reader costs no memory.
 type eventHub struct {
-	epoch string // identifies this hub; event ids of other hubs are unknown to it
+	// epoch identifies this hub; event ids of other hubs are unknown to it. It is random: a client that reconnects to
+	// another scheduler gets the present states.
+	epoch string
 	// mu protects the fields below.
 	mu sync.Mutex
 	// listeners are the event streams that are open.
 	listeners map[*eventListener]bool
 	// closed is set when the hub publishes nothing further: its listeners reconnect to another scheduler.
 	closed bool
-	// last is the number of the latest event. Event n is at
+	// last is the number of the latest event, 0 before the first. Event n is at
 	// stored[(n-1)%storedEvents], unless a later one has overwritten it.
 	last   uint64
 	stored []storedEvent
@@ -59,7 +61,8 @@ func (p *taskPlace) isBefore(other *taskPlace) bool {
 
 // eventListener is notified of new events. It does not store them.
 type eventListener struct {
-	run job.RunID // see selectsEvent
+	// run are the events that wake the listener; see selectsEvent.
+	run job.RunID
 	// inventory also selects changes of agents and GPUs.
 	inventory bool
 	// wake has an element if there may be something new, including the end of the hub.
@@ -94,7 +97,7 @@ func (h *eventHub) parseEventID(id string) (n uint64, ok bool) {
 	return n, ours && err == nil && h.isStored(n)
 }
 
-// isStored reports whether all events after n are stored.
+// isStored reports whether all events after n are stored. The caller holds the lock.
 func (h *eventHub) isStored(n uint64) bool {
 	return n <= h.last && h.last-n <= uint64(len(h.stored))
 }
@@ -115,6 +118,7 @@ func (h *eventHub) readEvents(n uint64, run job.RunID, limit int) (events []stor
 	return events, n, true
 }
 
+// storeEvent stores the event with the number last. The caller holds the lock.
 func (h *eventHub) storeEvent(ev storedEvent) {
 	if len(h.stored) < storedEvents {
 		h.stored = append(h.stored, ev)
@@ -156,6 +160,7 @@ func (h *eventHub) inventoryState() (changes uint64, closed bool) {
 	return h.inventoryChanges, h.closed
 }
 
+// notify wakes the listener. It never waits for it.
 func (l *eventListener) notify() {
 	select {
 	case l.wake <- struct{}{}:
@@ -163,6 +168,7 @@ func (l *eventListener) notify() {
 	}
 }
 
+// publishEvent gives an event the next number, stores it and wakes the listeners that select it.
 func (h *eventHub) publishEvent(ev api.TaskEvent, place taskPlace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	scannedTasks = 10_000
 )
 
-// eventStream is one reader of the events. It holds a position, and no events.
+// eventStream is one reader of the events. It holds a position, and no events. Only the goroutine of WatchEvents uses it.
 type eventStream struct {
 	model *Model
 	query apiserver.EventQuery
@@ -39,7 +39,7 @@ type streamProgress int
 const (
 	streamContinues streamProgress = iota // more can be read now
 	streamWaits                           // the listener is notified when there is more
-	streamEnds
+	streamEnds                            // nothing follows, or events were missed
 )
 
 // openStream returns a stream that starts with the events after q.After or, if they are not

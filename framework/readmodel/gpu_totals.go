@@ -10,7 +10,7 @@ type GPUTotals struct {
 	Waiting float64
 }
 
-// CountGPUs counts the GPUs of all live jobs.
+// CountGPUs counts the GPUs of all live jobs. A task holds its GPUs from its launch until its end.
 func (v *Model) CountGPUs() GPUTotals {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

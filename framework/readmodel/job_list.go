@@ -15,28 +15,28 @@ import (
 
 // ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
 // jobs that the client may not see.
-func (v *Model) ListJobs(q apiserver.JobQuery) (listJobs api.JobList, err error) {
+func (v *Model) ListJobs(q apiserver.JobQuery) (list api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	rest, err := v.jobsAfter(q)
 	if err != nil {
-		return listJobs, err
+		return list, err
 	}
-	listJobs.Jobs = make([]api.JobView, 0, max(min(q.Limit, v.jobs.Len(), maxListCapacity), 0))
+	list.Jobs = make([]api.JobView, 0, max(min(q.Limit, v.jobs.Len(), maxListCapacity), 0))
 	tasks := 0
 	for _, e := range rest {
 		switch {
 		case e.removed, e.superseded && q.RunsOf == "", !q.Grant.HasPermission(access.View, e.Spec.Role), !q.MatchesSpec(&e.Spec), !e.isInState(&q.JobQuery):
 			continue
-		case q.Limit > 0 && len(listJobs.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
-			listJobs.Next = jobCursor(&listJobs.Jobs[len(listJobs.Jobs)-1].Job)
-			return listJobs, nil
+		case q.Limit > 0 && len(list.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
+			list.Next = jobCursor(&list.Jobs[len(list.Jobs)-1].Job)
+			return list, nil
 		}
 		view := e.jobView()
-		listJobs.Jobs = append(listJobs.Jobs, view)
+		list.Jobs = append(list.Jobs, view)
 		tasks += len(view.Tasks)
 	}
-	return listJobs, nil
+	return list, nil
 }
 
 // jobsAfter iterates over the jobs after the query's cursor, in the query's order.
@@ -72,6 +72,7 @@ func jobCursor(j *job.Job) string {
 	return strconv.FormatInt(j.Submitted.UnixNano(), 36) + "." + j.Spec.Name
 }
 
+// parseJobCursor returns an entry at the cursor's position in the order of submissions. Its other fields are zero.
 func parseJobCursor(text string) (*jobEntry, error) {
 	when, name, ok := strings.Cut(text, ".")
 	nanos, err := strconv.ParseInt(when, 36, 64)

@@ -22,6 +22,9 @@ import (
 
 // Model is a copy of the journal's contents for concurrent readers. Reads take no time
 // of the leader's loop, and a standby has no loop. It implements journal.Replica.
+//
+// What its methods return is copied or is never modified later. A change replaces the maps and slices inside of jobs and
+// tasks and does not write to them, so that copies may share them.
 type Model struct {
 	// mu protects all fields. Writers are the loop of the leader, or the follower of a standby.
 	mu sync.RWMutex
@@ -60,7 +63,8 @@ type Model struct {
 // jobEntry is a job in the model.
 type jobEntry struct {
 	job.Job
-	liveTasks int // tasks that have not ended
+	// liveTasks counts the tasks that have not ended. It saves reading all tasks of ended jobs.
+	liveTasks int
 	// removed is set when the job is forgotten but still in Model.bySubmission.
 	removed bool
 	// superseded is set while the job has a newer run. Lists of jobs omit such entries.
@@ -97,6 +101,7 @@ func New(all journal.JournalContents) *Model {
 	return v
 }
 
+// replaceAll sets the contents without publishing events. The caller holds the lock.
 func (v *Model) replaceAll(all journal.JournalContents) {
 	v.frameworkID = all.FrameworkID
 	v.jobs, v.tasks = job.RunTable[*jobEntry]{}, make(map[string]*job.Task, len(all.Jobs))
@@ -116,6 +121,8 @@ func (v *Model) replaceAll(all journal.JournalContents) {
 	slices.SortFunc(v.bySubmission, compareSubmission)
 }
 
+// compareSubmission orders jobs by their submission, those submitted at the same time by name. It is a total order,
+// which cursors and event streams use as a position.
 func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
@@ -133,27 +140,8 @@ func (v *Model) addJob(j *job.Job) *jobEntry {
 	return e
 }
 
-func (v *Model) addToGroup(e *jobEntry) {
-	if group := e.Spec.Group; group != "" {
-		at, _ := slices.BinarySearchFunc(v.byGroup[group], e, compareName)
-		v.byGroup[group] = slices.Insert(v.byGroup[group], at, e)
-	}
-}
-
-func (v *Model) removeFromGroup(e *jobEntry) {
-	group := e.Spec.Group
-	if group == "" {
-		return
-	}
-	v.byGroup[group] = slices.DeleteFunc(v.byGroup[group], func(one *jobEntry) bool { return one == e })
-	if len(v.byGroup[group]) == 0 {
-		delete(v.byGroup, group)
-	}
-}
-
-func compareName(a, b *jobEntry) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) }
-
-// ReplaceAll replaces the contents and publishes an event for each task that differs.
+// ReplaceAll replaces the contents and publishes an event for each task that differs. A standby calls it when it starts
+// to follow and after it has missed changes. Tasks that no longer exist have no event.
 func (v *Model) ReplaceAll(all journal.JournalContents) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -252,7 +240,9 @@ func (v *Model) placeOf(run job.RunID, index int) taskPlace {
 	return place
 }
 
-func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) {
+// applyChange applies a change in the order that journal.Change describes, and calls publish for each task with its
+// previous record, nil if it is a new attempt. The caller holds the lock.
+func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task)) {
 	if c.FrameworkID != "" {
 		v.frameworkID = c.FrameworkID
 	}
@@ -294,7 +284,7 @@ func (v *Model) applyChange(c journal.Change, tell func(before, now *job.Task)) 
 		delete(v.tasks, slot.ID)
 		*slot = *t
 		v.tasks[t.ID] = slot
-		tell(before, slot)
+		publish(before, slot)
 	}
 }
 
@@ -338,7 +328,7 @@ func (v *Model) LiveContents() sched.RecoveredState {
 }
 
 // updateSpec replaces a job's specification, which may increase the number of its
-// tasks.
+// tasks. A longer list of tasks may be at another address, so that the index of tasks is set again.
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
 	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
@@ -349,6 +339,7 @@ func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
 	}
 }
 
+// removeJob removes a run. If it was the newest one of its name, the run before it takes its place in lists.
 func (v *Model) removeJob(id job.RunID) {
 	e, ok := v.jobs.Find(id.String())
 	if !ok {

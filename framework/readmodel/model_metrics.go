@@ -27,6 +27,7 @@ func (v *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Ti
 	return s
 }
 
+// countJobs adds some jobs to a snapshot.
 func (v *Model) countJobs(s *metrics.Snapshot, some []*jobEntry, holds sched.Holds) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

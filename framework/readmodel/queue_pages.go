@@ -35,8 +35,9 @@ const (
 // no job is missing or repeated.
 type QueuePages struct {
 	// mu protects orders and shared.
-	mu     sync.Mutex
-	orders []*cachedQueueOrder // the least recently used first
+	mu sync.Mutex
+	// orders are those with further pages, the least recently used first.
+	orders []*cachedQueueOrder
 	// shared is the order for first pages until sharedUntil. A job that was submitted after it
 	// was computed is missing from it.
 	shared      *cachedQueueOrder
@@ -71,7 +72,7 @@ func (l *QueuePages) findOrder(id string) *cachedQueueOrder {
 	return found
 }
 
-// computeOrder returns the shared order or, if none exists for now, a new one.
+// computeOrder returns the shared order or, if none exists for now, a new one. A long new one becomes the shared order.
 func (l *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
 	l.computing.Lock()
 	defer l.computing.Unlock()
@@ -111,43 +112,44 @@ func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
 	l.orders = append(l.orders, one)
 }
 
+// queueList is the name of the list in its cursors.
 const queueList = "queue"
 
 // startPage returns the order that contains a page and the index of the page's first
 // job. If that order is no longer cached, or was cached by another scheduler, it
 // computes a new one and continues after the last page's last job. If that job is no
 // longer pending it starts again from the beginning, so that no job is missing.
-func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (line *cachedQueueOrder, from int, err error) {
+func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (cached *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
 		key, err := apiserver.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
-		if line = l.findOrder(key[0]); line != nil {
-			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(line.names) {
+		if cached = l.findOrder(key[0]); cached != nil {
+			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(cached.names) {
 				return nil, 0, apiserver.InvalidCursor(p.After)
 			}
-			return line, from, nil
+			return cached, from, nil
 		}
 		last = key[2]
 	}
-	if line, err = l.computeOrder(order); err != nil {
+	if cached, err = l.computeOrder(order); err != nil {
 		return nil, 0, err
 	}
-	return line, slices.Index(line.names, last) + 1, nil
+	return cached, slices.Index(cached.names, last) + 1, nil // from 0 if last is not in it
 }
 
 // ListPage returns the jobs of a page that are still pending and whose roles the grant
 // may see, without the reasons. A job's position is its index in the whole order.
 func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
-	line, from, err := l.startPage(p, order)
+	cached, from, err := l.startPage(p, order)
 	if err != nil {
 		return list, err
 	}
 	end := from // index after the last job in the list
-	for i := from; i < len(line.names); i++ {
-		j, ok := find(line.names[i])
+	for i := from; i < len(cached.names); i++ {
+		j, ok := find(cached.names[i])
 		if !ok || !g.HasPermission(access.View, j.Spec.Role) {
 			continue
 		}
@@ -156,8 +158,8 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 		case q.Waiting == 0:
 			continue
 		case p.Limit > 0 && len(list.Jobs) == p.Limit:
-			list.Next = apiserver.EncodeCursor(queueList, apiserver.SortKey{line.id, strconv.Itoa(end), line.names[end-1]})
-			l.storeOrder(line)
+			list.Next = apiserver.EncodeCursor(queueList, apiserver.SortKey{cached.id, strconv.Itoa(end), cached.names[end-1]})
+			l.storeOrder(cached)
 			return list, nil
 		}
 		list.Jobs, end = append(list.Jobs, q), i+1
@@ -165,6 +167,7 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 	return list, nil
 }
 
+// queuedJobView returns the API's view of a queued job at a position, which counts from 1.
 func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	q := api.QueuedJob{
 		Position: position, Name: j.Spec.Name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,

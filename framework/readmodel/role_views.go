@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// RoleViews returns all roles with their settings and usage.
+// RoleViews returns all roles with their settings and usage. It reads the State, so it runs in the loop.
 func RoleViews(st *sched.State) []api.RoleStatus {
 	var list []api.RoleStatus
 	for _, s := range st.RoleUsages() {
