@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// pointInterval is the time between two stored points of the cluster.
+	// pointInterval is the time between two stored points of the cluster. Each is the mean of the samples of its interval.
 	pointInterval = 5 * time.Minute
 	pointsPerDay  = int(24 * time.Hour / pointInterval)
 	// unknown is the stored duty of GPUs that were not measured.
@@ -80,7 +80,8 @@ func (d *clusterDay) setPoint(point int, s *ClusterSample) {
 	}
 }
 
-// sampleAt returns the sample of a point, false if none exists.
+// sampleAt returns the sample of a point, false if none exists. How many GPUs were measured is not stored; for means it
+// counts all held ones.
 func (d *clusterDay) sampleAt(point int) (s ClusterSample, ok bool) {
 	if point >= len(d.Waiting) {
 		return s, false

@@ -23,7 +23,8 @@ type JobSample struct {
 	Duty, DutyMax, MemUsedMiB, MemMiB float64
 }
 
-// jobSeries is the usage of one run of a job, as it is stored.
+// jobSeries is the usage of one run of a job, as it is stored. Its size is limited however long the run lasts: its points
+// become longer; see maxJobPoints.
 type jobSeries struct {
 	// Start is when the first point begins, in seconds since 1970. Interval is the length of each, in seconds.
 	Start    int64 `json:"start"`
@@ -33,12 +34,13 @@ type jobSeries struct {
 	Ended   bool  `json:"ended,omitempty"`
 	// GPUMinutes is the sum of the held GPUs over all minutes.
 	GPUMinutes float64 `json:"gpu_minutes"`
-	MemMiB     float64 `json:"mem_mib"`
+	// MemMiB is the memory of the largest GPU so far.
+	MemMiB float64 `json:"mem_mib"`
 	// Duty and DutyMax are in percent, Mem in MiB; unknown for a point without measurements.
 	Duty    []int `json:"duty"`
 	DutyMax []int `json:"duty_max"`
 	Mem     []int `json:"mem"`
-	// Samples counts the samples in the last point.
+	// Samples counts the measured samples in the last point, which is their mean.
 	Samples int `json:"samples"`
 }
 
@@ -47,7 +49,7 @@ func newJobSeries(now time.Time) *jobSeries {
 	return &jobSeries{Start: now.Unix(), Interval: 60}
 }
 
-// addSample adds the sample of one minute.
+// addSample adds the sample of one minute. Minutes without a sample, such as those of a failover, become unknown points.
 func (s *jobSeries) addSample(now time.Time, one JobSample) {
 	s.Updated = max(now.Unix(), s.Start)
 	s.GPUMinutes = roundTo(s.GPUMinutes+one.GPUs, 1000)
@@ -102,6 +104,7 @@ func (s *jobSeries) halvePoints() {
 	s.Samples = max(1, s.Samples)
 }
 
+// decodeJobSeries decodes a document and rejects one whose lists do not fit together.
 func decodeJobSeries(text []byte) (*jobSeries, error) {
 	s := &jobSeries{}
 	if err := json.Unmarshal(text, s); err != nil {

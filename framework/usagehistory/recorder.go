@@ -20,6 +20,7 @@ const (
 	dayPrefix = Folder + "day/"
 	jobPrefix = Folder + "job/"
 
+	// keptDays is how long documents are kept.
 	keptDays = 30
 	// SampleInterval is the time between two calls of Record.
 	SampleInterval = time.Minute
@@ -37,11 +38,13 @@ const (
 	maxViewPoints = 400
 )
 
-// Recorder collects the samples of a leader. It is safe for concurrent use.
+// Recorder collects the samples of a leader. It is safe for concurrent use. It does not store anything: Record returns
+// the documents that have changed, and assumes that the caller stores them.
 type Recorder struct {
-	mu   sync.Mutex
+	mu sync.Mutex
+	// days are the stored days by number; see dayOf.
 	days map[int64]*clusterDay
-	// recent are the last samples, oldest first.
+	// recent are the last samples, oldest first, at most recentSamples. A new leader has none.
 	recent []timedSample
 	// jobs are the series of the live jobs by run, such as "train@3".
 	jobs map[string]*liveSeries
@@ -52,6 +55,7 @@ type Recorder struct {
 	dropped time.Time
 }
 
+// timedSample is a sample of the cluster and its time.
 type timedSample struct {
 	at time.Time
 	ClusterSample
@@ -65,6 +69,7 @@ type liveSeries struct {
 
 // storedSeries describes a document of a job.
 type storedSeries struct {
+	// size is that of the document in bytes, updated the series' Updated.
 	size    int
 	updated int64
 }
@@ -109,6 +114,7 @@ func (r *Recorder) loadDocument(key string, text []byte) error {
 	return nil
 }
 
+// noteStored counts the document of a job's series.
 func (r *Recorder) noteStored(key string, text []byte, s *jobSeries) {
 	r.total += len(text) - r.stored[key].size
 	r.stored[key] = storedSeries{len(text), s.Updated}
@@ -138,6 +144,8 @@ func (r *Recorder) Record(now time.Time, cluster ClusterSample, jobs map[string]
 	return documents
 }
 
+// recordCluster adds a sample of the cluster. The first sample of an interval stores the point of the interval before,
+// which is complete then.
 func (r *Recorder) recordCluster(now time.Time, cluster ClusterSample, documents map[string][]byte) {
 	var last time.Time
 	if n := len(r.recent); n > 0 {
@@ -145,20 +153,18 @@ func (r *Recorder) recordCluster(now time.Time, cluster ClusterSample, documents
 	}
 	r.recent = append(r.recent, timedSample{now, cluster})
 	r.recent = r.recent[max(0, len(r.recent)-recentSamples):]
-	day, point := dayOf(now)
-	if lastDay, lastPoint := dayOf(last); !last.IsZero() && lastDay == day && lastPoint == point {
-		return // the point is stored once its interval has passed
+	if last.IsZero() {
+		return
 	}
-	before := now.Add(-pointInterval)
-	day, point = dayOf(before)
+	day, point := dayOf(last)
+	if nowDay, nowPoint := dayOf(now); nowDay == day && nowPoint == point {
+		return
+	}
 	var samples []ClusterSample
 	for _, s := range r.recent {
 		if d, p := dayOf(s.at); d == day && p == point {
 			samples = append(samples, s.ClusterSample)
 		}
-	}
-	if len(samples) == 0 {
-		return
 	}
 	d := r.days[day]
 	if d == nil {
@@ -192,6 +198,7 @@ func (r *Recorder) storeJobs(now time.Time, isLive func(string) bool, documents 
 	}
 }
 
+// storeJob adds the document of a series.
 func (r *Recorder) storeJob(run string, s *jobSeries, documents map[string][]byte) {
 	text := encode(s)
 	documents[jobPrefix+run] = text
@@ -298,6 +305,7 @@ func (r *Recorder) ClusterHistory(now time.Time, hours int) api.ClusterHistory {
 	return viewOf(points, interval)
 }
 
+// viewPoint is a point of an answer; at is its end in seconds since 1970.
 type viewPoint struct {
 	at int64
 	ClusterSample
@@ -320,6 +328,7 @@ func joinPoints(points []viewPoint, interval int64) (joined []viewPoint) {
 	return joined
 }
 
+// viewOf returns points as the API shows them: a list for each type, with 0 GPUs where the type did not exist.
 func viewOf(points []viewPoint, interval int64) api.ClusterHistory {
 	v := api.ClusterHistory{Times: []int64{}, IntervalSeconds: int(interval), WaitingGPUs: []float64{}, Types: []api.TypeHistory{}}
 	names := map[string]bool{}

@@ -49,6 +49,21 @@ func sampleOf(held, duty float64) ClusterSample {
 	return ClusterSample{WaitingGPUs: 3, Types: map[string]TypeSample{"A100": {GPUs: 64, Held: held, Duty: duty, Measured: held}}}
 }
 
+// TestPointBeforeGapIsStored leaves out samples for longer than an interval, as a scheduler does whose disk does not
+// respond. The next sample must store the point that was in progress before.
+func TestPointBeforeGapIsStored(t *testing.T) {
+	stored := journal{}
+	r := stored.open(t)
+	stored.put(r.Record(start, sampleOf(2, 0.5), nil, always))
+	stored.put(r.Record(start.Add(SampleInterval), sampleOf(4, 0.5), nil, always))
+	after := start.Add(4 * pointInterval)
+	stored.put(r.Record(after, sampleOf(1, 0.5), nil, always))
+	got := stored.open(t).ClusterHistory(after, 24)
+	if len(got.Times) != 1 || got.Types[0].Held[0] != 3 || got.Times[0] != start.Truncate(pointInterval).Add(pointInterval).Unix() {
+		t.Errorf("got %+v, want the mean of both samples", got)
+	}
+}
+
 // TestClusterHistoryOutlivesLeader checks that the next leader continues the history of the last
 // one, and that points are means of their samples.
 func TestClusterHistoryOutlivesLeader(t *testing.T) {
