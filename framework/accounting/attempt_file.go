@@ -17,8 +17,9 @@ import (
 	"mesos-gpu/job"
 )
 
-// The file has two buckets: the records by end and id, and the end of each id. bbolt is the journal's database, too. SQLite
-// would add 10 MB to the program, and a sum over a million records takes it longer than a scan of this file.
+// The file has two buckets: the records by end and id, and the end of each id. Both change in one transaction, so that each
+// id has one record. bbolt is the journal's database, too. SQLite would add 10 MB to the program, and a sum over a million
+// records takes it longer than a scan of this file.
 func recordsBucket() []byte { return []byte("attempts") }
 func idsBucket() []byte     { return []byte("ids") }
 
@@ -28,7 +29,7 @@ const lockTimeout = 2 * time.Second
 // attemptFile is the file of ended attempts. It is safe for concurrent use.
 type attemptFile struct{ db *bolt.DB }
 
-// openAttemptFile opens the file at path, or creates it and its folder.
+// openAttemptFile opens the file at path, or creates it and its folder. It fails if another process has it open.
 func openAttemptFile(path string) (f *attemptFile, err error) {
 	defer func() {
 		if r := recover(); r != nil { // bbolt panics for some damaged files
@@ -69,7 +70,7 @@ func (f *attemptFile) addEnds(ends []sched.AttemptEnd) (added []attemptRecord, e
 			r := newRecord(&ends[i])
 			if at := ids.Get([]byte(r.id)); at != nil {
 				if r.state == string(job.Lost) {
-					continue
+					continue // it adds nothing to the stored end
 				}
 				var old attemptRecord
 				key := append(bytes.Clone(at), r.id...)
@@ -79,6 +80,7 @@ func (f *attemptFile) addEnds(ends []sched.AttemptEnd) (added []attemptRecord, e
 				if old.state != string(job.Lost) {
 					continue
 				}
+				// The end stays the time of the loss: it is a part of the key.
 				r.ended, r.usageState, r.usage = old.ended, old.usageState, old.usage
 			} else {
 				added = append(added, r)
@@ -92,6 +94,7 @@ func (f *attemptFile) addEnds(ends []sched.AttemptEnd) (added []attemptRecord, e
 	return added, err
 }
 
+// putRecord writes a record and its entry in the index of ids.
 func putRecord(tx *bolt.Tx, r *attemptRecord) error {
 	key := formatKey(r.ended, r.id)
 	if err := tx.Bucket(recordsBucket()).Put(key, appendRecord(nil, r)); err != nil {
@@ -101,12 +104,13 @@ func putRecord(tx *bolt.Tx, r *attemptRecord) error {
 }
 
 // setUsage stores what was measured of an attempt, or that nothing is known of it. Concurrent calls share a transaction.
+// A record that was removed meanwhile is no error.
 func (f *attemptFile) setUsage(key []byte, state usageState, usage api.MeasuredUsage) error {
 	return f.db.Batch(func(tx *bolt.Tx) error {
 		var r attemptRecord
 		value := tx.Bucket(recordsBucket()).Get(key)
 		if value == nil {
-			return nil // too old
+			return nil // removed
 		}
 		if err := new(recordDecoder).decodeRecord(&r, key, value); err != nil {
 			return err
@@ -117,7 +121,8 @@ func (f *attemptFile) setUsage(key []byte, state usageState, usage api.MeasuredU
 }
 
 // eachRecord calls do for the records of ends from since up to until, which is exclusive and 0 for no limit, in their
-// order, until it returns false. The record is reused.
+// order, until it returns false. It starts after the record with the key after, unless that is nil. The record is reused:
+// do must clone what it keeps. Writers do not wait for it, but the file grows while it reads.
 func (f *attemptFile) eachRecord(since, until int64, after []byte, do func(r *attemptRecord) bool) error {
 	return f.db.View(func(tx *bolt.Tx) error {
 		c := tx.Bucket(recordsBucket()).Cursor()
@@ -180,8 +185,8 @@ func (f *attemptFile) oldest() (ended int64, err error) {
 // removeBatch is how many records one transaction removes.
 const removeBatch = 1000
 
-// removeOldest removes the oldest records that ended before a time and, while the file uses more bytes, others. It
-// returns whether there may be more to remove.
+// removeOldest removes the oldest records that ended before a time or, if the file uses more than maxBytes, the oldest
+// ones whatever their age, at most removeBatch. It returns whether there may be more to remove.
 func (f *attemptFile) removeOldest(before, maxBytes int64) (more bool, err error) {
 	tooLarge := f.usedBytes() > maxBytes
 	err = f.db.Update(func(tx *bolt.Tx) error {

@@ -50,15 +50,19 @@ func appendRecord(b []byte, r *attemptRecord) []byte {
 	return b
 }
 
+// appendText appends a text, preceded by its length.
 func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// recordDecoder reads records, one after the other. After an error all values of a record are zero.
+// recordDecoder reads records, one after the other. Its methods that read a value set failed if there is none, and return
+// zero then; decodeRecord checks failed once, at the end of a record.
 type recordDecoder struct {
+	// rest is what follows in the current record.
 	rest   []byte
 	failed bool
-	// texts are the values that many records have, such as roles, so that a sum over a million attempts copies few.
+	// texts are the values that many records have, such as roles, so that a sum over a million attempts copies few. It
+	// grows up to maxSharedTexts.
 	texts map[string]string
 }
 
@@ -138,7 +142,8 @@ func (d *recordDecoder) bytes() []byte {
 
 func (d *recordDecoder) fail() { d.failed, d.rest = true, nil }
 
-// decodeRecord decodes a value into r, whose slices it reuses. key is that of the value.
+// decodeRecord decodes a value into r, whose slices it reuses. key is that of the value. It ignores what follows the fields
+// that it knows, which a later release has written. After errDamagedRecord r is not to be used.
 func (d *recordDecoder) decodeRecord(r *attemptRecord, key, value []byte) error {
 	if len(key) <= 8 {
 		return errDamagedRecord
@@ -177,6 +182,7 @@ func (d *recordDecoder) decodeRecord(r *attemptRecord, key, value []byte) error 
 	return nil
 }
 
+// gpus appends the GPUs of a record to list.
 func (d *recordDecoder) gpus(list []heldGPUs) []heldGPUs {
 	for n := d.uvarint(); n > 0 && !d.failed; n-- {
 		list = append(list, heldGPUs{d.text(), int(d.uvarint())})
@@ -189,6 +195,7 @@ func formatKey(ended int64, id string) []byte {
 	return append(formatEnd(ended), id...)
 }
 
+// formatEnd returns an end as the first 8 bytes of a key. Big endian orders keys by time.
 func formatEnd(ended int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(max(ended, 0))) }
 
 // endOfKey returns the end in a key, or in the value of the index of ids.

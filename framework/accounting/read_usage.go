@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// maxUsageReads bounds how many agents are asked at a time, maxUsageTries how often for one attempt.
+	// maxUsageReads bounds how many files are read from agents at a time, maxUsageTries the reads for one attempt.
 	maxUsageReads, maxUsageTries = 8, 3
 	// usageRetryInterval is the time between two tries.
 	usageRetryInterval = 30 * time.Second
-	// maxUsageAge is how long after its end the usage of an attempt is read by a new leader.
+	// maxUsageAge is how long after its end the usage of an attempt is read by a new leader. Later its usage counts as
+	// unknown, although the record remains pending.
 	maxUsageAge = 24 * time.Hour
 )
 
@@ -28,11 +29,13 @@ type unmeasuredAttempt struct {
 }
 
 // ReadUsage stores what agents have measured of ended attempts, until ctx ends. read returns the last usage file of an
-// attempt, and isMissing reports whether an error of it means that there is none.
+// attempt, and isMissing reports whether an error of it means that there is none. It runs on the leader, between the calls
+// of Lead and of the function that Lead returns. It takes new attempts at once, and repeats failed reads every
+// usageRetryInterval. Attempts that it has not read when ctx ends stay pending for the next leader.
 func (r *Recorder) ReadUsage(ctx context.Context, read func(context.Context, *job.Task) (gpu.TaskUsage, error), isMissing func(error) bool) error {
 	retry := time.NewTicker(usageRetryInterval)
 	defer retry.Stop()
-	restored := false
+	restored := false // whether earlier attempts were added, which takes an open file
 	var failed []unmeasuredAttempt
 	for {
 		if !restored {
@@ -79,7 +82,7 @@ func (r *Recorder) readAll(ctx context.Context, list []unmeasuredAttempt, read f
 	return failed
 }
 
-// storeUsage stores the usage of an attempt, or that nothing is known of it.
+// storeUsage stores the usage of an attempt, or that nothing is known of it if usage has no totals.
 func (r *Recorder) storeUsage(one *attemptRecord, usage gpu.TaskUsage) {
 	f, err := r.openedFile()
 	if err != nil {
@@ -155,6 +158,8 @@ func (r *Recorder) AccountJob(ctx context.Context, run job.RunID, submitted time
 	}
 }
 
+// accountJob sums up the attempts whose ends were recorded before the call. Pending counts those whose usage may still
+// be read.
 func (r *Recorder) accountJob(ctx context.Context, run job.RunID, submitted time.Time) (api.JobAccounting, error) {
 	one := api.JobAccounting{Job: run.Name, Run: run.Run}
 	if err := r.awaitStored(ctx); err != nil {

@@ -13,15 +13,20 @@ import (
 	"mesos-gpu/job"
 )
 
-// attemptRecord is a stored attempt.
+// attemptRecord is a stored attempt. It changes twice at most: when its usage becomes known, and when an attempt that was
+// lost reports its end.
 type attemptRecord struct {
+	// id is the task's ID, which is unique for each attempt. reason is the cause of the end, as of sched.EndCauseOf.
 	id, job, owner, role, host, state, reason string
-	run, index, attempt                       int
-	exitCode                                  *int
-	// Times are in nanoseconds since 1970, 0 if none exists.
+	// run, index and attempt are those of the task. index counts from 0, the others from 1.
+	run, index, attempt int
+	// exitCode is nil if the end had none.
+	exitCode *int
+	// Times are in nanoseconds since 1970, 0 if none exists. queued is when the attempt could first be placed, after the
+	// submission and after the backoff of the previous attempt.
 	queued, launched, started, ended int64
 	milliCPUs                        int
-	// types and devices are the GPUs, in thousandths.
+	// types and devices are the GPUs, in thousandths. devices is empty if the agent does not name its GPUs.
 	types, devices []heldGPUs
 	// usageState is whether usage is known. usage is valid if it is measured.
 	usageState usageState
@@ -47,7 +52,8 @@ const (
 // milliPerGPU is how many thousandths a GPU has.
 const milliPerGPU = 1000
 
-// newRecord returns the record of an ended attempt.
+// newRecord returns the record of an ended attempt. Its usage is unknown from the start if the attempt had no GPU or
+// never ran: no agent has measured it.
 func newRecord(e *sched.AttemptEnd) attemptRecord {
 	t := &e.Task
 	r := attemptRecord{
@@ -79,6 +85,7 @@ func newRecord(e *sched.AttemptEnd) attemptRecord {
 	return r
 }
 
+// addGPUs adds thousandths to the entry of a name.
 func addGPUs(list []heldGPUs, name string, milli int) []heldGPUs {
 	for i := range list {
 		if list[i].name == name {
@@ -89,6 +96,7 @@ func addGPUs(list []heldGPUs, name string, milli int) []heldGPUs {
 	return append(list, heldGPUs{name, milli})
 }
 
+// unixNano and timeOf convert times; the zero time is 0.
 func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -112,6 +120,7 @@ func (r *attemptRecord) heldSeconds() float64 {
 	return max(time.Duration(r.ended-r.launched), 0).Seconds()
 }
 
+// waitSeconds returns how long the attempt was queued until its launch, or until its end if it was never launched.
 func (r *attemptRecord) waitSeconds() float64 {
 	until := r.launched
 	if until == 0 {
@@ -128,6 +137,7 @@ func (r *attemptRecord) milliGPUs() (sum int) {
 	return sum
 }
 
+// gpuSeconds returns the GPUs of the attempt times the seconds for which it held them.
 func (r *attemptRecord) gpuSeconds() float64 {
 	return float64(r.milliGPUs()) / milliPerGPU * r.heldSeconds()
 }
@@ -183,7 +193,7 @@ func (r *attemptRecord) measuredUsage(u *gpu.TaskUsage) (m api.MeasuredUsage, ok
 	return m, ok
 }
 
-// maxWatts is more than any GPU draws.
+// maxWatts is more than any GPU draws. It bounds the energy that a forged file can claim.
 const maxWatts = 10_000
 
 // clone returns a copy that shares no slices.

@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Defaults of Config.
+// Defaults of RecorderConfig.
 const (
 	DefaultKeep   = 400 * 24 * time.Hour
 	DefaultMaxMiB = 2 << 10
@@ -38,7 +38,7 @@ const (
 type RecorderConfig struct {
 	// Path is the file.
 	Path string
-	// Keep is how long records are kept, MaxMiB how large the file becomes.
+	// Keep is how long records are kept, MaxMiB how much of the file they may use. Zero values are the defaults.
 	Keep   time.Duration
 	MaxMiB int64
 	Clock  func() time.Time
@@ -46,16 +46,21 @@ type RecorderConfig struct {
 }
 
 // Recorder stores the ends of attempts that a read model contains, of the leader or of a standby. An end that cannot be
-// stored is stored later: the scheduler does not depend on the file.
+// stored is stored later: the scheduler does not depend on the file. There is one for the life of the process, which
+// survives changes between leader and standby; its model is that of the present role.
+//
+// Ends pass through three stages: queue, then writing, then the file. Only the goroutine of Run takes and writes them.
+// Observers and readers never wait for the disk while they hold mu.
 type Recorder struct {
 	cfg RecorderConfig
 	// wake has an element while the writer may have something to do.
 	wake chan struct{}
 
 	// mu protects the fields below.
-	mu   sync.Mutex
+	mu sync.Mutex
+	// file is nil until Run has opened it, and after Run has returned.
 	file *attemptFile
-	// failure is why the file cannot be written, nil if it can.
+	// failure is why the file cannot be written, nil if it can. After Run has returned it is errClosed.
 	failure error
 	// queue are the ends to store. model is the read model that contains them; rescan is set if the queue lacks some.
 	// writing is how many ends the writer has taken from the queue and not stored yet.
@@ -79,7 +84,8 @@ func New(cfg RecorderConfig) *Recorder {
 	return &Recorder{cfg: cfg, wake: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// ObserveAll stores the ends that the model contains. The model is the one of all later calls of ObserveChange.
+// ObserveAll stores the ends that the model contains. The model is the one of all later calls of ObserveChange. What is
+// queued from an earlier model is dropped: the new one contains it, too. It returns at once.
 func (r *Recorder) ObserveAll(m *readmodel.Model) {
 	r.mu.Lock()
 	r.model, r.queue, r.rescan = m, nil, true
@@ -87,7 +93,8 @@ func (r *Recorder) ObserveAll(m *readmodel.Model) {
 	r.notify()
 }
 
-// ObserveChange stores the ends of a change that the model contains.
+// ObserveChange stores the ends of a change that the model contains. It returns at once. The loop of the leader and the
+// follower of a standby call it after each change.
 func (r *Recorder) ObserveChange(m *readmodel.Model, c journal.Change) {
 	ends := m.EndedAttempts(c)
 	if len(ends) == 0 {
@@ -103,15 +110,17 @@ func (r *Recorder) ObserveChange(m *readmodel.Model, c journal.Change) {
 	r.notify()
 }
 
+// notify wakes the writer.
 func (r *Recorder) notify() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // the writer is about to look
+	default: // an element is already there
 	}
 }
 
-// Lead makes the recorder call confirm with the ids of the ends that are stored, also of those that were stored before,
-// until the returned function is called.
+// Lead makes the recorder call confirm with the ids of the ends that are stored, also of those that were stored before
+// and are observed again, until the returned function is called. confirm runs in the writer's goroutine and may wait for
+// the loop.
 func (r *Recorder) Lead(confirm func(ids []string)) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +132,8 @@ func (r *Recorder) Lead(confirm func(ids []string)) (end func()) {
 	}
 }
 
-// CountLost counts ends that were forgotten before they could be stored.
+// CountLost counts ends that were forgotten before they could be stored: the journal keeps a limited number of them while
+// the file cannot be written.
 func (r *Recorder) CountLost(n int) {
 	if n == 0 {
 		return
@@ -160,6 +170,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
+// closeFile closes the file when Run returns. Readers get errClosed from then on.
 func (r *Recorder) closeFile() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,6 +228,7 @@ func (r *Recorder) writeQueue(ctx context.Context, removes bool) error {
 	return nil
 }
 
+// openOnce returns the file, which it opens if it is not open.
 func (r *Recorder) openOnce() (*attemptFile, error) {
 	r.mu.Lock()
 	f := r.file
@@ -259,6 +271,8 @@ func (r *Recorder) returnBatch(ends []sched.AttemptEnd) {
 	r.queue = append(ends, r.queue...)
 }
 
+// writeBatch stores ends, confirms them and adds those with measured GPUs to unmeasured. Confirmed are all of them, not
+// only the new ones: a confirmation may have been lost with an earlier leader.
 func (r *Recorder) writeBatch(f *attemptFile, ends []sched.AttemptEnd) error {
 	added, err := f.addEnds(ends)
 	if err != nil {
@@ -312,7 +326,8 @@ func (r *Recorder) openedFile() (*attemptFile, error) {
 // errOpening means that the file is not open yet.
 var errOpening = fmt.Errorf("its file is being opened")
 
-// awaitStored waits until what was observed before the call is stored, or the file cannot be written.
+// awaitStored waits until what was observed before the call is stored, or the file cannot be written: reports then lack
+// the latest ends. Ends that are observed meanwhile prolong the wait.
 func (r *Recorder) awaitStored(ctx context.Context) error {
 	for {
 		r.mu.Lock()

@@ -24,8 +24,9 @@ var ErrTooManyGroups = fmt.Errorf("there are more than %d groups: choose a short
 // recordFilter selects records.
 type recordFilter struct {
 	query *Query
-	run   job.RunID
-	// permitted caches MayView.
+	// run is the job of the query, with the number of the run if the query has one.
+	run job.RunID
+	// permitted caches MayView by role.
 	permitted map[string]bool
 }
 
@@ -34,6 +35,8 @@ func newFilter(q *Query) recordFilter {
 	return recordFilter{query: q, run: run, permitted: map[string]bool{}}
 }
 
+// selects reports whether a record matches the query and the requester may see its role. The times of the query are not
+// checked: eachRecord reads only records within them.
 func (f *recordFilter) selects(r *attemptRecord) bool {
 	q := f.query
 	switch {
@@ -84,12 +87,16 @@ func appendGroupKey(b []byte, by []string, r *attemptRecord, kind, device string
 
 // groupSums adds records to groups.
 type groupSums struct {
+	// by are the keys of the groups, as of api.AccountingQuery.
 	by []string
-	// byType and byDevice are whether the groups divide an attempt by the types or devices of its GPUs.
+	// byType and byDevice are whether the groups divide an attempt by the types or devices of its GPUs. Such an attempt
+	// counts in each of its groups, but once in total.
 	byType, byDevice bool
-	groups           map[string]*api.AccountingSums
-	total            api.AccountingSums
-	key              []byte
+	// groups are the sums by the group's key; see appendGroupKey.
+	groups map[string]*api.AccountingSums
+	total  api.AccountingSums
+	// key is the buffer of groupOf.
+	key []byte
 }
 
 func newGroupSums(by []string) groupSums {
@@ -122,6 +129,7 @@ func (g *groupSums) addRecord(r *attemptRecord) bool {
 	return len(g.groups) <= api.MaxAccountingGroups
 }
 
+// groupOf returns the sums of a record's group, which it adds if there are none.
 func (g *groupSums) groupOf(r *attemptRecord, kind, device string) *api.AccountingSums {
 	g.key = appendGroupKey(g.key[:0], g.by, r, kind, device)
 	s, ok := g.groups[string(g.key)]
@@ -132,7 +140,8 @@ func (g *groupSums) groupOf(r *attemptRecord, kind, device string) *api.Accounti
 	return s
 }
 
-// addSums adds an attempt, with milli of its all thousandths of GPUs.
+// addSums adds an attempt, with milli of its all thousandths of GPUs. GPU seconds and usage are divided in that proportion;
+// the count, the CPU seconds and the wait are not.
 func addSums(s *api.AccountingSums, r *attemptRecord, milli, all int) {
 	held, unfinished := r.heldSeconds(), r.state != string(job.Finished)
 	seconds := float64(milli) / milliPerGPU * held

@@ -2,6 +2,7 @@ package artifacts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type bucketStorage struct {
 // variables, their file or the machine's role. No error contains a credential.
 func newBucketStorage(location string, getenv func(string) string) (*bucketStorage, error) {
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(location, bucketScheme), "/")
-	address := firstNotEmpty(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"), defaultEndpoint)
+	address := cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"), defaultEndpoint)
 	endpoint, err := url.Parse(address)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.User != nil {
 		return nil, errors.New("AWS_ENDPOINT_URL: write http://HOST:PORT or https://HOST")
@@ -48,7 +49,7 @@ func newBucketStorage(location string, getenv func(string) string) (*bucketStora
 	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
-		Secure: endpoint.Scheme == "https", Region: firstNotEmpty(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")),
+		Secure: endpoint.Scheme == "https", Region: cmp.Or(getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", location, err)
@@ -56,16 +57,8 @@ func newBucketStorage(location string, getenv func(string) string) (*bucketStora
 	return &bucketStorage{client, bucket, strings.Trim(prefix, "/")}, nil
 }
 
-func firstNotEmpty(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
-// bucketError marks the error about a missing object as fs.ErrNotExist.
+// bucketError marks the error about a missing object as fs.ErrNotExist. A missing bucket is no missing object: it is a
+// mistake of the configuration, and copies must be repeated until it is corrected.
 func bucketError(err error) error {
 	if r := minio.ToErrorResponse(err); r.StatusCode == http.StatusNotFound && r.Code != minio.NoSuchBucket {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
@@ -87,6 +80,7 @@ func (s *bucketStorage) writeFile(ctx context.Context, name string, text []byte)
 	return s.put(ctx, path.Join(s.prefix, name), bytes.NewReader(text), int64(len(text)))
 }
 
+// put writes an object. It takes effect as a whole, after the last byte.
 func (s *bucketStorage) put(ctx context.Context, key string, from io.Reader, size int64) error {
 	// The signature of an empty stream is sent without its length, which stores require.
 	_, err := s.client.PutObject(ctx, s.bucket, key, from, size, minio.PutObjectOptions{DisableContentSha256: size == 0})
@@ -127,7 +121,7 @@ func (s *bucketStorage) openSandbox(folder string) apiserver.TaskSandbox {
 	return bucketSandbox{s, path.Join(s.prefix, folder)}
 }
 
-// bucketSandbox serves the copied artifacts of a task like its sandbox.
+// bucketSandbox serves the copied artifacts of a task like its sandbox. Folders exist only as parts of keys.
 type bucketSandbox struct {
 	storage *bucketStorage
 	key     string

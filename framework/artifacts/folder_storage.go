@@ -16,7 +16,8 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// folderStorage is a folder of this machine.
+// folderStorage is a folder of this machine. All access is by os.Root or by paths that Store has made: the names of
+// files come from tasks.
 type folderStorage struct{ root string }
 
 func (s folderStorage) readFile(_ context.Context, name string) ([]byte, error) {
@@ -31,6 +32,7 @@ func (s folderStorage) writeFile(_ context.Context, name string, text []byte) er
 	return atomicfile.Write(target, text, 0o600)
 }
 
+// newUpload creates an empty temporary folder next to the target, in place of one that a crash has left.
 func (s folderStorage) newUpload(_ context.Context, folder string) (upload, error) {
 	target := filepath.Join(s.root, folder)
 	temp := filepath.Join(filepath.Dir(target), atomicfile.TempPrefix+filepath.Base(target))
@@ -65,6 +67,8 @@ func (u *folderUpload) writeFile(_ context.Context, name string, from io.Reader,
 	return err
 }
 
+// commit replaces the folder. After a crash between the two steps there is no folder and no report that names this task:
+// the artifacts are copied again.
 func (u *folderUpload) commit() error {
 	return errors.Join(os.RemoveAll(u.target), os.Rename(u.temp, u.target))
 }
@@ -81,6 +85,7 @@ func (s folderStorage) openSandbox(folder string) apiserver.TaskSandbox {
 // storedSandbox serves the copied artifacts of a task like its sandbox.
 type storedSandbox struct{ folder string }
 
+// storedError marks the error about a missing file as apiserver.ErrNoFile.
 func storedError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", apiserver.ErrNoFile, err)

@@ -32,8 +32,9 @@ const (
 	reportSuffix = ".json"
 )
 
-// Store has the artifacts of tasks in folders JOB/RUN/INDEX, and their reports in INDEX.json. The operator removes what is
-// too old.
+// Store has the artifacts of tasks in folders JOB/RUN/INDEX, and their reports in INDEX.json. A report is written after
+// the artifacts: a folder without one is incomplete. The operator removes what is too old. It is safe for concurrent use
+// with different tasks.
 type Store struct {
 	storage storage
 	// maxBytes bounds the artifacts of one task.
@@ -44,16 +45,21 @@ type Store struct {
 type storage interface {
 	// readFile returns fs.ErrNotExist, wrapped, for a file that does not exist.
 	readFile(ctx context.Context, name string) ([]byte, error)
+	// writeFile replaces a file as a whole, or leaves the old one.
 	writeFile(ctx context.Context, name string, text []byte) error
-	// newUpload starts to replace a folder.
+	// newUpload starts to replace a folder. The caller closes the upload.
 	newUpload(ctx context.Context, folder string) (upload, error)
+	// openSandbox returns a reader of a folder, which need not exist.
 	openSandbox(folder string) apiserver.TaskSandbox
 }
 
-// upload is a folder that is being replaced.
+// upload is a folder that is being replaced. Names are paths in it.
 type upload interface {
+	// makeFolder keeps a folder that has no files.
 	makeFolder(name string) error
+	// writeFile writes a file of size bytes, and the folders above it.
 	writeFile(ctx context.Context, name string, from io.Reader, size int64) error
+	// commit makes the written files the folder's contents.
 	commit() error
 	// close removes what was not committed.
 	close()
@@ -74,6 +80,7 @@ func NewStore(location string, maxBytes int64) (*Store, error) {
 	return &Store{folderStorage{location}, maxBytes}, nil
 }
 
+// taskFolder returns the folder of a task, whose name is the same for all attempts: the last one's artifacts stay.
 func taskFolder(t *job.Task) string {
 	run := t.RunID()
 	return path.Join(run.Name, strconv.Itoa(run.Run), strconv.Itoa(t.Index))
@@ -100,7 +107,8 @@ func (s *Store) FindReport(ctx context.Context, t *job.Task) (*api.ArtifactRepor
 }
 
 // Copy copies the paths of a task's sandbox and writes the report. Paths that do not exist
-// are in the report. An error means that the copy may succeed later.
+// are in the report. Above a limit it keeps what was copied and reports that the rest is missing. An error means that the
+// copy may succeed later.
 func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from apiserver.TaskSandbox, now time.Time) (*api.ArtifactReport, error) {
 	to, err := s.storage.newUpload(ctx, taskFolder(t))
 	if err != nil {
@@ -147,12 +155,14 @@ func (e *limitError) Error() string { return e.text }
 
 // artifactCopy copies the artifacts of one task.
 type artifactCopy struct {
-	ctx      context.Context // stored, because all methods use it
-	from     apiserver.TaskSandbox
-	to       upload
+	ctx  context.Context // stored, because all methods use it
+	from apiserver.TaskSandbox
+	to   upload
+	// bytes is the size of the files so far, which may not exceed maxBytes.
 	maxBytes int64
 	bytes    int64
-	report   *api.ArtifactReport
+	// report has the files so far.
+	report *api.ArtifactReport
 }
 
 // copyPath copies a file or a folder of the sandbox.
@@ -169,6 +179,8 @@ func (c *artifactCopy) copyPath(name string) error {
 	return c.copyEntry(name, list[i], 0)
 }
 
+// copyEntry copies a file or a folder that is depth folders below a path of the job. Devices, sockets and pipes are left
+// out. It returns a *limitError if nothing more may be copied.
 func (c *artifactCopy) copyEntry(name string, f api.SandboxFile, depth int) error {
 	if depth > maxDepth || len(c.report.Files) >= maxFiles {
 		return &limitError{fmt.Sprintf("more than %d files, or folders in more than %d others: the rest is left out", maxFiles, maxDepth)}
@@ -191,6 +203,7 @@ func (c *artifactCopy) copyEntry(name string, f api.SandboxFile, depth int) erro
 	return err
 }
 
+// copyFolder copies a folder with all that is in it.
 func (c *artifactCopy) copyFolder(name string, depth int) error {
 	list, err := c.from.ListFiles(c.ctx, name)
 	if err != nil {
@@ -210,6 +223,7 @@ func (c *artifactCopy) copyFolder(name string, depth int) error {
 	return nil
 }
 
+// copyFile copies a file with the size that it has now. What the task's program appends meanwhile is left out.
 func (c *artifactCopy) copyFile(name string) error {
 	data, size, err := c.from.ReadFile(c.ctx, name, 0, readSize)
 	if err != nil {
@@ -232,7 +246,7 @@ type sandboxFile struct {
 	sandbox      apiserver.TaskSandbox
 	name         string
 	next         []byte // read, and not yet returned
-	offset, size uint64 // of next
+	offset, size uint64 // offset of next in the file, and the size of the file
 }
 
 func (f *sandboxFile) Read(p []byte) (n int, err error) {

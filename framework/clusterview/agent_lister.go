@@ -30,16 +30,20 @@ const listingLifetime = 10 * time.Second
 
 // agentListing is one request to the master and its result.
 type agentListing struct {
-	// previous is the listing that must end before this one starts; nil for none.
+	// previous is the listing that must end before this one starts; nil for none. Only the client that runs the request
+	// uses it.
 	previous *agentListing
-	done     chan struct{}        // closed when the result is there
-	agents   []master.ListedAgent // never modified
-	// err is why there is no list. It is set before done is closed.
-	err           error
-	requesterLeft bool // the client that ran the request disconnected; the others retry
+	// done is closed when the result is there. The fields below are set before, and never modified later.
+	done   chan struct{}
+	agents []master.ListedAgent
+	// err is why there is no list.
+	err error
+	// requesterLeft is set if the client that ran the request disconnected meanwhile; the others retry.
+	requesterLeft bool
 }
 
-// listAgents returns the result of list, called for this client or for another one.
+// listAgents returns the result of list, called for this client or for another one. A request for a later page may get
+// the recent listing. The caller must not modify the result.
 func (s *AgentLister) listAgents(ctx context.Context, list func(context.Context) ([]master.ListedAgent, error)) ([]master.ListedAgent, error) {
 	if r := s.recentListing(); r != nil && apiserver.IsContinuation(ctx) {
 		return r.agents, nil
@@ -98,7 +102,8 @@ func (s *AgentLister) joinListing() (r *agentListing, first bool) {
 }
 
 // startListing waits until the previous listing is done. Clients that arrive later
-// join the next listing.
+// join the next listing. It waits even if its own client has left: others may have joined, and one of them runs the
+// next request.
 func (s *AgentLister) startListing(r *agentListing) {
 	if r.previous != nil {
 		<-r.previous.done

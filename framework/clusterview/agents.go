@@ -33,12 +33,12 @@ func (f *AgentFieldCache) UpdateAgents(agents []master.ListedAgent) {
 	all := make(map[string]map[string]string, len(agents))
 	for i := range agents {
 		a := &agents[i]
-		of := map[string]string{}
-		for _, at := range slices.Backward(a.Attributes) { // the first attribute of a name has precedence
-			of[at.Name] = at.Value
+		fields := map[string]string{}
+		for _, attribute := range slices.Backward(a.Attributes) { // the first attribute of a name has precedence
+			fields[attribute.Name] = attribute.Value
 		}
-		of["@region"], of["@zone"], of["@driver"] = a.Region, a.Zone, a.Host.Driver
-		all[a.ID] = of
+		fields["@region"], fields["@zone"], fields["@driver"] = a.Region, a.Zone, a.Host.Driver
+		all[a.ID] = fields
 	}
 	f.byAgent.Store(&all)
 }
@@ -71,6 +71,7 @@ func agentListProblem(err error) *api.Problem {
 	return api.NewProblemf(http.StatusBadGateway, "%v", err)
 }
 
+// fetchSortedAgents requests the agents and sorts them by host name, then ID.
 func (r *Reader) fetchSortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
 	agents, err := r.Client.ListAgents(ctx)
 	slices.SortFunc(agents, func(x, y master.ListedAgent) int {
@@ -93,6 +94,7 @@ func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
 	return views, nil
 }
 
+// agentView returns the API's view of an agent, whose cordon is looked up by host name and ID.
 func agentView(a *master.ListedAgent, cordons map[string]sched.CordonState) api.AgentSummary {
 	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
 	return api.AgentSummary{
@@ -284,20 +286,21 @@ func countGPUTypes(agents []master.ListedAgent) map[string]int {
 }
 
 // CheckUnknownTypes returns an error for the first of the names that no agent has.
-func CheckUnknownTypes(strange []string, agents []master.ListedAgent) error {
-	for _, name := range strange {
-		wish := gpu.TypeSelector{Include: []string{name}}
-		if !anyAgentHasType(agents, wish) {
+func CheckUnknownTypes(names []string, agents []master.ListedAgent) error {
+	for _, name := range names {
+		if !anyAgentHasType(agents, gpu.TypeSelector{Include: []string{name}}) {
 			return fmt.Errorf("gpu_type %q: no agent has it and no NVIDIA GPU has that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
 		}
 	}
 	return nil
 }
 
-func anyAgentHasType(agents []master.ListedAgent, wish gpu.TypeSelector) bool {
+// anyAgentHasType reports whether an agent has a GPU that the selector matches, by its type or by the full name of its
+// model.
+func anyAgentHasType(agents []master.ListedAgent, types gpu.TypeSelector) bool {
 	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool {
-		return slices.ContainsFunc(gpuTypesOf(&a), wish.Match) ||
-			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return wish.Match(d.Model) })
+		return slices.ContainsFunc(gpuTypesOf(&a), types.Match) ||
+			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return types.Match(d.Model) })
 	})
 }
 
@@ -328,22 +331,22 @@ func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	var warnings []string
 	count := countGPUTypes(agents)
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		switch wish := (gpu.TypeSelector{Include: []string{name}}); {
-		case name == quota.AllTypes || anyAgentHasType(agents, wish):
+		switch types := (gpu.TypeSelector{Include: []string{name}}); {
+		case name == quota.AllTypes || anyAgentHasType(agents, types):
 		case gpu.IsKnownType(name):
 			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatTypeCounts(count)))
 		default:
-			instead := ""
+			suggestion := ""
 			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
-				instead = fmt.Sprintf("; did you mean %s?", best)
+				suggestion = fmt.Sprintf("; did you mean %s?", best)
 			}
-			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s", name, formatTypeCounts(count), instead))
+			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s", name, formatTypeCounts(count), suggestion))
 		}
 	}
 	return warnings
 }
 
-// SchedulableAgents returns the active and the draining agents of the master's list.
+// SchedulableAgents returns the active and the draining agents of the master's list, as the scheduling core knows them.
 func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
 	var agents []sched.Agent
 	for _, a := range list {

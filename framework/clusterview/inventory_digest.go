@@ -32,7 +32,8 @@ func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
 	return changed
 }
 
-// hashAgents returns a hash that is independent of the order of agents and devices.
+// hashAgents returns a hash that is independent of the order of agents and devices: it is the sum of the hashes of all
+// facts, each together with the agent's ID.
 func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (digest uint64) {
 	type offered struct{ agent, device string }
 	type withheld struct {
@@ -67,6 +68,7 @@ type agentSummary struct {
 	cpus, memMiB                           float64
 }
 
+// summarizeAgent returns the fields of an agent that a client may have shown.
 func summarizeAgent(a *master.ListedAgent) agentSummary {
 	return agentSummary{
 		a.ID, a.Hostname, a.URL, a.Host.Driver, a.Host.CUDA, strings.Join(a.Types, " "),

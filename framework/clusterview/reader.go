@@ -28,16 +28,20 @@ type Reader struct {
 	lister AgentLister
 }
 
+// GetTask returns a task or a stored earlier attempt; 404 if the read model has neither.
 func (r *Reader) GetTask(_ context.Context, id string) (job.Task, error) {
 	return r.Model.FindTask(id)
 }
 
+// ListNotifications returns the notifications that were not delivered, oldest first.
 func (r *Reader) ListNotifications(context.Context) ([]api.NotificationView, error) {
 	return r.Model.ListNotifications(), nil
 }
 
+// ListHolds returns the holds of users and roles.
 func (r *Reader) ListHolds(context.Context) ([]api.HoldView, error) { return r.Model.ListHolds(), nil }
 
+// OwnerOf returns the role and owner of a job, or of the run of it to which the task belongs.
 func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner string, err error) {
 	return r.Model.OwnerOf(job, task)
 }
@@ -53,11 +57,12 @@ func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offse
 	return data, size, err
 }
 
+// WatchEvents returns the states of tasks and later events, as of readmodel.Model.WatchEvents.
 func (r *Reader) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
 	return r.Model.WatchEvents(ctx, q)
 }
 
-// ListTasks returns some of a job's tasks.
+// ListTasks returns at most limit of a job's tasks, from an index on, if the job was submitted at that time.
 func (r *Reader) ListTasks(_ context.Context, name string, submitted time.Time, from, limit int) ([]job.Task, error) {
 	return r.Model.ListTasks(name, submitted, from, limit), nil
 }

@@ -57,6 +57,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
+// truncateText returns a text with at most limit characters, the last of which is an ellipsis if it was longer.
 func truncateText(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"
@@ -95,6 +96,7 @@ func describeEvent(f *Facts) string {
 	return oneLine(string(f.Event))
 }
 
+// mailText returns the text of a mail about one event. Empty facts have no line.
 func mailText(f *Facts) string {
 	var b strings.Builder
 	line := func(name, value string) {
@@ -130,6 +132,7 @@ func mailText(f *Facts) string {
 	return b.String()
 }
 
+// digestText returns the text of a mail about several events, with a line for each of the first maxDigestLines.
 func digestText(list []*Notification) string {
 	var b strings.Builder
 	b.WriteString("These events are in one mail because this address has received many mails within an hour.\n\n")

@@ -10,7 +10,8 @@ const RateWindow = time.Hour
 type RateLimiter struct {
 	// PerWindow is the limit.
 	PerWindow int
-	// sent are the times of the mails within the window, oldest first, by recipient.
+	// sent are the times of the mails within the window, oldest first, by recipient. Remaining removes older ones of the
+	// recipient that it is called for.
 	sent map[string][]time.Time
 }
 

@@ -11,7 +11,8 @@ import (
 type RetrySchedule struct {
 	// First is the pause after the first failure. Pauses double up to Longest.
 	First, Longest time.Duration
-	// MaxAttempts and GiveUpAfter limit the attempts. The delivery is given up at the first of both.
+	// MaxAttempts limits the attempts of a round, GiveUpAfter the time since its start. The delivery is given up when
+	// either is reached.
 	MaxAttempts int
 	GiveUpAfter time.Duration
 }

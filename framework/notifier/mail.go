@@ -19,7 +19,7 @@ import (
 )
 
 // sendMail sends one mail about the notifications, which have the same recipient. It returns a *permanentError if
-// another attempt is useless.
+// another attempt is useless. It takes at most timeout, from the connection to the server's last answer.
 func sendMail(ctx context.Context, s *Settings, list []*notification.Notification, timeout time.Duration, now time.Time) error {
 	if err := s.Targets.CheckTarget(list[0].To); err != nil {
 		return &permanentError{err}
@@ -46,7 +46,8 @@ func sendMail(ctx context.Context, s *Settings, list []*notification.Notificatio
 	return nil
 }
 
-// deliver sends a message over a connection to the server.
+// deliver sends a message over a connection to the server. It returns nil once the server has accepted the message, and is
+// then responsible for it.
 func (m *mailSettings) deliver(conn net.Conn, to string, message []byte) error {
 	if m.implicitTLS {
 		conn = tls.Client(conn, m.tls)
@@ -101,6 +102,7 @@ func (m *mailSettings) secure(c *smtp.Client, conn net.Conn) error {
 	return errors.New("the mail server does not offer STARTTLS")
 }
 
+// isLoopback reports whether an address is one of this machine that no other machine reaches.
 func isLoopback(addr net.Addr) bool {
 	a, err := netip.ParseAddrPort(addr.String())
 	return err == nil && a.Addr().Unmap().IsLoopback()
@@ -166,6 +168,7 @@ func classifyMailError(err error) error {
 	return err
 }
 
+// truncate returns a text with at most limit characters and, if it was longer, an ellipsis.
 func truncate(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit]) + "…"

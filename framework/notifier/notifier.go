@@ -1,5 +1,6 @@
 // Package notifier delivers notifications, which the journal keeps until then, to webhooks and by mail. Package
-// notification decides what is sent.
+// notification decides what is sent. Each notification is delivered at least once: if a scheduler ends between a
+// delivery and the record of it, the next one delivers it again, with the same id.
 package notifier
 
 import (
@@ -22,8 +23,8 @@ import (
 const (
 	// defaultTimeout limits one delivery.
 	defaultTimeout = 15 * time.Second
-	// maxDeliveries limits the deliveries in progress, maxPerTarget those to one target. A target that does not answer
-	// occupies as many of them.
+	// maxDeliveries limits the deliveries in progress, maxPerTarget those to one target, so that targets that do not
+	// answer leave deliveries for others.
 	maxDeliveries = 32
 	maxPerTarget  = 2
 	// maxErrorLength limits a recorded error, in characters.
@@ -45,10 +46,12 @@ type Notifier struct {
 	reconfigured chan struct{}
 
 	// mu protects the fields below.
-	mu       sync.Mutex
+	mu sync.Mutex
+	// settings and webhooks are replaced together by Configure, never modified.
 	settings *Settings
 	webhooks *webhookClient
-	figures  metrics.NotificationFigures
+	// figures count since the start of the process.
+	figures metrics.NotificationFigures
 }
 
 // New returns a notifier with the settings.
@@ -73,24 +76,28 @@ func (n *Notifier) Configure(s *Settings) {
 	}
 }
 
+// current returns the settings and the client that belongs to them.
 func (n *Notifier) current() (*Settings, *webhookClient) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.settings, n.webhooks
 }
 
-// attemptKey identifies one attempt to deliver a notification. The record of its outcome changes it.
+// attemptKey identifies one attempt to deliver a notification. The record of its outcome changes it, so that an attempt
+// whose outcome the model does not contain yet is not started again.
 type attemptKey struct{ round, attempts int }
 
 func keyOf(n *notification.Notification) attemptKey { return attemptKey{n.Round, n.Attempts} }
 
-// delivery is one attempt to deliver notifications: one, or those of a digest, which have the same recipient.
+// delivery is the outcome of one attempt to deliver notifications: one, or those of a digest, which have the same
+// recipient. err is nil if they were accepted.
 type delivery struct {
 	list []*notification.Notification
 	err  error
 }
 
-// deliveryRun is the state of Deliver.
+// deliveryRun is the state of one call of Deliver, whose goroutine owns it. Each delivery has a goroutine of its own, which
+// returns the outcome by done.
 type deliveryRun struct {
 	*Notifier
 	model *readmodel.Model
@@ -99,9 +106,10 @@ type deliveryRun struct {
 	// busy counts the deliveries in progress by target, total all of them.
 	busy  map[string]int
 	total int
-	// mails limits the mails to each recipient.
+	// mails limits the mails to each recipient. A new leader starts to count at 0.
 	mails notification.RateLimiter
-	done  chan delivery
+	// done has space for all deliveries in progress, so that none waits for Deliver.
+	done chan delivery
 }
 
 // Deliver delivers the notifications that the model contains and will contain, until ctx ends. It reports the outcomes
@@ -128,7 +136,9 @@ func (n *Notifier) Deliver(ctx context.Context, m *readmodel.Model, send func(sc
 	}
 }
 
-// startDue starts the deliveries that are due. It returns when the next one is due, zero if that depends on a change.
+// startDue starts the deliveries that are due, oldest first. It returns when the next one is due, zero if that depends on
+// a change. Webhooks are delivered one by one; several may go to one target at a time. A recipient gets one mail at a
+// time: the last mail that its limit allows has all that is due.
 func (r *deliveryRun) startDue(ctx context.Context, workers *sync.WaitGroup) (next time.Time) {
 	now := r.cfg.Clock()
 	s, _ := r.current()
@@ -157,6 +167,7 @@ func (r *deliveryRun) startDue(ctx context.Context, workers *sync.WaitGroup) (ne
 	slices.SortFunc(due, func(a, b *notification.Notification) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
 	})
+	r.mails.PerWindow = 0
 	if s.mail != nil {
 		r.mails.PerWindow = s.mail.perHour
 	}
@@ -208,11 +219,11 @@ func (r *deliveryRun) start(ctx context.Context, workers *sync.WaitGroup, list .
 		} else if err == nil {
 			err = webhooks.send(ctx, list[0])
 		}
-		r.done <- delivery{list, err} // it has room for all deliveries
+		r.done <- delivery{list, err}
 	})
 }
 
-// finish records the outcome of a delivery.
+// finish reports the outcome of a delivery by send, with the time of the next attempt; zero if there is none.
 func (r *deliveryRun) finish(d delivery, send func(sched.Event)) {
 	to := d.list[0].To
 	r.total--
@@ -242,6 +253,7 @@ func (r *deliveryRun) finish(d delivery, send func(sched.Event)) {
 	send(sched.NotificationsAttempted{Results: results})
 }
 
+// countDelivery counts an attempt in the figures.
 func (n *Notifier) countDelivery(to string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

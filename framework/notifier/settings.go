@@ -39,7 +39,8 @@ type mailSettings struct {
 	tls         *tls.Config
 	// from is the sender's address. user is "" without authentication.
 	from, user, password string
-	perHour              int
+	// perHour is how many mails a recipient gets within an hour, at least 1.
+	perHour int
 }
 
 // settingsFile is the file of the settings.
@@ -108,6 +109,7 @@ func loadSettings(path string) (*Settings, error) {
 	return s, errors.Join(f.readWebhooks(s), f.readMail(s))
 }
 
+// readWebhooks checks the section of webhooks, reads the secrets and sets both in s.
 func (f *settingsFile) readWebhooks(s *Settings) (err error) {
 	w := f.Webhooks
 	if w == nil {
@@ -145,6 +147,7 @@ func (f *settingsFile) readWebhooks(s *Settings) (err error) {
 	return nil
 }
 
+// readMail checks the section of mail, reads the credential and sets both in s.
 func (f *settingsFile) readMail(s *Settings) (err error) {
 	m := f.Mail
 	if m == nil {
@@ -202,6 +205,7 @@ func tlsConfig(caFile string) (*tls.Config, error) {
 	return c, nil
 }
 
+// readLimited reads a file. It fails for one of more than limit bytes, such as a device.
 func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

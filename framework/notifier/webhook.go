@@ -22,13 +22,15 @@ const (
 	maxResponseBody   = 64 << 10
 )
 
-// webhookClient sends webhooks. It connects to hosts that the operator allows, and follows no redirects.
+// webhookClient sends webhooks. It connects to hosts that the operator allows, and follows no redirects. URLs come from
+// users: without the checks they could make the scheduler send requests to servers of its own network.
 type webhookClient struct {
 	settings *Settings
 	client   *http.Client
 	clock    func() time.Time
 }
 
+// newWebhookClient returns a client with the settings, which do not change. timeout limits each request.
 func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time) *webhookClient {
 	dialer := &net.Dialer{Timeout: timeout}
 	transport := &http.Transport{
@@ -49,7 +51,8 @@ func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time
 	}, clock}
 }
 
-// dialAllowed connects to an address of a host, if all that it resolves to are allowed.
+// dialAllowed connects to an address of a host, if all that it resolves to are allowed. It connects to the address that it
+// has checked: a second resolution of the name could have another result.
 func dialAllowed(ctx context.Context, d *net.Dialer, targets *notification.AllowedTargets, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

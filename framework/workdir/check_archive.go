@@ -49,6 +49,8 @@ type archiveEntries struct {
 	size  folderSize
 }
 
+// addEntry returns an error for an entry that must not be unpacked. An entry below a link would be written outside of
+// the folder; a folder that follows its files is permitted.
 func (a *archiveEntries) addEntry(h *tar.Header) error {
 	name := strings.TrimSuffix(h.Name, "/")
 	if err := checkPath(name); err != nil {

@@ -51,7 +51,8 @@ func (p *PackedFolder) Close() error { return p.file.Close() }
 
 // Pack packs the files of a folder, except those that its ignore files exclude. It
 // follows no links out of the folder, and packs links as links. Sockets, pipes and
-// devices are left out. It returns a *SizeError for a folder above a bound.
+// devices are left out. It returns a *SizeError for a folder above a bound. Files that change meanwhile are packed as they
+// are when they are read. The archive's file has no name, so that it disappears with the process.
 func Pack(ctx context.Context, folder string) (packed *PackedFolder, err error) {
 	defer func() {
 		if err != nil {
@@ -146,7 +147,7 @@ func (p *packer) addPatterns(folder string, patterns []gitignore.Pattern) ([]git
 	if folder != "." {
 		domain = strings.Split(folder, "/")
 	}
-	patterns = patterns[:len(patterns):len(patterns)] // folders beside this one keep theirs
+	patterns = patterns[:len(patterns):len(patterns)] // append must not overwrite the patterns of a sibling folder
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\r\n")
 		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
@@ -156,6 +157,7 @@ func (p *packer) addPatterns(folder string, patterns []gitignore.Pattern) ([]git
 	return patterns, nil
 }
 
+// packEntry packs one entry of a folder, with all that is below it.
 func (p *packer) packEntry(name string, mode fs.FileMode, patterns []gitignore.Pattern) error {
 	if !mode.IsRegular() && !mode.IsDir() && mode != fs.ModeSymlink {
 		return nil
@@ -179,6 +181,7 @@ func (p *packer) packEntry(name string, mode fs.FileMode, patterns []gitignore.P
 	return p.writeHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777})
 }
 
+// writeHeader begins an entry. It returns a *SizeError if the folder is above a bound with it.
 func (p *packer) writeHeader(h *tar.Header) error {
 	if err := p.size.addEntry(h.Size); err != nil {
 		return err

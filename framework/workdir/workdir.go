@@ -58,7 +58,7 @@ func (e *SizeError) Error() string {
 // FormatBytes returns a number of bytes in MiB.
 func FormatBytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// folderSize counts what is in an archive.
+// folderSize counts what is in an archive. Packing and checking use it, so that the bounds of both are the same.
 type folderSize struct {
 	files int
 	bytes int64

@@ -27,18 +27,19 @@ import (
 
 // Errors of an ArchiveStore.
 var (
-	// ErrUnknown: no archive of that digest is stored.
+	// ErrUnknown means that no archive of that digest is stored.
 	ErrUnknown = errors.New("not in the scheduler's store")
-	// ErrInvalid: what was uploaded is not an archive of that digest within the bounds.
+	// ErrInvalid means that what was uploaded is not an archive of that digest within the bounds.
 	ErrInvalid = errors.New("not stored")
-	// ErrFull: live jobs use the whole size of the store.
+	// ErrFull means that archives which must be kept use the whole size of the store.
 	ErrFull = errors.New("the store of working folders is full")
 )
 
 const (
 	archiveSuffix = ".tar.gz"
-	keyFile       = "key"
-	keyBytes      = 32
+	// keyFile is the file in the store's folder with the key of the tokens, of keyBytes bytes.
+	keyFile  = "key"
+	keyBytes = 32
 	// graceTime protects an archive after its last use, so that a client can submit the
 	// job that names it. An unfinished upload is removed after this time.
 	graceTime = 10 * time.Minute
@@ -109,7 +110,8 @@ func (s *ArchiveStore) Open(digest string) (*os.File, error) {
 
 // Put stores an archive. It removes archives that are not used to make room. used
 // returns the digests that live jobs name. created is false if the archive was stored
-// before.
+// before. The archive is received into a temporary file without the lock, so that a slow client delays nobody else;
+// the rename makes it visible as a whole. More than maxUploads callers wait until ctx ends.
 func (s *ArchiveStore) Put(ctx context.Context, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error)) (created bool, err error) {
 	if !job.IsWorkdirDigest(digest) {
 		return false, fmt.Errorf("%w: %q is no digest: %s is followed by 64 hexadecimal digits in lower case", ErrInvalid, digest, job.WorkdirPrefix)
@@ -175,7 +177,8 @@ func receiveArchive(to *os.File, digest string, archive io.Reader) (int64, error
 	return size, to.Sync()
 }
 
-// failingWriter remembers the error of a write, which is not the sender's fault.
+// failingWriter remembers the error of a write: the archive's check reports it as an error of the archive, but the cause
+// is the scheduler's disk and not the sender.
 type failingWriter struct {
 	w   io.Writer
 	err error
@@ -189,6 +192,7 @@ func (f *failingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// makeFolder creates the store's folder, unless it exists.
 func (s *ArchiveStore) makeFolder() error {
 	if err := os.MkdirAll(s.folder, 0o700); err != nil {
 		return fmt.Errorf("make the folder for working folders: %w", err)
@@ -204,7 +208,7 @@ type storedArchive struct {
 }
 
 // listArchives returns the archives, the one that was used least recently first. It
-// removes the rests of uploads.
+// removes temporary files that crashed uploads have left. The caller has the lock.
 func (s *ArchiveStore) listArchives(now time.Time) (list []storedArchive, err error) {
 	entries, err := os.ReadDir(s.folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +239,7 @@ func (s *ArchiveStore) listArchives(now time.Time) (list []storedArchive, err er
 }
 
 // makeRoom removes archives that no live job uses, those used least recently first,
-// until size more bytes fit.
+// until size more bytes fit. It returns ErrFull, wrapped, if they do not. The caller has the lock.
 func (s *ArchiveStore) makeRoom(size int64, now time.Time, live map[string]bool) error {
 	list, err := s.listArchives(now)
 	if err != nil {
@@ -285,7 +289,8 @@ func (s *ArchiveStore) RemoveUnused(now time.Time, live map[string]bool) (remove
 	return removed, err
 }
 
-// Token returns the secret by which an agent fetches the archive of one run.
+// Token returns the secret by which an agent fetches the archive of one run. It is derived from the key, so that each
+// scheduler that has the key checks it without a record.
 func (s *ArchiveStore) Token(run job.RunID, digest string) (string, error) {
 	key, err := s.loadKey()
 	if err != nil {
