@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// accountingFilters are the query parameters that select ended attempts.
+// accountingFilters are the query parameters that select ended attempts, after a space: routes append them to others.
 const accountingFilters = " since until user role job state"
 
 func (s *apiServer) handleReportAccounting(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
@@ -77,6 +77,7 @@ func (s *apiServer) handleAccountJob(leader LeaderBackend, w http.ResponseWriter
 	return nil
 }
 
+// parseAccountingQuery returns the selection and the groups of a request. Permissions are not part of it.
 func parseAccountingQuery(v url.Values) (q api.AccountingQuery, err error) {
 	q = api.AccountingQuery{User: v.Get("user"), Role: v.Get("role"), Job: v.Get("job"), State: job.State(v.Get("state"))}
 	if text := v.Get("by"); text != "" {

@@ -13,7 +13,8 @@ import (
 // of the request.
 type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 
-// authorizeRequest returns an *api.Problem if the requester may not make the request.
+// authorizeRequest returns an *api.Problem if the requester may not make the request. Without an access file, in which
+// case there is no grant, everything is permitted.
 func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
 	switch {
 	case GrantOf(r.Context()) == nil:
@@ -24,13 +25,16 @@ func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
 	return one.scope(s, r, one.permission)
 }
 
+// allowAnyone permits the request without a token.
 func allowAnyone(*apiServer, *http.Request, access.Permission) error { return nil }
 
+// requireInAnyRole requires the permission on some role. The handler omits what belongs to others.
 func requireInAnyRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	g := GrantOf(r.Context())
 	return permissionProblem(g, g.HasPermissionOnAnyRole(p), p, "any role")
 }
 
+// requireInAllRoles requires the permission on the root of the role tree, for what all roles share.
 func requireInAllRoles(_ *apiServer, r *http.Request, p access.Permission) error {
 	g := GrantOf(r.Context())
 	return permissionProblem(g, g.HasPermissionOnAllRoles(p), p, allRolesText)
@@ -41,10 +45,12 @@ func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) er
 	return permissionProblem(g, g.CanReadMetrics(), p, "any role")
 }
 
+// requireOnJob requires the permission on the role of the job in the path, or its ownership.
 func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
 	return s.checkJobAccess(r, r.PathValue("name"), p)
 }
 
+// requireOnTask requires the permission on the role of the job of the task in the path, or its ownership.
 func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
 		return err // without any permission a client does not even learn what exists
@@ -61,6 +67,7 @@ func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 	return s.checkTaskAccess(r, t.Job, id, p, api.UnknownTask(id))
 }
 
+// requireOnRole requires the permission on the role in the path.
 func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	role := r.PathValue("role")
 	AuditNoteOf(r.Context()).Role = role
@@ -109,7 +116,7 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 }
 
 // checkOwnedAccess returns unknown if the requester may not see the object: another
-// answer would reveal that it exists, and in which role.
+// answer would reveal that it exists, and in which role. For the permission Operate it suffices to own the object.
 func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permission, unknown *api.Problem) error {
 	g, note := GrantOf(r.Context()), AuditNoteOf(r.Context())
 	note.Job, note.Role = name, role

@@ -53,6 +53,7 @@ type ReadBackend interface {
 	// from on. It returns none if that task does not exist or the job is not the
 	// one that was submitted at that time.
 	ListTasks(ctx context.Context, job string, submitted time.Time, from, limit int) ([]job.Task, error)
+	// GetTask returns a task, or an earlier attempt that is still stored; else 404.
 	GetTask(ctx context.Context, id string) (job.Task, error)
 	// OwnerOf returns the role and the owner of a job; the owner is "" where the
 	// API has no access file. If task is not empty it must be a task of this
@@ -65,6 +66,8 @@ type ReadBackend interface {
 	// FindSandbox returns the sandbox of a task. It returns ErrNoFile, wrapped, if its
 	// agent has none.
 	FindSandbox(ctx context.Context, t job.Task) (TaskSandbox, error)
+	// ListAgents and ListGPUs list all agents and GPUs that the master knows, sorted by host
+	// name. GetAgent returns one agent by its ID; else 404. They are 502 if no master answers.
 	ListAgents(ctx context.Context) ([]api.AgentSummary, error)
 	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
 	ListGPUs(ctx context.Context) ([]api.GPUView, error)
@@ -83,6 +86,7 @@ type ReadBackend interface {
 	ListNotifications(ctx context.Context) ([]api.NotificationView, error)
 	// ListRoles lists the scheduler's roles, the default role first.
 	ListRoles(ctx context.Context) ([]api.RoleStatus, error)
+	// GetHealth returns what the scheduler knows of itself. It does not fail while the process works.
 	GetHealth(ctx context.Context) (api.HealthStatus, error)
 	// CheckReady returns an error while the scheduler cannot answer requests.
 	CheckReady(ctx context.Context) error
@@ -142,7 +146,8 @@ type LeaderBackend interface {
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
 	KillJob(ctx context.Context, name string, force bool) error
-	// HoldJob keeps the waiting tasks of a job from being placed until ReleaseJob.
+	// HoldJob keeps the waiting tasks of a job from being placed until ReleaseJob, which is no
+	// error for a job that is not held. Both check that the requester may change the present hold.
 	HoldJob(ctx context.Context, name, reason string) error
 	ReleaseJob(ctx context.Context, name string) error
 	// RequeueJob stops the placed tasks of a job, which are queued again.
@@ -154,7 +159,9 @@ type LeaderBackend interface {
 	// delivered or dropped before.
 	RetryNotification(ctx context.Context, id string) error
 	DropNotification(ctx context.Context, id string) error
+	// ScaleJob sets the number of a service's tasks.
 	ScaleJob(ctx context.Context, name string, tasks int) error
+	// StopTask kills a task. A service replaces it or, with retire, has one task less.
 	StopTask(ctx context.Context, task string, retire bool) error
 	// Exec runs a command in a running task's container until it ends or ctx
 	// does, and returns its exit code: 128 plus the signal's number where a
@@ -172,11 +179,14 @@ type LeaderBackend interface {
 	// CordonAgent keeps new tasks off an agent, named by its id or hostname.
 	// With drain it also stops the tasks that run there and queues them again.
 	CordonAgent(ctx context.Context, agent, reason string, drain bool) error
+	// UncordonAgent ends both. It is no error for an agent that is not cordoned.
 	UncordonAgent(ctx context.Context, agent string) error
 	// GetDemand returns the requirements of waiting tasks that would run if
 	// machines were added.
 	GetDemand(ctx context.Context) (api.DemandList, error)
+	// AddSchedule records a schedule whose name is not in use.
 	AddSchedule(ctx context.Context, spec job.Spec) (api.ScheduleView, error)
+	// ListSchedules lists all schedules by name, except for damaged ones.
 	ListSchedules(ctx context.Context) ([]api.ScheduleView, error)
 	// GetSchedule returns ErrScheduleDamaged, wrapped, for a schedule whose
 	// document cannot be decoded.

@@ -21,8 +21,10 @@ type ReloadingCertificate struct {
 	// mu protects the fields below.
 	mu sync.Mutex
 	// current is the last certificate that was loaded successfully.
-	current    *tls.Certificate
-	loadedFrom [2]fileStamp // versions of the files at the last attempt to load them
+	current *tls.Certificate
+	// loadedFrom are the versions of both files at the last attempt to load them, successful or
+	// not: a pair that cannot be loaded is logged once.
+	loadedFrom [2]fileStamp
 }
 
 // fileStamp identifies a version of a file.
@@ -50,8 +52,8 @@ func (c *ReloadingCertificate) TLSConfig() *tls.Config {
 func (c *ReloadingCertificate) currentPair() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if there := c.fileStamps(); there != c.loadedFrom {
-		if err := c.loadPair(there); err != nil {
+	if now := c.fileStamps(); now != c.loadedFrom {
+		if err := c.loadPair(now); err != nil {
 			c.log.WithError(err).Error("the API's certificate is not reloaded")
 		} else {
 			c.log.WithField("file", c.certPath).Info("the API's certificate was read again")
@@ -60,6 +62,7 @@ func (c *ReloadingCertificate) currentPair() *tls.Certificate {
 	return c.current
 }
 
+// fileStamps returns the present versions of both files, zero for one that cannot be read.
 func (c *ReloadingCertificate) fileStamps() (s [2]fileStamp) {
 	for i, path := range []string{c.certPath, c.keyPath} {
 		if info, err := os.Stat(path); err == nil {
@@ -69,8 +72,9 @@ func (c *ReloadingCertificate) fileStamps() (s [2]fileStamp) {
 	return s
 }
 
-func (c *ReloadingCertificate) loadPair(there [2]fileStamp) error {
-	c.loadedFrom = there
+// loadPair loads the files, whose versions are stamps. After an error the previous pair stays in use.
+func (c *ReloadingCertificate) loadPair(stamps [2]fileStamp) error {
+	c.loadedFrom = stamps
 	pair, err := tls.LoadX509KeyPair(c.certPath, c.keyPath)
 	if err != nil {
 		return fmt.Errorf("read the API's certificate %s with key %s: %w", c.certPath, c.keyPath, err)

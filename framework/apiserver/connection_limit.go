@@ -33,7 +33,7 @@ type LimitedListener struct {
 
 	// mu protects the fields below.
 	mu sync.Mutex
-	// open are the open connections by address.
+	// open are the open connections by address, without those that were evicted. count is their number.
 	open  map[netip.Addr]map[*limitedConn]bool
 	count int
 }
@@ -111,7 +111,7 @@ func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
 }
 
 // longestWaiting returns the connection of an address that has waited longest for a request, nil
-// if all serve requests, and how many wait.
+// if all serve requests, and how many wait. The caller holds the lock.
 func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn, waiting int) {
 	for c := range l.open[address] {
 		if c.waitingSince.IsZero() {
@@ -138,7 +138,7 @@ func (l *LimitedListener) mostDispensable(newcomer netip.Addr) *limitedConn {
 	return found
 }
 
-// remove stops counting a connection, if it is counted.
+// remove stops counting a connection, if it is counted. The caller holds the lock.
 func (l *LimitedListener) remove(c *limitedConn) {
 	if !l.open[c.address][c] {
 		return

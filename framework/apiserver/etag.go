@@ -63,6 +63,7 @@ func parseIfMatch(r *http.Request, one *route) (*http.Request, error) {
 	return r.WithContext(context.WithValue(r.Context(), ifMatchKey, tags)), nil
 }
 
+// isQuoted reports whether a text is in quotes and contains no other quote.
 func isQuoted(text string) bool {
 	return len(text) > 1 && text[0] == '"' && strings.IndexByte(text[1:], '"') == len(text)-2
 }

@@ -126,6 +126,8 @@ func appendIfVisible(r *http.Request, reads ReadBackend, to []byte, ev api.TaskE
 	return appendEvent(to, ev)
 }
 
+// appendEvent appends an event in the format of server-sent events. An event without an ID does not change the position
+// from which a client resumes.
 func appendEvent(to []byte, ev api.TaskEvent) []byte {
 	text, err := json.Marshal(ev)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
+// parseExecRequest returns the command in a request's parameters.
 func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 	r.Argv = q["argv"]
 	for name, to := range map[string]*bool{"tty": &r.TTY, "stdin": &r.Stdin} {
@@ -58,7 +59,7 @@ func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	q["argv"] = []string{"sh"}
+	q["argv"] = []string{"sh"} // a valid command in place of the one that only the job determines
 	request, err := parseExecRequest(q)
 	if err != nil {
 		return err
@@ -94,6 +95,7 @@ func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader Lea
 	}, request.Stdin)
 }
 
+// checkExecEnabled returns the Problem of a scheduler whose operator permits no commands in containers.
 func (s *apiServer) checkExecEnabled() error {
 	if s.execEnabled {
 		return nil
@@ -137,6 +139,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 // maxAuditArgv limits the part of a command in the audit log, in characters.
 const maxAuditArgv = 256
 
+// auditArgv returns the start of a command for the audit log.
 func auditArgv(argv []string) string {
 	text := []rune(fmt.Sprintf("%q", argv))
 	return string(text[:min(len(text), maxAuditArgv)])

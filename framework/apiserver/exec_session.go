@@ -31,9 +31,9 @@ const (
 // checkSameOrigin rejects requests from pages of other sites. RejectCrossOrigin does not
 // check GET requests, but any page can read from and write to a WebSocket.
 func checkSameOrigin(r *http.Request) error {
-	asking := r.WithContext(r.Context())
-	asking.Method = http.MethodPost
-	if http.NewCrossOriginProtection().Check(asking) != nil {
+	asPost := r.WithContext(r.Context())
+	asPost.Method = http.MethodPost
+	if http.NewCrossOriginProtection().Check(asPost) != nil {
 		return api.NewProblemf(http.StatusForbidden, "the request comes from another site's page")
 	}
 	return nil
@@ -65,20 +65,29 @@ func (h *handshakeRecorder) Unwrap() http.ResponseWriter { return h.ResponseWrit
 type execSession struct {
 	// conn is the client's websocket. One goroutine reads it, and Streams write to it.
 	conn *websocket.Conn
-	in   *execInput // nil if the command has no input
+	// in is the command's input, nil if it has none.
+	in *execInput
 	// sizes has the latest size of the client's terminal that the command has not received yet.
-	sizes           chan api.WindowSize
-	lastHeard       atomic.Int64 // time of the last message from the client, in Unix nanoseconds
-	sendsHeartbeats atomic.Bool  // whether the client has sent a heartbeat
+	sizes chan api.WindowSize
+	// lastMessage is the time of the last message from the client, in Unix nanoseconds.
+	lastMessage atomic.Int64
+	// sendsHeartbeats is set once the client has sent a heartbeat. The silence of a client that
+	// sends none means nothing.
+	sendsHeartbeats atomic.Bool
 }
 
 // runExecSession upgrades the connection, runs the command, and returns after the
-// command and all goroutines of the session have ended.
+// command and all goroutines of the session have ended. It returns an error only before the
+// upgrade; later ones are sent to the client as a message.
+//
+// A session ends in one of three ways. If the command ends, its exit is sent after all output. If
+// the client disconnects, falls silent or sends an invalid message, or the scheduler stops, ctx ends
+// with the reason, and the command is canceled. Either way the connection is closed last.
 func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run func(context.Context, api.Terminal) (int, error), stdin bool) error {
-	shake := &handshakeRecorder{ResponseWriter: w}
-	conn, err := websocket.Accept(shake, r, nil)
-	if shake.status != 0 {
-		return api.NewProblemf(shake.status, "%s", strings.TrimSpace(shake.message.String()))
+	handshake := &handshakeRecorder{ResponseWriter: w}
+	conn, err := websocket.Accept(handshake, r, nil)
+	if handshake.status != 0 {
+		return api.NewProblemf(handshake.status, "%s", strings.TrimSpace(handshake.message.String()))
 	}
 	if err != nil {
 		return err
@@ -87,24 +96,24 @@ func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run f
 	x := &execSession{conn: conn, sizes: make(chan api.WindowSize, 1)}
 	ctx, leave := context.WithCancelCause(r.Context())
 	defer leave(nil)
-	lasting := context.WithoutCancel(ctx) // the exit message is sent after ctx ends
-	printing, stop := context.WithCancel(lasting)
+	connected := context.WithoutCancel(ctx) // the exit message is sent after ctx ends
+	writing, stop := context.WithCancel(connected)
 	defer stop()
-	t := api.Terminal{Stdout: execwire.NewStream(printing, conn, execwire.StdoutChannel), Stderr: execwire.NewStream(printing, conn, execwire.StderrChannel), Resize: x.sizes}
+	t := api.Terminal{Stdout: execwire.NewStream(writing, conn, execwire.StdoutChannel), Stderr: execwire.NewStream(writing, conn, execwire.StderrChannel), Resize: x.sizes}
 	if stdin {
 		x.in = newInput(func(n int) {
-			_ = execwire.WriteMessage(printing, conn, execwire.InputAckChannel, execwire.InputAck{Bytes: n})
+			_ = execwire.WriteMessage(writing, conn, execwire.InputAckChannel, execwire.InputAck{Bytes: n})
 		}) // readMessages reports a broken connection
 		t.Stdin = x.in
 	}
 	closed := make(chan struct{})
-	var side sync.WaitGroup
-	defer side.Wait()
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
 	defer close(closed)
 	defer func() { _ = conn.CloseNow() }() // normally it is closed already
-	side.Go(func() { leave(x.readMessages(lasting)) })
-	side.Go(func() { x.sendHeartbeats(lasting, closed) })
-	side.Go(func() { x.watchSilence(closed, leave) })
+	helpers.Go(func() { leave(x.readMessages(connected)) })
+	helpers.Go(func() { x.sendHeartbeats(connected, closed) })
+	helpers.Go(func() { x.watchSilence(closed, leave) })
 	defer context.AfterFunc(ctx, func() {
 		x.endInput()
 		time.AfterFunc(closeTimeout, stop) // breaks the connection if output is still unread
@@ -115,6 +124,7 @@ func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run f
 	return nil
 }
 
+// endInput lets the command's read of its input return, if it has any.
 func (x *execSession) endInput() {
 	if x.in != nil {
 		x.in.closeInput()
@@ -127,15 +137,16 @@ func (x *execSession) readMessages(ctx context.Context) error {
 	for {
 		kind, data, err := x.conn.Read(ctx)
 		if err != nil {
-			return fmt.Errorf("the client is gone: %w", err)
+			return fmt.Errorf("the client has disconnected: %w", err)
 		}
-		x.lastHeard.Store(time.Now().UnixNano())
+		x.lastMessage.Store(time.Now().UnixNano())
 		if err := x.handleMessage(kind, data); err != nil {
 			return api.NewProblemf(http.StatusBadRequest, "%v", err)
 		}
 	}
 }
 
+// handleMessage handles one message from the client. An empty one is a heartbeat.
 func (x *execSession) handleMessage(kind websocket.MessageType, data []byte) error {
 	switch {
 	case kind != websocket.MessageBinary:
@@ -147,7 +158,7 @@ func (x *execSession) handleMessage(kind websocket.MessageType, data []byte) err
 	switch channel, data := execwire.Channel(data[0]), data[1:]; channel {
 	case execwire.StdinChannel:
 		if x.in == nil {
-			return errors.New("there is input for a command that was to have none: ask with stdin=true")
+			return errors.New("there is input for a command that was started without: request it with stdin=true")
 		}
 		return x.in.appendData(data)
 	case execwire.ResizeChannel:
@@ -161,7 +172,7 @@ func (x *execSession) handleMessage(kind websocket.MessageType, data []byte) err
 func (x *execSession) resizeTerminal(data []byte) error {
 	var size api.WindowSize
 	if err := json.Unmarshal(data, &size); err != nil {
-		return fmt.Errorf("a window's size: %w", err)
+		return fmt.Errorf("parse window size: %w", err)
 	}
 	if err := size.Validate(); err != nil {
 		return err
@@ -188,8 +199,8 @@ func (x *execSession) sendHeartbeats(ctx context.Context, closed <-chan struct{}
 // watchSilence ends the session if the client stops sending heartbeats.
 func (x *execSession) watchSilence(closed <-chan struct{}, leave context.CancelCauseFunc) {
 	for waitInterval(keepAliveInterval, closed) {
-		if x.sendsHeartbeats.Load() && time.Since(time.Unix(0, x.lastHeard.Load())) > clientTimeout {
-			leave(fmt.Errorf("the client has said nothing for %s", clientTimeout))
+		if x.sendsHeartbeats.Load() && time.Since(time.Unix(0, x.lastMessage.Load())) > clientTimeout {
+			leave(fmt.Errorf("the client has sent nothing for %s", clientTimeout))
 			return
 		}
 	}

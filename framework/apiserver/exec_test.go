@@ -154,7 +154,7 @@ func TestExecWithoutStdin(t *testing.T) {
 		c := open("")
 		c.expect("1 <nil>")
 		c.send(execwire.StdinChannel, "x")
-		c.expect(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was to have none: ask with stdin=true","code":"invalid_request"}`)
+		c.expect(`3 {"title":"Bad Request","status":400,"detail":"there is input for a command that was started without: request it with stdin=true","code":"invalid_request"}`)
 		c.expectClosed()
 	})
 }
@@ -181,7 +181,7 @@ func TestExecReportsProblem(t *testing.T) {
 // TestExecRejectsMalformedMessages checks that such a message ends session and command.
 func TestExecRejectsMalformedMessages(t *testing.T) {
 	for message, want := range map[string]string{
-		"\x04{}x":                       "a window's size",
+		"\x04{}x":                       "parse window size",
 		"\x04" + `{"rows":65536}`:       "are no window: each is 0 to 65535",
 		"\x01x":                         "channel 1 takes no input",
 		"\x09":                          "channel 9 takes no input",
@@ -241,7 +241,7 @@ func TestExecEndsWhenClientDisconnects(t *testing.T) {
 						_ = c.CloseNow()
 					}
 					synctest.Wait()
-					if cause == nil || !strings.Contains(cause.Error(), "the client is gone") {
+					if cause == nil || !strings.Contains(cause.Error(), "the client has disconnected") {
 						t.Errorf("the command did not end: %v", cause)
 					}
 				})
@@ -322,7 +322,7 @@ func TestExecInputIsBounded(t *testing.T) {
 		c.send(execwire.StdinChannel, part)
 		close(read)
 		c.send(execwire.StdinChannel, "y")
-		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are on their way, at most %d may be","code":"invalid_request"}`, execwire.InputWindow+1, execwire.InputWindow))
+		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are not acknowledged, at most %d are permitted","code":"invalid_request"}`, execwire.InputWindow+1, execwire.InputWindow))
 		c.expectClosed()
 	})
 }

@@ -1,5 +1,9 @@
 // Package apiserver serves the scheduler's REST API. It parses, limits and validates
 // requests and writes the documents of package api. A Backend performs the operations.
+//
+// It owns the table of routes with their permissions, and the limits of connections and requests.
+// Who a requester is, is decided before, by package framework, and stored in the request's context.
+// It keeps nothing between requests.
 package apiserver
 
 import (
@@ -27,6 +31,7 @@ import (
 // maxBody is the limit of a request body. A job with a long environment fits.
 const maxBody = 1 << 20
 
+// apiServer has what all handlers need. Its fields do not change after NewHandler.
 type apiServer struct {
 	// backend returns who serves requests now: a leader, a standby, or neither. It changes with the leadership.
 	backend func() Backend
@@ -255,6 +260,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
+// bodyTooLarge returns the Problem of a body above the limit.
 func bodyTooLarge(e *http.MaxBytesError) *api.Problem {
 	return api.NewProblemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 }
@@ -281,6 +287,7 @@ func (s *apiServer) writeJobList(reads ReadBackend, w http.ResponseWriter, r *ht
 	}, func(a *streamedAnswer, view *api.JobView) error { return a.job(r.Context(), reads, view) })
 }
 
+// parseJobQuery returns the selection of jobs in a request's parameters. Several labels must all match.
 func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 	if q.PageRequest, err = parsePageRequest(v); err != nil {
 		return q, err

@@ -36,6 +36,7 @@ func readHold(w http.ResponseWriter, r *http.Request) (why api.HoldRequest, err 
 	return why, checkReason(why.Reason)
 }
 
+// checkReason returns the Problem of a reason that is too long: the journal keeps it.
 func checkReason(reason string) error {
 	if len(reason) > maxReason {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "reason: it has %d bytes, at most %d are kept", len(reason), maxReason)
@@ -87,6 +88,7 @@ func releaseHandler(kind job.HoldKind) handlerFunc {
 // maxHeldName limits the name of a user, in bytes. Identity providers choose the names.
 const maxHeldName = 256
 
+// holdTargetOf returns the user or role in the request's path. It need not exist.
 func holdTargetOf(kind job.HoldKind, r *http.Request) (job.HoldTarget, error) {
 	target := job.HoldTarget{Kind: kind, Name: r.PathValue(string(kind))}
 	if n := len(target.Name); n > maxHeldName {

@@ -30,11 +30,11 @@ func readSubmission(w http.ResponseWriter, r *http.Request) (spec job.Spec, err 
 	if err != nil || key == "" {
 		return spec, err
 	}
-	said := canonicalJSON
+	parse := canonicalJSON
 	if isJobFile(r) {
-		said = canonicalYAML
+		parse = canonicalYAML
 	}
-	digest, err := bodyDigest(body, said)
+	digest, err := bodyDigest(body, parse)
 	if err != nil {
 		return spec, api.NewProblemf(http.StatusBadRequest, "parse body: %v", err)
 	}
@@ -61,21 +61,22 @@ func isPrintableASCII(text string) bool {
 // bodyDigest returns a digest of the canonical form of a body. Bodies with the same
 // content have the same digest: the order of keys and whitespace do not matter, except
 // for duplicate keys. The digest covers the body and not the resulting Spec, so that it
-// does not change when a newer scheduler has other defaults.
-func bodyDigest(body []byte, said func([]byte) (any, error)) (string, error) {
-	what, err := said(body)
+// does not change when a newer scheduler has other defaults. parse returns the canonical form.
+func bodyDigest(body []byte, parse func([]byte) (any, error)) (string, error) {
+	value, err := parse(body)
 	if err != nil {
-		return "", fmt.Errorf("read it again: %w", err)
+		return "", fmt.Errorf("compute its digest: %w", err)
 	}
-	text, err := json.Marshal(what)
+	text, err := json.Marshal(value)
 	if err != nil {
-		return "", fmt.Errorf("write it in order: %w", err)
+		return "", fmt.Errorf("compute its digest: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-func canonicalJSON(body []byte) (said any, err error) {
+// canonicalJSON returns the canonical form of a body in JSON. Numbers keep their text.
+func canonicalJSON(body []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	return readCanonicalValue(d)
@@ -89,32 +90,32 @@ func readCanonicalValue(d *json.Decoder) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, holds := t.(json.Delim); !holds {
+	if _, composite := t.(json.Delim); !composite {
 		return t, nil
 	}
-	held := []any{} // elements; for an object, keys and values in turn
+	elements := []any{} // for an object, keys and values in turn
 	for d.More() {
 		one, err := readCanonicalValue(d)
 		if err != nil {
 			return nil, err
 		}
-		held = append(held, one)
+		elements = append(elements, one)
 	}
 	if _, err = d.Token(); err == nil && t == json.Delim('{') {
-		return canonicalObject(held), nil
+		return canonicalObject(elements), nil
 	}
-	return held, err
+	return elements, err
 }
 
-// canonicalObject returns a map, or the ordered list if there are duplicate keys.
-func canonicalObject(held []any) any {
-	pairs, seen := make(map[string]any, len(held)/2), make(map[string]bool, len(held)/2)
-	for i := 0; i+1 < len(held); i += 2 {
-		key, _ := held[i].(string)
-		pairs[key], seen[strings.Map(foldCase, key)] = held[i+1], true
+// canonicalObject returns a map of keys and values in turn, or the ordered list if there are duplicate keys.
+func canonicalObject(elements []any) any {
+	pairs, seen := make(map[string]any, len(elements)/2), make(map[string]bool, len(elements)/2)
+	for i := 0; i+1 < len(elements); i += 2 {
+		key, _ := elements[i].(string)
+		pairs[key], seen[strings.Map(foldCase, key)] = elements[i+1], true
 	}
-	if 2*len(seen) < len(held) {
-		return held
+	if 2*len(seen) < len(elements) {
+		return elements
 	}
 	return pairs
 }
@@ -131,6 +132,7 @@ func foldCase(c rune) rune {
 	}
 }
 
+// canonicalYAML returns the canonical form of a job file.
 func canonicalYAML(body []byte) (any, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal(body, &n); err != nil {

@@ -18,6 +18,7 @@ import (
 // valid YAML.
 var yamlMediaTypes = []string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}
 
+// isJobFile reports whether a request has the media type of a job file.
 func isJobFile(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && slices.Contains(yamlMediaTypes, kind)
@@ -56,6 +57,7 @@ func checkSubmittable(spec *job.Spec) error {
 	return err
 }
 
+// readJobFile reads and completes a job file.
 func readJobFile(w http.ResponseWriter, r *http.Request) (job.Spec, error) {
 	spec, err := jobfile.Read(http.MaxBytesReader(w, r.Body, maxBody), "job file")
 	var large *http.MaxBytesError

@@ -46,10 +46,11 @@ func (s *apiServer) handleJobHistory(reads ReadBackend, w http.ResponseWriter, r
 
 // jobHistory collects the events of a job from the times that its attempts have.
 type jobHistory struct {
-	run   job.RunID
+	run job.RunID
+	// limit is how many events are returned, the latest.
 	limit int
-	// events are the events so far. Whenever they are twice as many as limit, the oldest are
-	// dropped and counted.
+	// events are the events so far, in no order. Whenever they are twice as many as limit, the
+	// oldest are dropped and counted by omitted.
 	events  []api.TaskEvent
 	omitted int
 }

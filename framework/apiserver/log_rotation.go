@@ -18,7 +18,7 @@ const (
 
 var (
 	// errRotating means that files are being renamed; retry shortly.
-	errRotating = errors.New("the log's files are changing places")
+	errRotating = errors.New("the log's files are being rotated")
 	// errOutputLost means that the file was removed before it was read to its end.
 	errOutputLost = errors.New("output was rotated away before it was read")
 	// errFileEnded means that the file is read completely and another one follows.
@@ -27,9 +27,11 @@ var (
 
 // logPosition is a reader's position in a log.
 type logPosition struct {
-	file      int // 0 is the current file, n the rotated file with suffix .n
-	offset    uint64
-	preceding []byte // the bytes before offset that have been read, at most MaxPreceding
+	// file is 0 for the current file, n for the rotated file with suffix .n. A larger n is an older file.
+	file   int
+	offset uint64
+	// preceding are the bytes before offset that have been read, at most MaxPreceding. They identify the file.
+	preceding []byte
 }
 
 // rotatedLog reads a log while its files are rotated. An agent identifies a file only by
@@ -46,11 +48,16 @@ type rotatedLog struct {
 	singleFile, answerStarted bool
 	answerOffset              uint64
 
-	position        logPosition
-	unread          bool   // nothing is read yet: start with the oldest file
-	tailBytes       uint64 // if not 0, start so many bytes before the end instead
-	nextFilePending bool   // the file at position is complete and the next one is expected
-	attempts        int    // failed attempts since the last data
+	// position is where the next read continues.
+	position logPosition
+	// unread is set while nothing is read: the first read starts with the oldest file or, if tailBytes is not 0, so
+	// many bytes before the end of the current one.
+	unread    bool
+	tailBytes uint64
+	// nextFilePending is set when the file at position was read to its end and the next one is expected.
+	nextFilePending bool
+	// attempts counts the failed attempts since the last data.
+	attempts int
 }
 
 // readNext returns the next data. It returns nil while no further data exists.
@@ -174,11 +181,12 @@ func (l *rotatedLog) seekToTail() error {
 // continues at the end of the older file, and the last output is lost.
 func (l *rotatedLog) findRotatedFile() error {
 	p, n := l.position, uint64(len(l.position.preceding))
-	for file, holes := p.file+1, 0; file <= maxLogFiles && holes < 2; file++ {
+	// One file may be missing while files are renamed; two that are missing are the end.
+	for file, missing := p.file+1, 0; file <= maxLogFiles && missing < 2; file++ {
 		data, size, err := l.readFile(l.fileName(file), p.offset-n, n)
 		switch {
 		case errors.Is(err, ErrNoLog):
-			holes++
+			missing++
 			continue
 		case err != nil:
 			return err
@@ -188,6 +196,7 @@ func (l *rotatedLog) findRotatedFile() error {
 		case size >= p.offset:
 			continue
 		}
+		// The file is shorter than the position: it may have only the start of what was read, and the newer one the rest.
 		behind := p.offset - size
 		known := min(n, behind)
 		head, rest := p.preceding[:n-known], p.preceding[n-known:]
@@ -235,13 +244,15 @@ func (l *rotatedLog) setPosition(file int, offset uint64, text []byte) {
 	l.position, l.unread, l.nextFilePending, l.attempts = logPosition{file, offset, tail}, false, false, 0
 }
 
+// retryOrGiveUp counts a failed attempt. It returns errRotating, or another error after maxRotationTries.
 func (l *rotatedLog) retryOrGiveUp() error {
 	if l.attempts++; l.attempts < maxRotationTries {
 		return errRotating
 	}
-	return fmt.Errorf("read %s: its files change places faster than they are read", l.stream)
+	return fmt.Errorf("read %s: its files are rotated faster than they are read", l.stream)
 }
 
+// fileExists reports whether there is a rotated file with that number.
 func (l *rotatedLog) fileExists(file int) (bool, error) {
 	_, _, err := l.readFile(l.fileName(file), 0, 1)
 	if errors.Is(err, ErrNoLog) {
@@ -250,6 +261,7 @@ func (l *rotatedLog) fileExists(file int) (bool, error) {
 	return err == nil, err
 }
 
+// fileName returns the name of the file with a number, as of logPosition.
 func (l *rotatedLog) fileName(file int) string {
 	if file == 0 {
 		return l.stream

@@ -24,7 +24,8 @@ const (
 )
 
 // orderedOutput reads both output streams of a task in the order in which they were
-// written, by the index that the task's executor keeps.
+// written, by the index that the task's executor keeps. Positions count the bytes of a stream from
+// its beginning, across rotated files. One request uses it.
 type orderedOutput struct {
 	// readFile reads from a file of the sandbox and returns its size. It returns ErrNoLog,
 	// wrapped, if the file does not exist.
@@ -40,8 +41,10 @@ type orderedOutput struct {
 	indexOffset uint64
 	lastLine    []byte
 
-	next outputindex.Positions // what is returned next
-	lost bool                  // whether output before it was rotated away
+	// next is the position of what is returned next. lost is set if output before it was rotated
+	// away, until a part has reported that.
+	next outputindex.Positions
+	lost bool
 }
 
 // refreshIndex reads what was appended to the index.
@@ -86,6 +89,7 @@ func (o *orderedOutput) skipTo(at outputindex.Positions) {
 	o.dropReadEntries()
 }
 
+// dropReadEntries removes the entries that end before the position.
 func (o *orderedOutput) dropReadEntries() {
 	for len(o.entries) > 0 {
 		ends := o.entries[0].Ends
@@ -121,7 +125,8 @@ func (o *orderedOutput) alignToLines() error {
 	return nil
 }
 
-// lastLines returns the last lines of the present output and continues after it.
+// lastLines returns the last lines of the present output and continues after it. It reads from the
+// end, first a small window and then larger ones, until they have enough lines or maxTailWindow bytes.
 func (o *orderedOutput) lastLines(count int) ([]api.OutputPart, error) {
 	begin := o.next
 	for window := int64(64 << 10); ; window *= 4 {
@@ -158,10 +163,12 @@ func (o *orderedOutput) lastLines(count int) ([]api.OutputPart, error) {
 	}
 }
 
+// sumBytes returns the bytes of both streams between two positions.
 func sumBytes(from, to outputindex.Positions) int64 {
 	return to[outputindex.Stdout] - from[outputindex.Stdout] + to[outputindex.Stderr] - from[outputindex.Stderr]
 }
 
+// countBytes and countLines count what is in parts. Text without a line end counts as no line.
 func countBytes(parts []api.OutputPart) (n int) {
 	for i := range parts {
 		n += len(parts[i].Output())
@@ -198,6 +205,7 @@ func cutLastLines(parts []api.OutputPart, count int) []api.OutputPart {
 	return parts
 }
 
+// partRemainder returns a part with only the end of its text, nothing if that is empty.
 func partRemainder(p *api.OutputPart, text []byte) []api.OutputPart {
 	if len(text) == 0 {
 		return nil
@@ -245,7 +253,7 @@ func (o *orderedOutput) readParts() ([]api.OutputPart, error) {
 			return parts, nil
 		}
 	}
-	return nil, errors.New("read output: its files change places faster than they are read")
+	return nil, errors.New("read output: its files are rotated faster than they are read")
 }
 
 // selectEntries returns the next entries up to the limit of bytes, and their end. A larger
@@ -331,6 +339,7 @@ func (o *orderedOutput) assembleParts(steps []outputindex.Entry, text [2][]byte,
 	return parts
 }
 
+// newPart returns a part that ends at the position. It reports output that was lost before.
 func (o *orderedOutput) newPart(s outputindex.Stream, text []byte, written time.Time) api.OutputPart {
 	p := api.OutputPart{Stream: s.String(), Lost: o.lost, After: formatPositions(o.next)}
 	if utf8.Valid(text) {

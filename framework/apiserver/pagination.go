@@ -13,6 +13,7 @@ import (
 	"mesos-gpu/framework/api"
 )
 
+// parsePageRequest returns the limit and the cursor of a request. It does not check the cursor.
 func parsePageRequest(v url.Values) (p api.PageRequest, err error) {
 	p.After = v.Get("after")
 	if text := v.Get("limit"); text != "" {
@@ -27,6 +28,7 @@ func parsePageRequest(v url.Values) (p api.PageRequest, err error) {
 // that are otherwise equal; it is "" if there are none.
 type SortKey []string
 
+// orderFields are those by which the list is sorted; the tieBreaker is not.
 func (k SortKey) orderFields() SortKey { return k[:len(k)-1] }
 
 func (k SortKey) tieBreaker() string { return k[len(k)-1] }

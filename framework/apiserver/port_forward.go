@@ -36,10 +36,10 @@ func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	defer upstream.Close()
-	shake := &handshakeRecorder{ResponseWriter: w}
-	conn, err := websocket.Accept(shake, r, nil)
-	if shake.status != 0 {
-		return api.NewProblemf(shake.status, "%s", strings.TrimSpace(shake.message.String()))
+	handshake := &handshakeRecorder{ResponseWriter: w}
+	conn, err := websocket.Accept(handshake, r, nil)
+	if handshake.status != 0 {
+		return api.NewProblemf(handshake.status, "%s", strings.TrimSpace(handshake.message.String()))
 	}
 	if err != nil {
 		return err

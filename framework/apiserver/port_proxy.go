@@ -44,6 +44,7 @@ func (s *apiServer) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// passToTask checks a request as handleExec does and proxies it. It returns an error only before it has written anything.
 func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	if err := s.authorizeRequest(r, proxyRoute()); err != nil {
 		return err

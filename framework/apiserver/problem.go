@@ -19,7 +19,7 @@ func WriteProblem(w http.ResponseWriter, r *http.Request, err error, log logrus.
 	(&apiServer{log: log}).writeProblem(w, r, err)
 }
 
-// problemFrom returns the Problem in err. An err without one is an internal error.
+// problemFrom returns the Problem in err. An err without one is an internal error, which it logs.
 func (s *apiServer) problemFrom(r *http.Request, err error) *api.Problem {
 	var p *api.Problem
 	if !errors.As(err, &p) {
@@ -29,7 +29,8 @@ func (s *apiServer) problemFrom(r *http.Request, err error) *api.Problem {
 	return p
 }
 
-// writeProblem writes the Problem in err.
+// writeProblem writes the Problem in err, with the headers that its status requires: where the leader is, when to retry,
+// or how to authenticate.
 func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := s.problemFrom(r, err)
 	if p.LeaderURL != "" {
@@ -46,6 +47,7 @@ func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err err
 	_ = json.NewEncoder(w).Encode(p) // an error means that the client has disconnected
 }
 
+// writeJSON writes a response that fits in memory.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -31,6 +31,7 @@ func checkQuery(r *http.Request, one *route) error {
 	return nil
 }
 
+// suggestParameter returns the end of a message about an unknown parameter: the most similar one, or all.
 func suggestParameter(name string, known []string) string {
 	if best := editdistance.Nearest(name, known); best != "" {
 		return "; did you mean " + best + "?"

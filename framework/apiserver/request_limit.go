@@ -50,6 +50,7 @@ const (
 	totalScope  = "total"
 )
 
+// ignoreUsage is the LimitObserver of limits without one.
 type ignoreUsage struct{}
 
 func (ignoreUsage) SetAPILimit(string, int)          {}
@@ -182,6 +183,7 @@ func newRequestClassifier() requestClassifier {
 	return c
 }
 
+// classify returns the class of a request, plainClass for one that no route serves.
 func (c requestClassifier) classify(r *http.Request) requestClass {
 	h, _ := c.mux.Handler(r)
 	class, ok := h.(requestClass)
@@ -196,23 +198,27 @@ func clientOf(r *http.Request) string {
 	return cmp.Or(GrantOf(r.Context()).UserName(), "address "+ClientNetwork(r.RemoteAddr).String())
 }
 
-// limitedResource is a number of places for requests.
+// limitedResource is a number of places for requests. A request takes its places when it starts and frees them when it
+// has ended; one that finds none waits in order of arrival.
 type limitedResource struct {
-	name             string
+	name string
+	// total is the number of places, perClient how many of them one client may have.
 	total, perClient int
 	// maxWait is how long a request waits for a place, 0 if it does not wait.
 	maxWait time.Duration
 	usage   LimitObserver
 
 	// mu protects the fields below.
-	mu      sync.Mutex
-	used    int
+	mu sync.Mutex
+	// used counts the places that are taken.
+	used int
+	// clients are the clients that have or wait for places. Others have no entry.
 	clients map[string]*clientUse
 	// waiting are the requests that wait for a place, in the order of their arrival.
 	waiting []*limitWaiter
 }
 
-// clientUse is what one client uses of a resource.
+// clientUse is what one client uses of a resource: its places, and the requests that wait.
 type clientUse struct{ used, waiting int }
 
 // limitWaiter is a request that waits. ready is closed when it has its place.
@@ -228,7 +234,8 @@ func newLimitedResource(name string, total, perClient int, maxWait time.Duration
 }
 
 // acquire takes places and returns the function that frees them, or a Problem. Of each client
-// as many requests may wait as may be served at a time.
+// as many requests may wait as may be served at a time. It waits for at most maxWait and not beyond
+// the end of ctx, without the lock.
 func (l *limitedResource) acquire(ctx context.Context, client string, cost int) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +271,7 @@ func (l *limitedResource) acquire(ctx context.Context, client string, cost int) 
 	return release, nil
 }
 
-// take takes places if they are free for the client.
+// take takes places if they are free for the client. The caller holds the lock.
 func (l *limitedResource) take(client string, cost int) bool {
 	use := l.clients[client]
 	if l.used+cost > l.total || use.used+cost > l.perClient {
@@ -275,6 +282,7 @@ func (l *limitedResource) take(client string, cost int) bool {
 	return true
 }
 
+// release frees places and gives them to requests that wait.
 func (l *limitedResource) release(client string, cost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

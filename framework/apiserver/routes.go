@@ -11,7 +11,8 @@ import (
 
 // route is a request of the API: what it requires, what it accepts, and its handler.
 type route struct {
-	request string // method and pattern
+	// request is the method and the pattern, as of http.ServeMux.
+	request string
 	// scope checks the permission on the roles of the request. A route without one
 	// requires Admin on all roles, so that a forgotten check opens nothing.
 	permission access.Permission
@@ -165,6 +166,7 @@ func OpenPaths() []string {
 	return pathsWhere(func(one *route) bool { return one.permission == access.None && one.path() != WorkdirPattern })
 }
 
+// pathsWhere returns the sorted paths of the routes to which a condition applies.
 func pathsWhere(applies func(*route) bool) (paths []string) {
 	for _, one := range routes() {
 		if applies(&one) {

@@ -260,10 +260,10 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 		body: &progressReader{r.Body, connection, time.Now().Add(copyTimeout)}, left: maxCopiedBytes, cancel: cancel, ended: make(chan struct{}),
 	}
 	defer close(input.ended)
-	said := &boundedBuffer{}
+	stderr := &boundedBuffer{}
 	_ = connection.SetWriteDeadline(time.Now().Add(copyTimeout)) // test recorders do not support it
 	argv := append([]string{"/bin/sh", "-c", script, "sh", target}, arguments...)
-	code, err := leader.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: said})
+	code, err := leader.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})
 	if cause := (*api.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
 		return cause
 	}
@@ -271,7 +271,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	case err != nil:
 		return classifyStartError(argv[0], err)
 	case code != 0:
-		return api.NewProblemf(http.StatusUnprocessableEntity, "write %s in task %s: exit status %d: %s", target, t.ID, code, strings.TrimSpace(said.String()))
+		return api.NewProblemf(http.StatusUnprocessableEntity, "write %s in task %s: exit status %d: %s", target, t.ID, code, strings.TrimSpace(stderr.String()))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -281,10 +281,13 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 // cancels the command and does not report an end, which the command would take for the
 // end of the file.
 type uploadedInput struct {
-	body   io.Reader
-	left   int64
+	body io.Reader
+	// left is how many more bytes the body may have.
+	left int64
+	// cancel ends the command, with the Problem for the client as its cause.
 	cancel context.CancelCauseFunc
-	ended  chan struct{} // closed when the command has ended
+	// ended is closed when the command has ended. Read waits for it after an error.
+	ended chan struct{}
 }
 
 func (u *uploadedInput) Read(b []byte) (int, error) {

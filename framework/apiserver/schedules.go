@@ -47,6 +47,7 @@ func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWri
 	return nil
 }
 
+// scheduleSortKey has the name, which is unique.
 func scheduleSortKey(all []api.ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
 
 func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {

@@ -25,12 +25,15 @@ const (
 type streamedAnswer struct {
 	w        http.ResponseWriter
 	buffered *bufio.Writer
-	end      time.Time
+	// end is when the client must have read all of it.
+	end time.Time
 	// started is true once something is written, after which no Problem can be sent.
 	started bool
-	err     error
+	// err is the error of the first write that failed.
+	err error
 }
 
+// newStreamedAnswer returns an answer that has answerTimeout from now on.
 func newStreamedAnswer(w http.ResponseWriter) *streamedAnswer {
 	a := &streamedAnswer{w: w, end: time.Now().Add(answerTimeout)}
 	a.buffered = bufio.NewWriterSize(deadlineWriter{a}, answerBuffer)
@@ -59,6 +62,7 @@ func (a *streamedAnswer) start(status int) {
 	a.w.WriteHeader(status)
 }
 
+// text writes a part of the document as it is.
 func (a *streamedAnswer) text(text string) {
 	if a.err == nil {
 		_, a.err = a.buffered.WriteString(text)
@@ -76,6 +80,7 @@ func (a *streamedAnswer) value(v any) {
 	}
 }
 
+// finish ends the document and sends what is buffered.
 func (a *streamedAnswer) finish() {
 	a.text("\n")
 	if a.err == nil {

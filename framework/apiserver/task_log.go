@@ -23,6 +23,7 @@ const (
 // streamWriteTimeout limits how long a client may take to read one write of a stream.
 const streamWriteTimeout = 30 * time.Second
 
+// logRequest is a request for one output stream of a task.
 type logRequest struct {
 	// id is the task's, stream is stdout or stderr.
 	id, stream string
@@ -38,6 +39,8 @@ type logRequest struct {
 	preceding []byte
 }
 
+// parseLogRequest returns the request in the parameters and headers of r. A client that sends api.LogPreceding continues
+// an earlier answer, and gets one file with each answer.
 func parseLogRequest(r *http.Request) (q logRequest, err error) {
 	v := r.URL.Query()
 	q = logRequest{id: r.PathValue("id"), stream: v.Get("stream")}
@@ -187,6 +190,7 @@ func hasLog(t *job.Task) bool {
 	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.IsLive())
 }
 
+// noLogProblem returns the Problem of a task that has not written the stream, or whose agent has removed it.
 func noLogProblem(t job.Task, stream string) error {
 	if t.State.IsLive() && !hasLog(&t) {
 		return api.NewProblemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream).WithCode(api.CodeLogNotFound, t.ID)

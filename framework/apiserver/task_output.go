@@ -17,14 +17,20 @@ import (
 
 // outputRequest is a request for both output streams of a task in order.
 type outputRequest struct {
+	// id is the task's. selected has the streams to return.
 	id       string
 	selected [2]bool
-	since    time.Time
-	tail     int
-	follow   bool
-	after    *outputindex.Positions
+	// since omits the lines that were written before; zero omits none.
+	since time.Time
+	// tail returns the last lines only, 0 all of them. It has no effect together with after.
+	tail int
+	// follow continues until the task has ended.
+	follow bool
+	// after is the end of what the client has, nil if it has nothing.
+	after *outputindex.Positions
 }
 
+// parseOutputRequest returns the request in the parameters of r.
 func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 	v := r.URL.Query()
 	q = outputRequest{id: r.PathValue("id"), selected: [2]bool{true, true}}
@@ -154,12 +160,13 @@ func readOutput(output *orderedOutput, q *outputRequest, positioned *bool) ([]ap
 	return output.readParts()
 }
 
-// outputAnswer writes the lines of an answer.
+// outputAnswer writes the lines of an answer. started is set once the header is written.
 type outputAnswer struct {
 	w       http.ResponseWriter
 	started bool
 }
 
+// write sends parts at once. The first call, which may be without any, writes the header.
 func (a *outputAnswer) write(parts []api.OutputPart) error {
 	if !a.started {
 		a.started = true

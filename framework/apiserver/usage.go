@@ -55,6 +55,7 @@ func (s *apiServer) handleJobUsage(leader LeaderBackend, w http.ResponseWriter, 
 	return nil
 }
 
+// parseUsageQuery returns the selection of tasks in a request's parameters.
 func parseUsageQuery(v url.Values) (UsageQuery, error) {
 	p, err := parsePageRequest(v)
 	if err != nil {

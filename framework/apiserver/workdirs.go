@@ -62,7 +62,8 @@ func (s *apiServer) handleStoreWorkdir(leader LeaderBackend, w http.ResponseWrit
 type progressReader struct {
 	io.Reader
 	connection *http.ResponseController
-	end        time.Time
+	// end is when the whole body must have arrived.
+	end time.Time
 }
 
 func (p *progressReader) Read(b []byte) (int, error) {
