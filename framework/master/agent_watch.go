@@ -11,7 +11,8 @@ import (
 const (
 	// listDutyFactor bounds the master's load from agent lists: a list is
 	// followed by a pause of at least listDutyFactor times its duration.
-	listDutyFactor  = 50
+	listDutyFactor = 50
+	// maxListInterval is the longest time between two lists, however long they take.
 	maxListInterval = 5 * time.Minute
 	// minListInterval is the minimum time between two lists.
 	minListInterval = time.Second
@@ -23,7 +24,7 @@ const (
 // of all frameworks, reports each change of each task, and does not report
 // that an agent drains.
 func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) error {
-	said := ""
+	logged := "" // the last error that was logged: it is not repeated with each list
 	for {
 		began := time.Now()
 		agents, err := c.ListAgents(ctx)
@@ -32,11 +33,11 @@ func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) erro
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			said = ""
+			logged = ""
 			c.listTrigger.noteListed(agents)
 			emit(agents)
-		case err.Error() != said:
-			said = err.Error()
+		case err.Error() != logged:
+			logged = err.Error()
 			c.cfg.Log.WithError(err).Debug("no list of agents")
 		}
 		soon, most := listPauses(c.cfg.ListInterval, took)
@@ -55,8 +56,9 @@ func listPauses(every, took time.Duration) (soon, most time.Duration) {
 
 // agentListTrigger records whether the last list of agents is outdated.
 type agentListTrigger struct {
-	// knownAgents are the agents of the last list and of the offers since. mu protects it.
-	mu          sync.Mutex
+	// mu protects knownAgents.
+	mu sync.Mutex
+	// knownAgents are the IDs of agents that were listed, or whose offers have requested a list.
 	knownAgents map[string]bool
 	// wake has an element if a list is requested.
 	wake chan struct{}

@@ -22,6 +22,7 @@ func convertAttributes(list []mesos.Attribute) []sched.Attribute {
 	return attributes
 }
 
+// attributeText returns the value of an attribute as text.
 func attributeText(a *mesos.Attribute) string {
 	switch a.Type {
 	case mesos.SCALAR:

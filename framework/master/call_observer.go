@@ -40,6 +40,7 @@ const (
 	ResultCanceled = "canceled"
 )
 
+// observeCall, observeSubscription and observeEvent report to the observer, if there is one.
 func (c *ConnectionConfig) observeCall(message protoMarshaler, took time.Duration, err error) {
 	if c.Observer != nil {
 		c.Observer.CallFinished(callName(message), callResult(err), took)
@@ -58,6 +59,7 @@ func (c *ConnectionConfig) observeEvent() {
 	}
 }
 
+// callName returns the type of a call, such as ACCEPT.
 func callName(message protoMarshaler) string {
 	switch m := message.(type) {
 	case *scheduler.Call:
@@ -70,6 +72,7 @@ func callName(message protoMarshaler) string {
 	return "other"
 }
 
+// callResult returns the result of a call that ended with err.
 func callResult(err error) string {
 	var status *statusError
 	switch {

@@ -23,9 +23,8 @@ type callQueue struct {
 	wake chan struct{}
 }
 
-// queuedCall is an operation and its position in the order of posting.
+// queuedCall is an operation and its position in the order of posting, by which dequeue chooses between the two lists.
 type queuedCall struct {
-	// position counts posted operations, so that those that are queued again keep their order.
 	op       sched.Operation
 	position int
 }
@@ -46,6 +45,8 @@ func isUrgent(op sched.Operation) bool {
 	}
 }
 
+// enqueue adds an operation and wakes the sender. Nothing limits the length: no operation may be lost
+// while the session lasts.
 func (q *callQueue) enqueue(op sched.Operation) {
 	q.mu.Lock()
 	q.count++
@@ -63,7 +64,8 @@ func (q *callQueue) enqueue(op sched.Operation) {
 
 // dequeue returns the next operation that may be sent at now. If there is
 // none, op is nil and wait is the time until the next attempt; zero means
-// after the next enqueue.
+// after the next enqueue. Other calls leave half of the bucket to urgent ones:
+// below the rate all calls keep their order, above it urgent ones overtake.
 func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -27,7 +27,8 @@ var (
 	ErrNotConnected = errors.New("not subscribed to a master")
 )
 
-// Client maintains one subscription to the leading master.
+// Client maintains one subscription to the leading master. Run runs one session after the other; other goroutines post
+// operations to the current session and make operator calls, which need no session.
 type Client struct {
 	// cfg is what New was called with, completed and validated. It does not change.
 	cfg ConnectionConfig
@@ -46,7 +47,7 @@ type Client struct {
 	session *masterSession
 	// frameworkID is the ID that the master assigned; "" before the first subscription.
 	frameworkID string
-	// leaderURL is the URL of the last known leader; "" if none was found yet.
+	// leaderURL is the URL of the leader of the last session, also after its end; "" before the first.
 	leaderURL string
 
 	// inventories are decoded inventories by the text of the attribute, since offers repeat it. inventoryMu protects it.
@@ -101,7 +102,7 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 		defer mu.Unlock()
 		emit(ev)
 	}
-	said := ""
+	logged := "" // the last error that was logged: it is not repeated with each attempt
 	for tries := 0; ; tries++ {
 		began := time.Now()
 		newLeader, err := c.runSession(ctx, serial)
@@ -116,17 +117,17 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 		}
 		c.status.setDisconnected(err)
 		if time.Since(began) > c.cfg.BackoffMax {
-			tries, said = 0, "" // the subscription lasted long enough to reset the backoff
+			tries, logged = 0, "" // the subscription lasted long enough to reset the backoff
 		}
 		wait := c.cfg.backoff(tries)
-		if text := err.Error(); text != said {
+		if text := err.Error(); text != logged {
 			c.cfg.Log.WithFields(logrus.Fields{"error": text, "retry": wait.Round(time.Millisecond)}).Warn("no subscription to a master")
-			said = text
+			logged = text
 		}
 		select {
 		case <-time.After(wait):
 		case <-newLeader:
-			tries, said = -1, "" // the new leader has not been tried yet
+			tries, logged = -1, "" // the new leader has not been tried yet
 		case <-ctx.Done():
 			return nil
 		}
@@ -165,6 +166,7 @@ func (c *Client) LeaderURL() string {
 	return ""
 }
 
+// clearSession ends the use of the session by PostOperation.
 func (c *Client) clearSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,6 +181,7 @@ func (c *Client) forgetFrameworkID() {
 	c.frameworkID = ""
 }
 
+// currentSession returns the session, nil without a subscription.
 func (c *Client) currentSession() *masterSession {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -88,6 +88,7 @@ type ConnectionConfig struct {
 	// Random returns numbers in [0,1) for jitter; nil means the shared source.
 	Random func() float64
 
+	// masters and tls are what resolveAddresses has read.
 	masters masterAddresses
 	tls     *tls.Config
 }
@@ -96,6 +97,7 @@ type ConnectionConfig struct {
 // connection counts as dead.
 const maxMissedHeartbeats = 5
 
+// setDefaults replaces zero and negative values of timeouts and limits.
 func (c *ConnectionConfig) setDefaults() {
 	or := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
@@ -117,6 +119,7 @@ func (c *ConnectionConfig) setDefaults() {
 	}
 }
 
+// urlScheme returns the scheme of masters and agents that are named without one.
 func (c *ConnectionConfig) urlScheme() string {
 	if c.TLS != nil {
 		return "https"
@@ -124,6 +127,7 @@ func (c *ConnectionConfig) urlScheme() string {
 	return "http"
 }
 
+// validate checks what must be set. Addresses are checked by resolveAddresses.
 func (c *ConnectionConfig) validate() error {
 	if !strings.HasPrefix(c.ExecutorPath, "/") {
 		return fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath)

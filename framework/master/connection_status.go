@@ -12,10 +12,12 @@ type ConnectionStatus struct {
 
 // statusPublisher publishes the state of a Client's connection.
 type statusPublisher struct {
-	publish func(ConnectionStatus) // nil without a user of the status
+	// publish receives each state; nil discards them.
+	publish func(ConnectionStatus)
 
 	// mu protects subscribed, and keeps the calls of publish in order.
-	mu         sync.Mutex
+	mu sync.Mutex
+	// subscribed is whether the last state was a subscription.
 	subscribed bool
 }
 

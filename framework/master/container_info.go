@@ -56,6 +56,8 @@ func executorContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 // docker executor.
 const sandboxInContainer = "/mnt/mesos/sandbox"
 
+// convertDockerContainer converts the container of a task of the Docker engine. What Mesos has no field for becomes
+// parameters, which are options of docker run; those of the job come last and have precedence.
 func convertDockerContainer(s *job.Spec, ports []int) *mesos.ContainerInfo {
 	d := &mesos.ContainerInfo_DockerInfo{Image: s.Image}
 	c := &mesos.ContainerInfo{Type: mesos.ContainerInfo_DOCKER.Enum(), Docker: d, Volumes: convertVolumes(s)}
@@ -159,6 +161,7 @@ func containerPort(p job.Port, host int) int {
 	return host
 }
 
+// convertVolumes converts host paths and named volumes.
 func convertVolumes(s *job.Spec) []mesos.Volume {
 	var list []mesos.Volume
 	for _, v := range s.Volumes {
@@ -198,6 +201,7 @@ func convertUlimits(ulimits []job.Ulimit) *mesos.RLimitInfo {
 	return info
 }
 
+// fetchURIs converts files that an agent or an executor fetches.
 func fetchURIs(list []job.FetchArtifact) []mesos.CommandInfo_URI {
 	uris := make([]mesos.CommandInfo_URI, 0, len(list))
 	for _, a := range list {

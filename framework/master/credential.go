@@ -50,6 +50,7 @@ func parseCredential(text string) (Credential, error) {
 	return c, c.validate()
 }
 
+// validate returns an error for a credential that masters would reject. It does not contain the secret.
 func (c Credential) validate() error {
 	switch {
 	case c.Principal == "" && c.Secret == "":

@@ -78,6 +78,7 @@ func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code
 	if s.Stdin != nil {
 		go readInput(s.Stdin, input, stop)
 	}
+	// A command that a terminal's size has ended before its start is launched once more, with the size delayed.
 	for delay := false; ; delay = true {
 		r := &remoteCommand{cfg: &c.cfg, httpClient: c.cfg.newHTTPClient(), command: cmd, streams: s, input: input, delayFirstSize: delay, firstOutput: make(chan struct{})}
 		r.id = mesos.ContainerID{Value: "exec-" + uuid.NewString(), Parent: &parent}
@@ -99,9 +100,9 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 	}
 	nested := true
 	var answer agent.Response
-	ask := agentcalls.GetContainers()
-	ask.GetContainers = &agent.Call_GetContainers{ShowNested: &nested}
-	if err := c.cfg.callAndDecode(ctx, c.operatorClient, cmd.AgentURL+"/api/v1", ask, &answer); err != nil {
+	call := agentcalls.GetContainers()
+	call.GetContainers = &agent.Call_GetContainers{ShowNested: &nested}
+	if err := c.cfg.callAndDecode(ctx, c.operatorClient, cmd.AgentURL+"/api/v1", call, &answer); err != nil {
 		return none, fmt.Errorf("agent %s: list containers: %w", cmd.AgentURL, err)
 	}
 	list := answer.GetGetContainers().GetContainers()
@@ -109,9 +110,9 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 	if ok && (cmd.Engine || cmd.Relay) {
 		return executor, nil
 	}
-	for _, of := range list {
+	for _, container := range list {
 		// Mesos reports the parent of a nested container only in its status.
-		id := of.GetContainerStatus().GetContainerID()
+		id := container.GetContainerStatus().GetContainerID()
 		if ok && id != nil && id.Parent != nil && id.Parent.Parent == nil && id.Parent.Value == executor.Value {
 			return *id, nil // containers of checks are below it
 		}
@@ -121,15 +122,16 @@ func (c *Client) findContainer(ctx context.Context, cmd *ExecCommand) (mesos.Con
 
 // findExecutorContainer returns an executor's own container.
 func findExecutorContainer(list []agent.Response_GetContainers_Container, framework, executor string) (id mesos.ContainerID, ok bool) {
-	for _, of := range list {
-		if of.GetFrameworkID().GetValue() == framework && of.GetExecutorID().GetValue() == executor && of.ContainerID.Parent == nil {
-			return of.ContainerID, true
+	for _, container := range list {
+		if container.GetFrameworkID().GetValue() == framework && container.GetExecutorID().GetValue() == executor && container.ContainerID.Parent == nil {
+			return container.ContainerID, true
 		}
 	}
 	return id, false
 }
 
-// remoteCommand is one running command.
+// remoteCommand is one running command. Two goroutines use it: one reads the output and one feeds the input. inputSent
+// belongs to the second until it has ended, everything else that changes to the first.
 type remoteCommand struct {
 	// cfg has the credential and the timeouts for calls to the agent.
 	cfg *ConnectionConfig
@@ -204,6 +206,7 @@ func (r *remoteCommand) removeContainer(ctx context.Context) {
 	_ = r.sendCall(ctx, agentcalls.RemoveNestedContainer(r.id))
 }
 
+// agentURL returns the URL of the operator API of the command's agent.
 func (r *remoteCommand) agentURL() string { return r.command.AgentURL + "/api/v1" }
 
 // sendCall makes a call whose answer is only a status.
@@ -267,11 +270,13 @@ func (r *remoteCommand) buildLaunch() (*mesos.CommandInfo, *mesos.ContainerInfo)
 	return command, &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), TTYInfo: tty}
 }
 
+// ttyInfo returns the size as a message of Mesos.
 func (s TerminalSize) ttyInfo() *mesos.TTYInfo {
 	return &mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: uint32(s.Rows), Columns: uint32(s.Cols)}}
 }
 
-// streamSession runs the command to the end of its output.
+// streamSession runs the command to the end of its output. launched is false only if the agent certainly has not started
+// it. A failure of the input cancels the context by cancel, so that the cause is not hidden by the end of the output.
 func (r *remoteCommand) streamSession(ctx context.Context, cancel context.CancelCauseFunc) (launched bool, err error) {
 	command, container := r.buildLaunch()
 	res, err := r.cfg.postStream(ctx, r.httpClient, r.agentURL(), agentcalls.LaunchNestedContainerSession(r.id, command, container))
@@ -345,6 +350,7 @@ func (w completeReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// writeOutput writes a part of the output to the stream that it belongs to. Without a reader it is dropped.
 func (r *remoteCommand) writeOutput(d *agent.ProcessIO_Data) error {
 	to := r.streams.Stdout
 	if d.GetType() == agent.ProcessIO_Data_STDERR && r.streams.Stderr != nil {

@@ -75,6 +75,7 @@ func (r *remoteCommand) feedInput(ctx context.Context, ended <-chan struct{}) er
 	return err
 }
 
+// errAlreadyAnswered ends the writing of input that the agent no longer reads.
 var errAlreadyAnswered = errors.New("the agent has answered already")
 
 // attachInput makes the call whose body is the command's input.
@@ -98,7 +99,8 @@ func (r *remoteCommand) attachInput(ctx context.Context, body io.Reader) error {
 	return nil
 }
 
-// writeInputRecords writes the records of the body until stop is closed.
+// writeInputRecords writes the records of the body until stop is closed. Without a terminal it also ends with the
+// input, whose end an empty record marks.
 func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) error {
 	if err := writeRecord(w, agentcalls.AttachContainerInput(r.id)); err != nil {
 		return err
@@ -169,6 +171,7 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 	}
 }
 
+// heartbeatCall returns the record that keeps the input connection open.
 func heartbeatCall() *agent.Call {
 	return agentcalls.AttachContainerInputHeartbeat(&agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: heartbeatInterval.Nanoseconds()}})
 }

@@ -46,6 +46,7 @@ func (c *ConnectionConfig) offerFilters(roles []string) map[string]mesos.OfferFi
 	return filters
 }
 
+// optionalString returns nil for "".
 func optionalString(s string) *string {
 	if s == "" {
 		return nil

@@ -29,6 +29,7 @@ func convertHealthChecks(s *job.Spec, ports []int) (first *mesos.HealthCheck, mo
 	return first, more, nil
 }
 
+// convertHealthCheck converts one health check.
 func convertHealthCheck(s *job.Spec, h *job.HealthCheck, ports []int) *mesos.HealthCheck {
 	failures := uint32(max(h.Failures, 0))
 	m := &mesos.HealthCheck{
@@ -51,6 +52,7 @@ func convertHealthCheck(s *job.Spec, h *job.HealthCheck, ports []int) *mesos.Hea
 	return m
 }
 
+// convertCheck converts the job's check, whose result is only reported; nil if it has none.
 func convertCheck(s *job.Spec, ports []int) *mesos.CheckInfo {
 	c := s.Check
 	if c == nil {
@@ -101,6 +103,7 @@ func checkCommand(s *job.Spec, argv []string) *mesos.CommandInfo {
 	return c
 }
 
+// secondsPtr returns a duration in seconds, for an optional field.
 func secondsPtr(d time.Duration) *float64 {
 	s := d.Seconds()
 	return &s

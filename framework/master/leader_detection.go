@@ -32,11 +32,13 @@ type redirectDetector struct {
 	client *http.Client
 }
 
+// run implements leaderDetector. There is nothing to watch.
 func (a *redirectDetector) run(ctx context.Context) {
 	<-ctx.Done()
 	a.client.CloseIdleConnections()
 }
 
+// findLeader implements leaderDetector. Each call tries one master; the caller repeats it after a failure.
 func (a *redirectDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
 	candidate := a.urls[a.next%len(a.urls)]
 	base, err := a.cfg.requestLeader(ctx, a.client, candidate)

@@ -20,13 +20,15 @@ const defaultMasterPort = "5050"
 type masterAddresses struct {
 	// urls are the base URLs of the masters, if they are named by URL.
 	urls []string
-	zk   *zkAddress // nil if urls is not empty
+	// zk is where the masters register; nil if urls is not empty.
+	zk *zkAddress
 }
 
 // zkAddress is zk://[user:password@]host[:port],…/path.
 type zkAddress struct {
 	zkconn.TargetFolder
-	auth string // user:password, or ""
+	// auth is user:password, or "".
+	auth string
 }
 
 // parseMasters parses the Master setting. scheme is for addresses without one.

@@ -19,7 +19,11 @@ import (
 // defaultHeartbeat is Mesos's default, until the master announces its own.
 const defaultHeartbeat = 15 * time.Second
 
-// masterSession is one subscription to one master, from SUBSCRIBE to its end.
+// masterSession is one subscription to one master, from SUBSCRIBE to its end. It is never used again: what the next one
+// needs, the framework's ID and the roles, is in the Client.
+//
+// Two goroutines use it. The one of Client.Run subscribes and handles events; sendCalls, which starts with SUBSCRIBED,
+// makes the calls, and owns roles from then on.
 type masterSession struct {
 	// client owns this session, and replaces it after it has ended.
 	client *Client
@@ -47,11 +51,14 @@ type masterSession struct {
 	// roles are the framework's roles as the master last accepted them.
 	roles []string
 
-	// offers are neither accepted nor declined. mu protects them.
-	mu     sync.Mutex
+	// mu protects offers.
+	mu sync.Mutex
+	// offers are those that are neither answered nor rescinded, by ID, as the master has sent them: ACCEPT must name
+	// their resources exactly.
 	offers map[string]mesos.Offer
 }
 
+// newSession returns a session with a master that is not connected yet.
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {
 	return &masterSession{
 		client: c, http: client, emit: emit, queue: newCallQueue(c.cfg.CallRate), leader: leader,
@@ -61,8 +68,9 @@ func newSession(c *Client, client *http.Client, leader string, emit func(sched.E
 
 func (s *masterSession) endpoint() string { return s.leader + "/api/v1/scheduler" }
 
-// runUntilEnd subscribes and handles events until the stream ends or another
-// master becomes the leader. It returns the reason.
+// runUntilEnd subscribes and handles events until the stream ends, the master falls
+// silent, a call shows that the subscription is void, or another master becomes the
+// leader. It returns the reason, after all goroutines of the session have ended.
 func (s *masterSession) runUntilEnd(parent context.Context, newLeader <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	s.cancel = cancel

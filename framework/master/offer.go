@@ -40,6 +40,7 @@ func (c *Client) convertOffer(o *mesos.Offer) sched.Offer {
 	}
 }
 
+// faultDomain returns the region and the zone of an agent, "" without a domain.
 func faultDomain(d *mesos.DomainInfo) (region, zone string) {
 	fault := d.GetFaultDomain()
 	if fault == nil {
@@ -88,7 +89,7 @@ func (t *resourceTotal) addShared(name string, n int64) {
 	if t.mem == nil {
 		t.mem, t.cores = map[string]int64{}, map[string]int64{}
 	}
-	t.mem[uuid] += 0
+	t.mem[uuid] += 0 // sharedDevices lists the devices of mem
 	if cores {
 		t.cores[uuid] += n
 	} else {
@@ -106,6 +107,7 @@ func (t *resourceTotal) addWithheld(items []string) {
 	}
 }
 
+// sumResources adds up the plain resources. It calculates in thousandths, as Mesos does, so that sums are exact.
 func sumResources(resources []mesos.Resource) resourceTotal {
 	var cpus, mem, disk, gpus int64
 	var t resourceTotal

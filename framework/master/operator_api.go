@@ -42,7 +42,8 @@ type ListedAgent struct {
 	Types []string
 	// Host is the decoded gpu_inventory attribute. Without that attribute it
 	// has only what the other attributes contain.
-	Host           gpu.Host
+	Host gpu.Host
+	// GPUs is the gpus scalar, GPUsFree what of it no task holds.
 	GPUs, GPUsFree int
 	// DeviceIDs are the agent's devices, DevicesHeld those allocated to tasks.
 	DeviceIDs, DevicesHeld []string
@@ -57,21 +58,22 @@ type ListedAgent struct {
 	Region, Zone string
 }
 
-// ListAgents returns the agents of the leading master.
+// ListAgents returns the agents of the leading master, in no order. It follows one redirect: the leader may have changed
+// since it was found.
 func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 	leader, err := c.currentLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var answer mastermsg.Response
-	ask := func() error {
+	request := func() error {
 		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetAgents(), &answer)
 	}
-	err = ask()
+	err = request()
 	var moved *statusError
 	if errors.As(err, &moved) && moved.code == http.StatusTemporaryRedirect {
 		if leader, err = redirectTarget(leader, moved.location); err == nil {
-			err = ask()
+			err = request()
 		}
 	}
 	if err != nil {
@@ -80,6 +82,7 @@ func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
 }
 
+// convertAgents converts the master's answer.
 func (c *Client) convertAgents(list []mastermsg.Response_GetAgents_Agent) []ListedAgent {
 	agents := make([]ListedAgent, 0, len(list))
 	for i := range list {

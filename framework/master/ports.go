@@ -65,6 +65,7 @@ func portRanges(ports []uint64) []mesos.Value_Range {
 	return ranges
 }
 
+// withRanges returns a copy of a resource with other ranges.
 func withRanges(r mesos.Resource, ranges []mesos.Value_Range) mesos.Resource {
 	r.Ranges = &mesos.Value_Ranges{Range: ranges}
 	return r

@@ -14,9 +14,11 @@ type roleState struct {
 	// mu protects all fields: the loop changes them, sessions read them.
 	mu sync.Mutex
 	// names are the framework's roles, each once.
-	names      []string
-	suppressed map[string]bool // by name
-	version    int             // incremented by each change
+	names []string
+	// suppressed has the roles for which the master is to send no offers. It may contain former roles.
+	suppressed map[string]bool
+	// version is incremented by each change.
+	version int
 }
 
 // roleSnapshot is the state of roles at one moment.
@@ -32,6 +34,7 @@ func newRoleState(names []string) *roleState {
 	return &roleState{names: uniqueNames(names), suppressed: map[string]bool{}}
 }
 
+// uniqueNames returns each name once, in their order.
 func uniqueNames(names []string) []string {
 	var list []string
 	for _, n := range names {
@@ -59,12 +62,13 @@ func (r *roleState) applyOperation(op sched.Operation) {
 	r.version++
 }
 
-func (r *roleState) setSuppressed(names []string, silent bool) {
+// setSuppressed suppresses roles or ends that; no names mean all roles. The caller holds the lock.
+func (r *roleState) setSuppressed(names []string, suppressed bool) {
 	if len(names) == 0 {
 		names = r.names
 	}
 	for _, n := range names {
-		r.suppressed[n] = silent
+		r.suppressed[n] = suppressed
 	}
 }
 

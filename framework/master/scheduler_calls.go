@@ -16,7 +16,8 @@ import (
 var errNoCall = errors.New("not sent")
 
 // buildCall returns the call for an operation; nil if it is not needed any
-// more.
+// more. It returns errNoCall, wrapped, if the operation cannot be carried out
+// in this session, for example because an offer was rescinded.
 func (s *masterSession) buildCall(op sched.Operation) (*scheduler.Call, error) {
 	var call *scheduler.Call
 	switch o := op.(type) {
@@ -57,17 +58,19 @@ func (s *masterSession) buildCall(op sched.Operation) (*scheduler.Call, error) {
 	case sched.KillTask:
 		call = buildKill(o)
 	case sched.ReconcileTasks:
-		ask := map[string]string{}
+		agentByTask := map[string]string{}
 		for _, t := range o.Tasks {
-			ask[t.TaskID] = t.AgentID
+			agentByTask[t.TaskID] = t.AgentID
 		}
-		call = calls.Reconcile(calls.ReconcileTasks(ask))
+		call = calls.Reconcile(calls.ReconcileTasks(agentByTask))
 	default:
 		return nil, fmt.Errorf("%w: no call is known for %T", errNoCall, op)
 	}
 	return call.With(calls.Framework(s.frameworkID)), nil
 }
 
+// buildAccept returns the ACCEPT that launches tasks on the offers of one agent. Tasks that cannot be launched are left
+// out, and their ends are emitted. The offers stay stored until the master has answered.
 func (s *masterSession) buildAccept(o sched.AcceptOffers) (*scheduler.Call, error) {
 	offers := s.findOffers(o.OfferIDs)
 	if len(offers) < len(o.OfferIDs) {
@@ -84,6 +87,7 @@ func (s *masterSession) buildAccept(o sched.AcceptOffers) (*scheduler.Call, erro
 	return calls.Accept(launch.WithOffers(offerIDs(offers)...)).With(calls.RefuseSeconds(o.Refuse)), nil
 }
 
+// buildKill returns the KILL of a task, with a grace period if it is not to be the task's own.
 func buildKill(o sched.KillTask) *scheduler.Call {
 	call := calls.Kill(o.TaskID, o.AgentID)
 	if o.Force || o.Grace > 0 { // without a policy the task's own applies

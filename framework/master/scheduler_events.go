@@ -12,7 +12,8 @@ import (
 )
 
 // handleEvent converts one event of the master to events of the scheduler. It
-// ignores unknown events of newer Mesos versions.
+// ignores unknown events of newer Mesos versions. It returns an error for an
+// ERROR, after which the master closes the subscription.
 func (s *masterSession) handleEvent(ev *scheduler.Event) error {
 	switch ev.GetType() {
 	case scheduler.Event_SUBSCRIBED:
@@ -69,6 +70,7 @@ func convertOperationStatus(status mesos.OperationStatus) sched.OperationUpdated
 	}
 }
 
+// unavailabilityStart returns when a maintenance begins, zero without one.
 func unavailabilityStart(u *mesos.Unavailability) time.Time {
 	if u == nil {
 		return time.Time{}

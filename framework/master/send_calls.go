@@ -77,6 +77,7 @@ func (s *masterSession) finishCall(op sched.Operation, call *scheduler.Call, err
 	return s.handleFailure(op, call), nil
 }
 
+// callLog returns a log for messages about an operation.
 func (s *masterSession) callLog(op sched.Operation) logrus.FieldLogger {
 	return s.client.cfg.Log.WithField("call", op.String())
 }
@@ -124,7 +125,8 @@ func (s *masterSession) handleFailure(op sched.Operation, call *scheduler.Call) 
 }
 
 // handleAcceptFailure emits AcceptFailed and returns a decline of the remaining offers:
-// otherwise their resources would be blocked until the session ends.
+// otherwise their resources would be blocked until the session ends. Whether the tasks
+// were launched nevertheless is decided by reconciliation.
 func (s *masterSession) handleAcceptFailure(a sched.AcceptOffers) sched.Operation {
 	failed, decline := sched.AcceptFailed{}, sched.DeclineOffers{Refuse: a.Refuse}
 	for _, l := range a.Launches {

@@ -12,17 +12,18 @@ import (
 // statusError is an HTTP response other than success, with the start of its
 // body.
 type statusError struct {
-	// code is the HTTP status, text the start of the body.
+	// code is the HTTP status, text the start of the body, location the target of a redirect.
 	code     int
 	text     string
-	location string // of a redirect
+	location string
 }
 
+// readStatusError returns the error of a response. The caller closes the body.
 func readStatusError(res *http.Response) *statusError {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // a partial body still explains the status
 	text := strings.TrimSpace(string(body))
 	if line := fmt.Sprintf("%d %s.", res.StatusCode, http.StatusText(res.StatusCode)); text == line {
-		text = "" // as Mesos's authenticator says it
+		text = "" // Mesos's authenticator repeats the status
 	}
 	return &statusError{code: res.StatusCode, text: text, location: res.Header.Get("Location")}
 }
@@ -47,20 +48,21 @@ func (e *statusError) isUnsubscribed() bool {
 
 // addAdvice adds a remedy to authentication and authorization errors.
 func (c *ConnectionConfig) addAdvice(e *statusError) error {
-	who := c.Credential.Principal
+	principal := c.Credential.Principal
 	switch {
-	case e.code == http.StatusUnauthorized && who == "":
+	case e.code == http.StatusUnauthorized && principal == "":
 		return fmt.Errorf("%w: it requires a principal and a secret: give a credential file", e)
 	case e.code == http.StatusUnauthorized:
-		return fmt.Errorf("%w: it rejects principal %q with this secret: compare the credential file with its --credentials or --http_credentials", e, who)
-	case e.code == http.StatusForbidden && !e.isUnsubscribed() && who == "":
+		return fmt.Errorf("%w: it rejects principal %q with this secret: compare the credential file with its --credentials or --http_credentials", e, principal)
+	case e.code == http.StatusForbidden && !e.isUnsubscribed() && principal == "":
 		return fmt.Errorf("%w: no principal is configured: give a credential file", e)
 	case e.code == http.StatusForbidden && !e.isUnsubscribed():
-		return fmt.Errorf("%w: principal %q may not do that: see its --acls", e, who)
+		return fmt.Errorf("%w: principal %q may not do that: see its --acls", e, principal)
 	}
 	return e
 }
 
+// hasStatus reports whether err is a response with that HTTP status.
 func hasStatus(err error, code int) bool {
 	var status *statusError
 	return errors.As(err, &status) && status.code == code
@@ -79,6 +81,7 @@ const (
 	scopeSession
 )
 
+// failureScopeOf returns what the failure of a call affects. A call without a response may have been carried out.
 func failureScopeOf(err error) failureScope {
 	var status *statusError
 	if !errors.As(err, &status) {

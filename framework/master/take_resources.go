@@ -115,12 +115,12 @@ func takeShares(rest []mesos.Resource, parts []gpu.DeviceShare) (taken []mesos.R
 	return taken, nil
 }
 
-// takeScalar takes amount, in thousandths, from the entries with that name for
-// which do returns true. On an error rest is unchanged.
-func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.Resource) bool) (taken []mesos.Resource, err error) {
+// takeScalar takes amount, in thousandths, from the entries with that name that
+// are permitted. On an error rest is unchanged.
+func takeScalar(rest []mesos.Resource, name string, amount int64, isPermitted func(mesos.Resource) bool) (taken []mesos.Resource, err error) {
 	var have int64
 	for _, r := range rest {
-		if r.Name == name && do(r) {
+		if r.Name == name && isPermitted(r) {
 			have += toMilli(r.GetScalar().GetValue())
 		}
 	}
@@ -131,17 +131,17 @@ func takeScalar(rest []mesos.Resource, name string, amount int64, do func(mesos.
 		if amount == 0 {
 			break
 		}
-		if rest[i].Name != name || !do(rest[i]) {
+		if rest[i].Name != name || !isPermitted(rest[i]) {
 			continue
 		}
-		there := toMilli(rest[i].GetScalar().GetValue())
-		part := min(there, amount)
+		available := toMilli(rest[i].GetScalar().GetValue())
+		part := min(available, amount)
 		if part == 0 {
 			continue
 		}
 		amount -= part
 		taken = append(taken, withScalar(rest[i], part))
-		rest[i] = withScalar(rest[i], there-part)
+		rest[i] = withScalar(rest[i], available-part)
 	}
 	return taken, nil
 }
@@ -172,6 +172,7 @@ func mergeScalars(into, part []mesos.Resource) []mesos.Resource {
 	return into
 }
 
+// appendItem adds an item to the entry with the same source, or adds an entry.
 func appendItem(list []mesos.Resource, source mesos.Resource, id string) []mesos.Resource {
 	i := slices.IndexFunc(list, func(r mesos.Resource) bool { return sameSource(r, source) })
 	if i < 0 {
@@ -181,6 +182,7 @@ func appendItem(list []mesos.Resource, source mesos.Resource, id string) []mesos
 	return list
 }
 
+// withScalar and withItems return a copy of a resource with another amount or other items.
 func withScalar(r mesos.Resource, thousandths int64) mesos.Resource {
 	r.Scalar = &mesos.Value_Scalar{Value: float64(thousandths) / 1000}
 	return r
@@ -191,6 +193,7 @@ func withItems(r mesos.Resource, items []string) mesos.Resource {
 	return r
 }
 
+// isEmptyResource reports whether nothing is left of a resource.
 func isEmptyResource(r mesos.Resource) bool {
 	switch r.GetType() {
 	case mesos.SCALAR:

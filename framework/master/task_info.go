@@ -70,6 +70,8 @@ func (c *Client) listFetchedFiles(l sched.TaskLaunch) ([]job.FetchArtifact, erro
 	return append([]job.FetchArtifact{{URI: archive, Extract: true, Cache: true}}, s.Fetch...), nil
 }
 
+// buildTask returns the TaskInfo of a launch, with the resources of the task and of its executor, and what is left of
+// the offers.
 func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
 	s := l.Spec.WithClientHolder()
 	l.Spec = s

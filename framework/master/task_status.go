@@ -131,6 +131,7 @@ func unfitCause(s *mesos.TaskStatus) sched.ImageMismatch {
 	}
 }
 
+// statusLabel returns the value of a label of a status.
 func statusLabel(s *mesos.TaskStatus, key string) (value string, ok bool) {
 	for _, l := range s.GetLabels().GetLabels() {
 		if l.Key == key {

@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// errMasterSilent ends a session whose watchdog has fired.
 var errMasterSilent = errors.New("the master has been silent for too long")
 
 // heartbeatWatchdog cancels a session whose master sends nothing, not even
@@ -16,11 +17,12 @@ type heartbeatWatchdog struct {
 	timer *time.Timer
 }
 
+// newHeartbeatWatchdog returns a watchdog that runs. It cancels by cancel.
 func newHeartbeatWatchdog(limit time.Duration, cancel context.CancelCauseFunc) *heartbeatWatchdog {
 	return &heartbeatWatchdog{limit: limit, timer: time.AfterFunc(limit, func() { cancel(errMasterSilent) })}
 }
 
-// setInterval sets the interval that the master announced.
+// setInterval sets the interval that the master announced. It takes effect with the next restart.
 func (w *heartbeatWatchdog) setInterval(seconds float64) {
 	if seconds > 0 {
 		w.limit = time.Duration(maxMissedHeartbeats * seconds * float64(time.Second))

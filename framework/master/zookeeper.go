@@ -28,21 +28,27 @@ type zkConn interface {
 type zkDetector struct {
 	// dial connects to ZooKeeper until ctx ends; tests replace it.
 	dial func(ctx context.Context) (zkConn, error)
-	// path is the znode in which the masters register.
+	// path is the znode in which the masters register. scheme is that of their URLs.
 	path   string
-	scheme string // of masters' URLs
+	scheme string
 	// backoff returns the pause before the next connection.
 	backoff func(tries int) time.Duration
 	// log reports when the leader cannot be read.
-	log     logrus.FieldLogger
-	onError func(error) // called when the leader becomes unknown, under mu
+	log logrus.FieldLogger
+	// onError is called with each new reason why the leader is not known. It is called under mu.
+	onError func(error)
 
-	mu        sync.Mutex
-	leaderURL string        // "" until the leader is known
-	err       error         // why the leader is unknown
-	changed   chan struct{} // closed and replaced when leaderURL changes
+	// mu protects the fields below.
+	mu sync.Mutex
+	// leaderURL is "" until the leader is known. It is kept while ZooKeeper does not answer.
+	leaderURL string
+	// err is why the leader is not known, or why it was last not confirmed; nil after each new leader.
+	err error
+	// changed is closed and replaced when leaderURL changes.
+	changed chan struct{}
 }
 
+// newZKDetector returns a detector that connects when it runs.
 func newZKDetector(cfg *ConnectionConfig, addr *zkAddress, onError func(error)) *zkDetector {
 	dial := func(ctx context.Context) (zkConn, error) {
 		conn, _, err := zk.Connect(addr.Hosts, zkSessionTimeout, zk.WithLogger(discardLogger{}))
@@ -89,6 +95,7 @@ func (f *zkDetector) findLeader(ctx context.Context) (string, <-chan struct{}, e
 	}
 }
 
+// setLeader stores the leader and closes changed if it is another one than before.
 func (f *zkDetector) setLeader(base string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,11 +199,11 @@ func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 
 // awaitPath waits for the creation of the path.
 func (f *zkDetector) awaitPath(conn zkConn) (<-chan zk.Event, error) {
-	there, _, next, err := conn.ExistsW(f.path)
+	exists, _, next, err := conn.ExistsW(f.path)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s in ZooKeeper: %w", f.path, err)
 	}
-	if there { // it was created in between
+	if exists { // it was created in between
 		now := make(chan zk.Event)
 		close(now)
 		return now, nil
