@@ -33,6 +33,7 @@ func (c *Client) AccountJob(ctx context.Context, name string, wait time.Duration
 	return one, err
 }
 
+// accountingValues returns the parameters of a query but for its groups.
 func accountingValues(q api.AccountingQuery) url.Values {
 	values := url.Values{}
 	for name, value := range map[string]string{"user": q.User, "role": q.Role, "job": q.Job, "state": string(q.State)} {

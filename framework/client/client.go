@@ -32,8 +32,9 @@ type Client struct {
 	connection connectionWatch
 
 	// mu protects lastIndex.
-	mu        sync.Mutex
-	lastIndex int // index of the base URL that responded last
+	mu sync.Mutex
+	// lastIndex is the index of the base URL that responded last. The next request begins with it.
+	lastIndex int
 }
 
 // streamKeepAlive detects a scheduler whose machine has disappeared after at most 20 s.
@@ -72,10 +73,12 @@ func New(address string, options ...Option) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// getJSON sends a GET and decodes the response.
 func (c *Client) getJSON(ctx context.Context, path string, into any) error {
 	return c.sendJSON(ctx, http.MethodGet, path, nil, into)
 }
 
+// sendJSON sends a request with a body, unless that is nil, and decodes the response into into, unless that is nil.
 func (c *Client) sendJSON(ctx context.Context, method, path string, body, into any) error {
 	res, err := c.sendRequest(ctx, method, path, body)
 	if err != nil {
@@ -128,6 +131,7 @@ func (c *Client) RerunJob(ctx context.Context, name string, r api.RerunRequest) 
 	return c.submitTo(ctx, "/v1/jobs/"+url.PathEscape(name)+"/rerun", rand.Text(), r)
 }
 
+// submitTo submits with an idempotency key, so that the request is repeated until its result is known.
 func (c *Client) submitTo(ctx context.Context, path, key string, body any) (view api.JobView, err error) {
 	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodPost, path, body, http.Header{api.IdempotencyKey: {key}})
 	if err != nil {

@@ -21,13 +21,18 @@ func (c *Client) ObserveConnection(report ConnectionObserver) { c.connection.set
 // connectionWatch combines the failures of several streams into one report. Its zero value
 // reports nothing.
 type connectionWatch struct {
-	mu       sync.Mutex
-	report   ConnectionObserver
-	timer    *time.Timer // runs from the first failure until the report
-	cause    error       // of the latest failure
+	// mu protects all fields. report is called under it, so that calls do not overlap.
+	mu     sync.Mutex
+	report ConnectionObserver
+	// timer runs from the first failure until the report; nil otherwise.
+	timer *time.Timer
+	// cause is that of the latest failure.
+	cause error
+	// reported is set from the report of a failure until that of the success.
 	reported bool
 }
 
+// setObserver replaces the observer, which gets no report of earlier failures.
 func (w *connectionWatch) setObserver(report ConnectionObserver) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -77,6 +77,7 @@ func (c *Client) awaitExitCode(ctx context.Context, name string, unknown error) 
 	return *view.ExitCode, nil
 }
 
+// taskPath returns the path of a task of a job, by its index.
 func taskPath(name string, task int) string {
 	return "/v1/jobs/" + url.PathEscape(name) + "/tasks/" + strconv.Itoa(task)
 }
@@ -84,13 +85,13 @@ func taskPath(name string, task int) string {
 // runSession runs the session of a command, which the path of its request describes.
 func (c *Client) runSession(ctx context.Context, path string, t api.Terminal) (int, error) {
 	x := &execSession{terminal: t, window: newInputWindow(execwire.InputWindow)}
-	x.noteHeard()
+	x.noteMessage()
 	if err := x.openConnection(ctx, c, path); err != nil {
 		return 0, err
 	}
 	ctx, leave := context.WithCancelCause(ctx)
-	var side sync.WaitGroup
-	defer side.Wait()
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
 	defer leave(nil)
 	defer func() { _ = x.conn.CloseNow() }()
 	if t.Stdin != nil {
@@ -100,13 +101,13 @@ func (c *Client) runSession(ctx context.Context, path string, t api.Terminal) (i
 			}
 		}()
 	}
-	side.Go(func() { x.sendResizes(ctx) })
-	side.Go(func() {
+	helpers.Go(func() { x.sendResizes(ctx) })
+	helpers.Go(func() {
 		if err := x.sendHeartbeats(ctx); err != nil {
 			leave(err)
 		}
 	})
-	code, err := x.showOutput(ctx)
+	code, err := x.readOutput(ctx)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		err = cause
 	}
@@ -123,20 +124,23 @@ type execSession struct {
 	// terminal is where the command's output goes, and its size and input come from.
 	terminal api.Terminal
 	// window limits the input that the scheduler has not passed on yet.
-	window    *inputWindow
-	lastHeard atomic.Int64 // time of the last message from the scheduler, in Unix nanoseconds
-	printing  atomic.Bool  // whether output is being written; no messages are read meanwhile
+	window *inputWindow
+	// lastMessage is the time of the last message from the scheduler, in Unix nanoseconds.
+	lastMessage atomic.Int64
+	// writing is set while output is written. No messages are read meanwhile, so that silence means nothing.
+	writing atomic.Bool
 }
 
-func (x *execSession) noteHeard() { x.lastHeard.Store(time.Now().UnixNano()) }
+// noteMessage records that the scheduler is alive now.
+func (x *execSession) noteMessage() { x.lastMessage.Store(time.Now().UnixNano()) }
 
 // openConnection opens the WebSocket to the leader, with retries and redirects as for
 // other requests.
 func (x *execSession) openConnection(ctx context.Context, c *Client, path string) (err error) {
-	asker := &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+	client := &http.Client{Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
 		return c.sendWith(r.Context(), c.timeouts.Leader, r.Method, r.URL.RequestURI(), nil, r.Header)
 	})}
-	x.conn, _, err = websocket.Dial(ctx, "http://scheduler"+path, &websocket.DialOptions{HTTPClient: asker})
+	x.conn, _, err = websocket.Dial(ctx, "http://scheduler"+path, &websocket.DialOptions{HTTPClient: client})
 	if outer := (*url.Error)(nil); errors.As(err, &outer) {
 		return outer.Err
 	}
@@ -152,14 +156,15 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// showOutput writes the output until the command ends, and returns its exit code.
-func (x *execSession) showOutput(ctx context.Context) (int, error) {
+// readOutput handles the scheduler's messages until the command ends, and returns its exit code. It writes output to the
+// terminal and passes acknowledgements of input on.
+func (x *execSession) readOutput(ctx context.Context) (int, error) {
 	for {
 		_, data, err := x.conn.Read(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("the connection with the scheduler is lost, and the command with it: %w", err)
 		}
-		x.noteHeard()
+		x.noteMessage()
 		if len(data) == 0 {
 			continue
 		}
@@ -181,10 +186,11 @@ func (x *execSession) showOutput(ctx context.Context) (int, error) {
 	}
 }
 
+// writeOutput writes to the terminal, which may take long, for example while a user pages through the output.
 func (x *execSession) writeOutput(to io.Writer, data []byte) error {
-	x.printing.Store(true)
-	defer x.printing.Store(false)
-	defer x.noteHeard()
+	x.writing.Store(true)
+	defer x.writing.Store(false)
+	defer x.noteMessage()
 	_, err := to.Write(data)
 	return err
 }
@@ -216,12 +222,12 @@ func (x *execSession) sendInput(ctx context.Context) error {
 				return nil // the session has ended
 			}
 			if _, err := to.Write(rest[:k]); err != nil {
-				return nil // the session has ended or will end; showOutput returns the reason
+				return nil // the session has ended or will end; readOutput returns the reason
 			}
 			rest = rest[k:]
 		}
 		if errors.Is(err, io.EOF) {
-			_, _ = to.Write(nil) // marks the end of input; showOutput reports a broken connection
+			_, _ = to.Write(nil) // marks the end of input; readOutput reports a broken connection
 			return nil
 		}
 		if err != nil {
@@ -230,6 +236,7 @@ func (x *execSession) sendInput(ctx context.Context) error {
 	}
 }
 
+// sendResizes sends the sizes of the terminal until there are no more, or the session ends.
 func (x *execSession) sendResizes(ctx context.Context) {
 	for {
 		select {
@@ -255,21 +262,23 @@ func (x *execSession) sendHeartbeats(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if !x.printing.Load() && time.Since(time.Unix(0, x.lastHeard.Load())) > serverTimeout {
+		if !x.writing.Load() && time.Since(time.Unix(0, x.lastMessage.Load())) > serverTimeout {
 			return fmt.Errorf("the scheduler has sent nothing for %s: the connection is lost, and the command with it", serverTimeout)
 		}
 		if x.conn.Write(ctx, websocket.MessageBinary, nil) != nil {
-			return nil // showOutput returns the reason
+			return nil // readOutput returns the reason
 		}
 	}
 }
 
 // inputWindow limits the input that is sent and not yet acknowledged.
 type inputWindow struct {
+	// mu protects free.
 	mu sync.Mutex
 	// free is how many bytes may still be sent. Sending reduces it, an acknowledgement increases it.
-	free     int
-	released chan struct{} // signaled when bytes are released
+	free int
+	// released has an element after bytes were released.
+	released chan struct{}
 }
 
 func newInputWindow(size int) *inputWindow {
@@ -294,6 +303,7 @@ func (w *inputWindow) acquireBytes(ctx context.Context, wanted int) (int, error)
 	}
 }
 
+// releaseBytes permits n more bytes to be sent.
 func (w *inputWindow) releaseBytes(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

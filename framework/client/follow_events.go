@@ -65,8 +65,8 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 // state once. It ends with ctx, or with the first permanent error.
 func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
-		seen := map[string]api.TaskEvent{}
-		var down time.Time // time of the first failure after the last event
+		seen := map[string]api.TaskEvent{} // the last event of each task, because a new stream repeats all states
+		var down time.Time                 // time of the first failure after the last event
 		for tries := 0; ; tries++ {
 			var broke error
 			for ev, err := range c.StreamEvents(ctx, name) {

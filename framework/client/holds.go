@@ -36,6 +36,7 @@ func (c *Client) ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error
 	return c.sendJSON(ctx, http.MethodDelete, holdPath(target), nil, nil)
 }
 
+// holdPath returns the path of the hold of a user or a role.
 func holdPath(target job.HoldTarget) string {
 	return "/v1/" + string(target.Kind) + "s/" + url.PathEscape(target.Name) + "/hold"
 }

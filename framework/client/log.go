@@ -79,20 +79,28 @@ func (l *logReader) openFirst() error {
 type logReader struct {
 	ctx context.Context // stored, because io.Reader has no context parameter
 	// client sends the requests for the log of task.
-	client       *Client
-	task         string
-	options      LogOptions // Offset is the position in the current file
-	preceding    []byte     // the bytes before that position
-	answerOffset int64      // offset in its file at which the next data of the response starts
+	client *Client
+	task   string
+	// options are those of the caller. Offset advances: it is the position in the current file.
+	options LogOptions
+	// preceding are the bytes before that position, at most api.MaxPreceding. The scheduler finds the file by them after
+	// a rotation.
+	preceding []byte
+	// answerOffset is the offset in its file at which the next data of the response starts.
+	answerOffset int64
 	// res is the response that is being read; nil before the first one and after an error.
-	res          *http.Response
-	readError    error     // why res cannot be read further
-	rotated      bool      // whether the file has ended and another one follows
-	failingSince time.Time // time of the first failure after the last success
+	res *http.Response
+	// readError is why res cannot be read further; nil while it can.
+	readError error
+	// rotated is set if the file has ended and another one follows: readError is then no failure.
+	rotated bool
+	// failingSince is the time of the first failure after the last success; zero after a success.
+	failingSince time.Time
 	// tries counts the failed requests since the last success. It determines the next pause.
 	tries int
 }
 
+// openAnswer requests the output from the position on.
 func (l *logReader) openAnswer() error {
 	q := url.Values{}
 	if l.options.Stream != "" {
@@ -144,6 +152,7 @@ func (l *logReader) Close() error {
 	return l.res.Body.Close()
 }
 
+// Read implements io.Reader. It returns no data together with an error.
 func (l *logReader) Read(p []byte) (int, error) {
 	for {
 		if l.readError == nil {
@@ -199,6 +208,8 @@ func (l *logReader) resumeReading() error {
 	return l.reopenAnswer()
 }
 
+// reopenAnswer requests the output again. A temporary failure is stored, so that Read tries again later; other errors end
+// the log, and io.EOF is the end of a task that no longer exists.
 func (l *logReader) reopenAnswer() error {
 	old := l.res
 	err := l.openAnswer()

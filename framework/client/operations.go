@@ -40,6 +40,7 @@ func (c *Client) UncordonAgent(ctx context.Context, agent string) error {
 	return c.postToAgent(ctx, agent, "uncordon", struct{}{})
 }
 
+// postToAgent makes a change of an agent, which may be named by its id or hostname.
 func (c *Client) postToAgent(ctx context.Context, agent, verb string, body any) error {
 	return c.sendJSON(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/"+verb, body, nil)
 }

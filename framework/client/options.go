@@ -12,6 +12,7 @@ import (
 // Option configures a Client.
 type Option func(*clientOptions) error
 
+// clientOptions are what the options of New set.
 type clientOptions struct {
 	token    string
 	tls      *tls.Config

@@ -33,8 +33,8 @@ type OutputOptions struct {
 // agent has no times of the output: OpenTaskLog reads it then.
 func (c *Client) ReadTaskOutput(ctx context.Context, task string, o OutputOptions) iter.Seq2[api.OutputPart, error] {
 	return func(yield func(api.OutputPart, error) bool) {
-		after := ""
-		var failingSince time.Time
+		after := ""                // the position after the last part; "" before the first
+		var failingSince time.Time // the first failure after the last part
 		for tries := 0; ; {
 			stopped := false
 			complete, err := c.readOutputAnswer(ctx, task, o, after, func(p api.OutputPart) bool {

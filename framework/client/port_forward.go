@@ -37,6 +37,7 @@ func (c *Client) ProbePort(ctx context.Context, name string, task int, port stri
 	return ws.CloseNow()
 }
 
+// openPort opens a WebSocket that carries the connection.
 func (c *Client) openPort(ctx context.Context, name string, task int, port string) (*websocket.Conn, error) {
 	x := &execSession{}
 	err := x.openConnection(ctx, c, taskPath(name, task)+"/port-forward?"+url.Values{"port": {port}}.Encode())

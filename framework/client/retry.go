@@ -24,6 +24,7 @@ const (
 	// maxRedirects limits the redirects of a request.
 	maxRedirects = 3
 
+	// Delays between retries double from minRetryDelay up to maxRetryDelay.
 	minRetryDelay, maxRetryDelay = 200 * time.Millisecond, 5 * time.Second
 )
 
@@ -48,17 +49,21 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body any)
 	return c.sendWithin(ctx, c.timeouts.Leader, method, path, body)
 }
 
+// sendWithin is sendRequest that retries for limit; 0 tries each scheduler once.
 func (c *Client) sendWithin(ctx context.Context, limit time.Duration, method, path string, body any) (*http.Response, error) {
 	return c.sendWith(ctx, limit, method, path, body, nil)
 }
 
 // requestBody is the body of a request, which may be sent several times.
 type requestBody struct {
-	open        func() io.Reader
-	size        int64 // -1 if it is not known
+	// open returns a new reader of the whole body for each time that it is sent.
+	open func() io.Reader
+	// size is its length in bytes, -1 if it is not known.
+	size        int64
 	contentType string
 }
 
+// sendWith is sendWithin with additional headers. It sends body as JSON, unless that is nil.
 func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path string, body any, header http.Header) (*http.Response, error) {
 	if body == nil {
 		return c.sendBody(ctx, limit, method, path, nil, header)
@@ -71,6 +76,9 @@ func (c *Client) sendWith(ctx context.Context, limit time.Duration, method, path
 	return c.sendBody(ctx, limit, method, path, sent, header)
 }
 
+// sendBody sends a request to one scheduler after the other, as sendRequest describes, in rounds until limit has passed.
+// After each round it knows whether waiting is useful: a scheduler has reported that there is no leader, or a request with
+// an idempotency key may have been executed, so that only its repetition shows the result.
 func (c *Client) sendBody(ctx context.Context, limit time.Duration, method, path string, body *requestBody, header http.Header) (*http.Response, error) {
 	keyed := header.Get(api.IdempotencyKey) != ""
 	began, open := time.Now(), false // open: the request may have been executed
@@ -106,6 +114,7 @@ func (c *Client) sendBody(ctx context.Context, limit time.Duration, method, path
 	}
 }
 
+// currentBase returns the base URL to try next and its index.
 func (c *Client) currentBase() (int, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,6 +130,7 @@ func (c *Client) switchBase(from int) {
 	}
 }
 
+// isRetryable reports whether a scheduler has answered that the same request may succeed later.
 func isRetryable(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Retryable
@@ -181,6 +191,7 @@ func (c *Client) sendOnce(ctx context.Context, method, url string, body *request
 	}
 }
 
+// sendTo sends one request to one address.
 func (c *Client) sendTo(ctx context.Context, method, url string, body *requestBody, header http.Header) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
@@ -209,15 +220,16 @@ func (c *Client) sendTo(ctx context.Context, method, url string, body *requestBo
 	return res, nil
 }
 
+// readProblem returns the problem of an error response. A response of another program becomes one with its status.
 func readProblem(res *http.Response, url string) error {
 	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // a partial body is enough
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxProblem)) // a partial body is enough
 	p := api.Problem{}
-	if json.Unmarshal(said, &p) != nil || p.Status == 0 {
+	if json.Unmarshal(body, &p) != nil || p.Status == 0 {
 		if res.StatusCode == http.StatusNotFound { // the API describes each unknown object by a problem
-			said = []byte("it is no mesos-gpu scheduler, or one of another version")
+			body = []byte("it is no mesos-gpu scheduler, or one of another version")
 		}
-		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(said)))}
+		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(body)))}
 	}
 	return &p
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mesos-gpu/framework/api"
 )
@@ -26,6 +27,7 @@ func (c *Client) ListTaskFiles(ctx context.Context, task, name string) (list api
 	return list, err
 }
 
+// sandboxURL returns the path of a request about files of a task.
 func sandboxURL(task, kind string, q url.Values) string {
 	return "/v1/tasks/" + url.PathEscape(task) + "/" + kind + "?" + q.Encode()
 }
@@ -53,12 +55,14 @@ type sandboxReader struct {
 	ctx        context.Context // stored, because io.Reader has no context parameter
 	client     *Client
 	task, name string
-	// offset is what was read of size bytes.
+	// offset is what was read of size bytes, which is the file's length when it was opened.
 	offset, size int64
-	body         *http.Response
-	tries        int
+	// body is the response that is read; tries counts the failures since the last data.
+	body  *http.Response
+	tries int
 }
 
+// openAnswer requests the file from the offset on.
 func (f *sandboxReader) openAnswer() (err error) {
 	q := url.Values{"path": {f.name}}
 	if f.offset > 0 {
@@ -74,6 +78,7 @@ func (f *sandboxReader) Close() error { return f.body.Body.Close() }
 // maxResumes limits the consecutive attempts to resume without any data.
 const maxResumes = 5
 
+// Read implements io.Reader. A file that became shorter meanwhile is an error.
 func (f *sandboxReader) Read(p []byte) (int, error) {
 	for {
 		if f.offset >= f.size {
@@ -111,6 +116,7 @@ type CopyOptions struct {
 	OnSkip func(name string, why error)
 }
 
+// report calls OnProgress, unless that is nil.
 func (o CopyOptions) report(n, total int64) {
 	if o.OnProgress != nil {
 		o.OnProgress(n, total)
@@ -149,9 +155,12 @@ type sandboxDownload struct {
 	ctx     context.Context // stored, because all methods use it
 	task    string
 	options CopyOptions
-	files   int
+	// files counts the entries so far.
+	files int
 }
 
+// copyFolder copies the entries of a folder that is depth folders below the first one. Names come from the agent and may
+// not lead out of target.
 func (d *sandboxDownload) copyFolder(list api.SandboxList, target string, depth int) error {
 	if err := os.MkdirAll(target, 0o777); err != nil {
 		return err
@@ -198,6 +207,7 @@ func (d *sandboxDownload) skipUnreadable(name string, err error) error {
 // partSuffix ends the name of a file that is not complete.
 const partSuffix = ".part"
 
+// copyFile copies one file under a temporary name. Of its mode it keeps whether the owner may execute it.
 func (d *sandboxDownload) copyFile(name string, f api.SandboxFile, target string) error {
 	from, size, err := d.client.OpenTaskFile(d.ctx, d.task, name)
 	if err != nil {
@@ -249,6 +259,7 @@ func (c *Client) CopyIntoTask(ctx context.Context, task, source, target string, 
 	return c.putIntoTask(ctx, sandboxURL(task, "file", q), body)
 }
 
+// putIntoTask sends a body that a command in the task's container writes.
 func (c *Client) putIntoTask(ctx context.Context, url string, body *requestBody) error {
 	res, err := c.sendBody(ctx, c.timeouts.Leader, http.MethodPut, url, body, nil)
 	if err != nil {
@@ -271,11 +282,14 @@ func (c *Client) copyFolderInto(ctx context.Context, task, source, target string
 	if !path.IsAbs(target) && (path.Clean("./"+target) == "." || strings.HasSuffix(target, "/")) || path.IsAbs(target) && strings.HasSuffix(target, "/") {
 		target = path.Join(target, filepath.Base(source))
 	}
+	var packing sync.WaitGroup
+	defer packing.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	body := &requestBody{size: -1, contentType: "application/x-tar", open: func() io.Reader {
 		read, write := io.Pipe()
-		go func() {
+		context.AfterFunc(ctx, func() { _ = read.Close() }) // otherwise a body that is not read to its end blocks the writer
+		packing.Go(func() {
 			out := tar.NewWriter(write)
 			err := out.AddFS(root.FS())
 			if err == nil {
@@ -285,7 +299,7 @@ func (c *Client) copyFolderInto(ctx context.Context, task, source, target string
 				cancel(fmt.Errorf("pack %s: %w", source, err))
 			}
 			_ = write.CloseWithError(err) // it never fails
-		}()
+		})
 		return &progressReader{read, func(n int64) { o.report(n, 0) }}
 	}}
 	err = c.putIntoTask(ctx, sandboxURL(task, "files", url.Values{"path": {target}}), body)

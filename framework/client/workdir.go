@@ -18,7 +18,7 @@ type UploadOptions struct {
 	OnProgress func(sent, total int64)
 }
 
-// progressReader reports what is read.
+// progressReader reports the number of bytes of each read.
 type progressReader struct {
 	io.Reader
 	report func(sent int64)
