@@ -16,7 +16,7 @@ const (
 	subsystem = "scheduler"
 )
 
-// snapshotCollector exports one Snapshot.
+// snapshotCollector exports one Snapshot. Values that the snapshot lacks, such as those of the accounting, have no series.
 type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
@@ -148,6 +148,7 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// sendMetric sends a value. Labels that are not valid fail the scrape, so that the mistake is noticed.
 func sendMetric(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 	m, err := prometheus.NewConstMetric(d, kind, value, labels...)
 	if err != nil {

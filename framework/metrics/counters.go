@@ -128,6 +128,7 @@ func (m metricFactory) newHistogramVec(name, help string, buckets []float64, lab
 	return mustRegister(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
 }
 
+// mustRegister registers a metric. It panics for a name that is registered already.
 func mustRegister[C prometheus.Collector](m metricFactory, c C) C {
 	m.registry.MustRegister(c)
 	return c
@@ -187,6 +188,7 @@ func (c *SchedulerCounters) CountActions(now time.Time, ops []sched.Operation, m
 // ResetOffers records that this scheduler no longer leads and holds no offers.
 func (c *SchedulerCounters) ResetOffers() { c.offersHeld.Set(0) }
 
+// countAccept counts the offers and launches of an ACCEPT, and how long offers and tasks have waited for it.
 func (c *SchedulerCounters) countAccept(now time.Time, o *sched.AcceptOffers) {
 	c.accepted.Add(float64(len(o.OfferIDs)))
 	c.offerToAccept.Observe(now.Sub(o.LastOfferAt).Seconds())
@@ -202,6 +204,7 @@ func (c *SchedulerCounters) countAccept(now time.Time, o *sched.AcceptOffers) {
 // causeUnlaunched is the reason label of attempts that ended before they were launched.
 const causeUnlaunched = "unlaunched"
 
+// causeLabel returns the reason label of an ended attempt.
 func (c *SchedulerCounters) causeLabel(m *sched.StateTransition) string {
 	if m.Cause == "" && m.State != job.Finished {
 		return causeUnlaunched

@@ -20,13 +20,17 @@ import (
 // the next leader continues from the last record. It is not safe for concurrent use.
 type GPUTimeTracker struct {
 	// types bounds the number of different GPU types.
-	types        *labelValues
-	countedUntil time.Time // end of the time that gpuSeconds covers
-	// current is what tasks hold now, in thousandths of GPUs. tasks has the parts of each task, by id.
-	current    map[roleAndType]int
-	tasks      map[string][]taskHolding
-	gpuSeconds map[roleAndType]float64 // totals in GPU seconds
-	changed    bool                    // whether gpuSeconds has changed since the last record
+	types *labelValues
+	// countedUntil is the end of the time that gpuSeconds covers. It never goes back.
+	countedUntil time.Time
+	// current is what tasks hold now, in thousandths of GPUs. tasks has the parts of each task, by id. Both change with
+	// launches and ends, after the time until then was added.
+	current map[roleAndType]int
+	tasks   map[string][]taskHolding
+	// gpuSeconds are the totals in GPU seconds.
+	gpuSeconds map[roleAndType]float64
+	// changed is set if gpuSeconds has changed since the last record.
+	changed bool
 }
 
 // roleAndType is the key of the totals.
@@ -38,7 +42,7 @@ type taskHolding struct {
 	milli int
 }
 
-// gpuTimeRecord is the document in the journal.
+// gpuTimeRecord is the document in the journal: the totals until a time.
 type gpuTimeRecord struct {
 	At         time.Time    `json:"at"`
 	GPUSeconds []GPUSeconds `json:"gpu_seconds"`
@@ -58,19 +62,20 @@ func ReadGPUSeconds(document []byte) ([]GPUSeconds, error) {
 	return r.GPUSeconds, err
 }
 
+// readRecord decodes the document; an empty one is a zero record.
 func readRecord(document []byte) (r gpuTimeRecord, err error) {
 	if len(document) == 0 {
 		return r, nil
 	}
 	if err := json.Unmarshal(document, &r); err != nil {
-		return gpuTimeRecord{}, fmt.Errorf("read what was counted, document %s: %w", sched.CountersKey, err)
+		return gpuTimeRecord{}, fmt.Errorf("decode the GPU time in document %s: %w", sched.CountersKey, err)
 	}
 	return r, nil
 }
 
 // RestoreGPUTime returns a tracker that continues at now from a journal. attempts are the
-// earlier attempts of its tasks. Those that ended since the last record count until their end. If the record cannot be decoded, it
-// starts at zero and also returns the error.
+// earlier attempts of its tasks. Those that ended since the last record count until their
+// end. If the record cannot be decoded, it starts at zero and also returns the error.
 func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts iter.Seq[job.Task], now time.Time) (*GPUTimeTracker, error) {
 	g := &GPUTimeTracker{types: c.types, countedUntil: now, current: map[roleAndType]int{}, tasks: map[string][]taskHolding{}, gpuSeconds: map[roleAndType]float64{}}
 	r, err := readRecord(past.Documents[sched.CountersKey])
@@ -99,7 +104,7 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts i
 	return g, err
 }
 
-// restoreTask adds the time of a task or attempt from the journal.
+// restoreTask adds the time of a task or attempt from the journal that the last record, made at since, does not contain.
 func (g *GPUTimeTracker) restoreTask(spec *job.Spec, t *job.Task, since time.Time) {
 	from, to := t.Started, t.Ended
 	switch {
@@ -122,6 +127,7 @@ func (g *GPUTimeTracker) restoreTask(spec *job.Spec, t *job.Task, since time.Tim
 	}
 }
 
+// holdingsOf returns what a task holds of each type: whole GPUs and shares.
 func (g *GPUTimeTracker) holdingsOf(role string, types map[string]int, parts []gpu.DeviceShare) (list []taskHolding) {
 	for kind, n := range types {
 		list = append(list, taskHolding{roleAndType{sanitizeLabel(role), g.types.deviceLabel(kind)}, n * milliPerGPU})
@@ -132,6 +138,7 @@ func (g *GPUTimeTracker) holdingsOf(role string, types map[string]int, parts []g
 	return list
 }
 
+// addSpan adds the time for which something was held.
 func (g *GPUTimeTracker) addSpan(h roleAndType, milli int, span time.Duration) {
 	g.gpuSeconds[h] += float64(milli) / milliPerGPU * span.Seconds()
 	g.changed = true
@@ -156,6 +163,7 @@ func (g *GPUTimeTracker) ApplyActions(now time.Time, ops []sched.Operation, move
 	}
 }
 
+// taskLaunched and taskEnded change what is held now. A task without GPUs has no entry.
 func (g *GPUTimeTracker) taskLaunched(id, role string, types map[string]int, parts []gpu.DeviceShare) {
 	list := g.holdingsOf(role, types, parts)
 	if len(list) == 0 {

@@ -42,7 +42,7 @@ func (p MetricsHandler) ServeScrape(w http.ResponseWriter, r *http.Request, v Sn
 	}
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(c); err != nil {
-		return fmt.Errorf("show what was counted: %w", err)
+		return fmt.Errorf("export the snapshot: %w", err)
 	}
 	all := prometheus.Gatherers{p.processMetrics, registry}
 	if c.counters != nil {

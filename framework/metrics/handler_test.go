@@ -122,8 +122,8 @@ func TestMetricsHandler(t *testing.T) {
 		want string
 	}{
 		"no view":          {fakeSource{err: broken}, "broken"},
-		"no name":          {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "marathon\xff"}}}}, "show what was counted"},
-		"keys that differ": {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "a"}, {Name: "a", Labels: map[string]string{"b": "c"}}}}}, "show what was counted"},
+		"no name":          {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "marathon\xff"}}}}, "export the snapshot"},
+		"keys that differ": {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "a"}, {Name: "a", Labels: map[string]string{"b": "c"}}}}}, "export the snapshot"},
 	} {
 		w := httptest.NewRecorder()
 		err := p.ServeScrape(w, httptest.NewRequest("GET", "/metrics", nil), c.view)

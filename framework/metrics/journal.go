@@ -25,6 +25,7 @@ func (c *SchedulerCounters) WrapJournal(j journal.Journal) journal.Journal {
 // sizedJournal is a journal that reports its size, in bytes.
 type sizedJournal interface{ Size() int64 }
 
+// recordSize sets the size of the journal, if it reports one.
 func (m measuredJournal) recordSize() {
 	if s, ok := m.Journal.(sizedJournal); ok {
 		m.counters.journalSize.Set(float64(s.Size()))

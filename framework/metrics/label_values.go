@@ -37,9 +37,11 @@ type labelValues struct {
 	// mu protects all fields.
 	mu sync.Mutex
 	// known are the values that are exported as they are. It only grows.
-	known     map[string]bool
-	gpuModels []string          // GPU types in the spelling of the agents
-	requests  map[string]string // cached labels of requests; cleared when gpuModels changes
+	known map[string]bool
+	// gpuModels are the GPU types in the spelling of the agents. It only grows.
+	gpuModels []string
+	// requests are the cached labels of requests. It is cleared when gpuModels changes.
+	requests map[string]string
 }
 
 func newLabelValues() *labelValues {
@@ -53,6 +55,7 @@ func (n *labelValues) bounded(text string) string {
 	return n.boundedLocked(text)
 }
 
+// boundedLocked is bounded for callers that hold the lock.
 func (n *labelValues) boundedLocked(text string) string {
 	text = sanitizeLabel(text)
 	switch {
@@ -130,8 +133,8 @@ func (n *labelValues) joinLabels(kinds []string) string {
 // canonicalType returns a type in the spelling of the agents, or in capitals if no agent
 // has it. It returns labelOther for a name that is not an NVIDIA type.
 func canonicalType(name string, models []string) string {
-	wish := gpu.TypeSelector{Include: []string{name}}
-	if i := slices.IndexFunc(models, wish.Match); i >= 0 {
+	requested := gpu.TypeSelector{Include: []string{name}}
+	if i := slices.IndexFunc(models, requested.Match); i >= 0 {
 		return models[i]
 	}
 	if gpu.IsKnownType(name) {

@@ -44,6 +44,7 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/")
 }
 
+// serveJSON writes all metrics in Marathon's format.
 func serveJSON(w http.ResponseWriter, from prometheus.Gatherer) error {
 	families, err := from.Gather()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Snapshot is the state of a scheduler at one time. The zero value is empty.
+// Snapshot is the state of a scheduler at one time. The zero value is empty. Each scrape has its own: the read model
+// fills it with CountJob, and the leader adds what only it knows.
 type Snapshot struct {
 	// IsLeader means that this scheduler leads. Connected means that it is subscribed to
 	// a master; a standby never is.
@@ -86,8 +87,9 @@ type RecentUsage struct {
 // roleCounts counts the tasks and GPUs of one role.
 type roleCounts struct {
 	// tasks counts by state.
-	tasks     map[job.State]int
-	allocated map[string]int // thousandths of GPUs, by type
+	tasks map[job.State]int
+	// allocated are thousandths of GPUs that placed tasks hold, by type.
+	allocated map[string]int
 	// textBytes are those of the jobs that have not ended, which the scheduler limits.
 	textBytes int
 	// queue has the waiting tasks by the type that they request, deferred those that may not be placed yet.
@@ -100,7 +102,8 @@ type queueCounts struct {
 	// tasks is their number, gpus what they request together.
 	tasks int
 	gpus  int
-	since time.Time // start of the longest wait; zero if unknown
+	// since is the start of the longest wait; zero if unknown.
+	since time.Time
 }
 
 // ExtensionGauge is a gauge of an extension.
@@ -113,7 +116,7 @@ type ExtensionGauge struct {
 	Value  float64
 }
 
-// CountJob adds a job and its tasks to the snapshot.
+// CountJob adds a job and its tasks to the snapshot. held is whether the job, its user or its role is held.
 func (s *Snapshot) CountJob(j *job.Job, held bool) {
 	if s.jobs == nil {
 		s.jobs, s.roles = map[job.State]int{}, map[string]*roleCounts{}
@@ -147,6 +150,7 @@ func (s *Snapshot) CountJob(j *job.Job, held bool) {
 	}
 }
 
+// roleCountsFor returns the counts of a role, which it adds if there are none.
 func (s *Snapshot) roleCountsFor(name string) *roleCounts {
 	name = sanitizeLabel(name)
 	r := s.roles[name]
