@@ -59,6 +59,7 @@ const (
 	maxMetricName = 200
 )
 
+// metricPattern matches the names of metrics that Prometheus permits.
 var metricPattern = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
 
 // IsSet reports whether the scheduler scales the service.
@@ -82,6 +83,7 @@ func (t *LoadTarget) Name() string {
 	}
 }
 
+// setDefaults fills in what is absent of a policy that is set.
 func (a *AutoscalingPolicy) setDefaults() {
 	if !a.IsSet() {
 		return
@@ -127,6 +129,7 @@ func (s *Spec) validateAutoscaling(bad reportFunc) {
 	}
 }
 
+// validateLoadTarget checks the target, and that the tasks have what is measured: GPUs, or a port with metrics.
 func (s *Spec) validateLoadTarget(bad reportFunc) {
 	t := &s.Service.Autoscaling.Target
 	set := 0

@@ -96,6 +96,7 @@ func (c Constraint) Validate() error {
 	return nil
 }
 
+// checkNumber returns an error unless the value is a number of tasks, if one is needed.
 func (c Constraint) checkNumber(needed bool) error {
 	if !needed {
 		return nil

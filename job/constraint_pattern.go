@@ -85,6 +85,8 @@ func countSteps(tree *syntax.Regexp) int {
 // runesPerStep is how many bounds of character ranges count as one step.
 const runesPerStep = 32
 
+// countInstructions is countSteps of an expression that is not plain text as a whole. It visits the parsed expression,
+// whose repetitions are not expanded, so that it is cheap for every input.
 func countInstructions(tree *syntax.Regexp) int {
 	n := 1
 	switch tree.Op {

@@ -79,6 +79,7 @@ func (s *Spec) validateDependencies(bad reportFunc) {
 	}
 }
 
+// outcomeNames returns all outcomes as a text for messages.
 func outcomeNames() string {
 	var names []string
 	for _, o := range dependencyOutcomes() {

@@ -15,8 +15,8 @@ func (c Constraint) SpreadsTasks() bool { return c.DependsOnPeers() && c.Operato
 // tasks, by the value that the constraint compares.
 type SpreadCounter []spreadCount
 
+// spreadCount is how many tasks of the group have each value of a field.
 type spreadCount struct {
-	// count is how many tasks of the group have each value of the field.
 	field string
 	count map[string]int
 }
@@ -35,6 +35,7 @@ func NewSpreadCounter(constraints []Constraint) SpreadCounter {
 // AddTask counts a task on an agent with these values. "" means no value.
 func (c SpreadCounter) AddTask(value func(field string) string) { c.addAt(c.placeValues(value), 1) }
 
+// placeValues returns the places of a task: its value of each field, in the order of c.
 func (c SpreadCounter) placeValues(value func(field string) string) []string {
 	places := make([]string, len(c))
 	for i := range c {
@@ -43,6 +44,7 @@ func (c SpreadCounter) placeValues(value func(field string) string) []string {
 	return places
 }
 
+// addAt adds by tasks to places that placeValues has returned.
 func (c SpreadCounter) addAt(places []string, by int) {
 	for i, at := range places {
 		c[i].count[at] += by
@@ -62,15 +64,16 @@ func (c SpreadCounter) tasksAt(places []string) int {
 
 // EvictionOrder yields tasks in the order in which they should be removed: by first,
 // then those in the fullest places, then by last. Each removed task leaves its places
-// emptier for the next comparison.
+// emptier for the next comparison. It changes c. Tasks in equal places are compared once
+// by sorting, and groups of them with a heap, so that a list of n tasks takes n log n steps.
 func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field string) string, first, last func(a, b T) int) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		lines := c.groupByPlace(len(list), func(i int, field string) string { return value(list[i], field) })
-		for _, l := range lines {
-			slices.SortFunc(l.tasks, func(a, b int) int { return cmp.Or(first(list[a], list[b]), last(list[a], list[b])) })
-			l.counted = c.tasksAt(l.places)
+		groups := c.groupByPlace(len(list), func(i int, field string) string { return value(list[i], field) })
+		for _, g := range groups {
+			slices.SortFunc(g.tasks, func(a, b int) int { return cmp.Or(first(list[a], list[b]), last(list[a], list[b])) })
+			g.counted = c.tasksAt(g.places)
 		}
-		h := &evictionHeap{lines, func(a, b *placeGroup) int {
+		h := &evictionHeap{groups, func(a, b *placeGroup) int {
 			x, y := list[a.tasks[0]], list[b.tasks[0]]
 			return cmp.Or(first(x, y), cmp.Compare(b.counted, a.counted), last(x, y))
 		}}
@@ -97,11 +100,12 @@ func EvictionOrder[T any](c SpreadCounter, list []T, value func(t T, field strin
 	}
 }
 
-// placeGroup is the tasks in the same places. Only the first may go next. counted is
-// the number of tasks in these places when the group was last counted.
+// placeGroup is the tasks in the same places.
 type placeGroup struct {
-	places  []string
-	tasks   []int
+	places []string
+	// tasks are indexes in the list, sorted: only the first may go next.
+	tasks []int
+	// counted is the number of tasks in these places when the group was last counted.
 	counted int
 }
 
@@ -121,18 +125,19 @@ func (q *evictionHeap) Pop() any {
 	return last
 }
 
+// groupByPlace returns the tasks 0 to n-1 in groups by their places.
 func (c SpreadCounter) groupByPlace(n int, value func(i int, field string) string) []*placeGroup {
-	var lines []*placeGroup
-	by := map[string]*placeGroup{}
+	var groups []*placeGroup
+	byPlaces := map[string]*placeGroup{}
 	for i := range n {
 		places := c.placeValues(func(field string) string { return value(i, field) })
 		key := strings.Join(places, "\x00")
-		l, ok := by[key]
+		g, ok := byPlaces[key]
 		if !ok {
-			l = &placeGroup{places: places}
-			by[key], lines = l, append(lines, l)
+			g = &placeGroup{places: places}
+			byPlaces[key], groups = g, append(groups, g)
 		}
-		l.tasks = append(l.tasks, i)
+		g.tasks = append(g.tasks, i)
 	}
-	return lines
+	return groups
 }

@@ -102,6 +102,7 @@ func (l FetchHosts) CheckAddress(host, port string, addr netip.Addr) error {
 	return &ForbiddenHostError{fmt.Sprintf("%s with the address %s, which is not public and needs its own entry", joinHost(host, port), addr), l}
 }
 
+// isDefaultPort reports whether a port is that of some scheme.
 func isDefaultPort(port string) bool {
 	return slices.Contains(slices.Collect(maps.Values(defaultPorts)), port)
 }
@@ -188,6 +189,7 @@ var nonPublic = []netip.Prefix{
 	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
 }
 
+// isPublic reports whether an address belongs to a host of the public internet.
 func isPublic(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !slices.ContainsFunc(nonPublic, func(p netip.Prefix) bool { return p.Contains(addr) })

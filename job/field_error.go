@@ -52,6 +52,7 @@ func (e *FieldError) Paths() []FieldPath { return append([]FieldPath{e.Path}, e.
 // fieldSet is the fields of one mistake: its Path, and then Related.
 type fieldSet []FieldPath
 
+// field returns the set with one path.
 func field(path ...any) fieldSet { return fieldSet{path} }
 
 // and returns the set with further outer keys.

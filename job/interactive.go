@@ -93,14 +93,20 @@ func (s *Spec) ownProgram() []string {
 // The scripts share a folder with named pipes. The client's session has the pipe ctl open as long as it lives, so its
 // reader sees the end of the session, and whether the session wrote its result before. They need a POSIX shell,
 // mkfifo, cat and sleep.
+//
+// The task runs holdInput or holdTerminal. The session of the client runs awaitHolder and then feedInput or runOnTerminal.
 const (
+	// sessionFolder sets d to the folder, which is in the sandbox or, if that is not writable, in /tmp.
 	sessionFolder = `d=${MESOS_SANDBOX:-/tmp}; [ -w "$d" ] || d=/tmp
 d=$d/.mesos-gpu-session
 `
+	// makePipes makes the folder and its pipes. ctl appears last: the session waits for it.
 	makePipes = `mkdir -m 700 "$d" && mkfifo "$d/in" "$d/new" && mv "$d/new" "$d/ctl" || exit 126
 `
+	// awaitClient opens ctl after a minute, so that its reader does not wait forever for a client that never attaches.
 	awaitClient = `( sleep 60; : >"$d/ctl" ) &
 `
+	// holdInput runs the command with its input from the pipe in, and kills it if the session ends without the word end.
 	holdInput = makePipes + `"$@" <"$d/in" & p=$!
 {
 	[ "$(cat "$d/ctl")" = end ] || {
@@ -114,6 +120,7 @@ while :; do wait $p; c=$?; kill -0 $p 2>/dev/null || break; done
 [ -e "$d/lost" ] && c=129
 rm -rf "$d"; exit $c
 `
+	// holdTerminal waits for the exit code of the command that the session runs, and exits with it.
 	holdTerminal = makePipes + `trap 'exit 143' TERM INT HUP
 cat "$d/ctl" >"$d/code" & r=$!
 ` + awaitClient + `wait $r
@@ -123,6 +130,7 @@ rm -rf "$d"
 echo 'mesos-gpu: the client of the session is lost, or has not attached within a minute' >&2
 exit 129
 `
+	// awaitHolder waits until the task is ready and opens ctl. The folder attached lets only one session pass.
 	awaitHolder = `n=0
 until [ -p "$d/ctl" ]; do
 	[ $n -lt 100 ] || { echo 'mesos-gpu: the task does not wait for a client' >&2; exit 1; }
@@ -131,11 +139,13 @@ done
 mkdir "$d/attached" 2>/dev/null || { echo 'mesos-gpu: the task has a client already, or had one' >&2; exit 1; }
 exec 9>"$d/ctl"
 `
+	// feedInput copies the client's input into the pipe in and writes end if that was complete.
 	feedInput = `cat >"$d/in" 9>&- && {
 	# settle
 	echo end >&9
 }
 `
+	// runOnTerminal runs the command on the client's terminal and reports its exit code.
 	runOnTerminal = `trap : INT QUIT
 "$@" 9>&-
 c=$?

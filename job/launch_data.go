@@ -9,6 +9,7 @@ import (
 // are used only for tasks with fields that older executors would ignore, so that other
 // tasks can run on agents with an older release.
 const (
+	// LaunchVersion is the oldest version that this release reads. The names of the others tell what they added.
 	LaunchVersion           = 2
 	entrypointLaunchVersion = 3
 	secretsLaunchVersion    = 4

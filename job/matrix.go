@@ -101,6 +101,7 @@ const (
 	noValue  = -2
 )
 
+// entryPatterns returns the patterns of entries of Exclude or Include, so that matching a combination compares numbers.
 func (m *Matrix) entryPatterns(entries []map[string]string) []entryPattern {
 	all := make([]entryPattern, len(entries))
 	for i, entry := range entries {
@@ -117,6 +118,7 @@ func (m *Matrix) entryPatterns(entries []map[string]string) []entryPattern {
 	return all
 }
 
+// matchesAt reports whether a combination, as indexes of the axes' values, agrees with the entry.
 func (p entryPattern) matchesAt(at []int) bool {
 	for i, want := range p {
 		if want != anyValue && want != at[i] {

@@ -91,6 +91,7 @@ func reportNotificationRules(rules []NotificationRule, bad reportFunc) {
 	}
 }
 
+// joinEvents returns the events as a text for messages.
 func joinEvents(events []NotificationEvent) string {
 	words := make([]string, len(events))
 	for i, e := range events {

@@ -43,6 +43,7 @@ func ParsePort(text string) (Port, error) {
 	return p, nil
 }
 
+// parsePortNumber returns a number from 1 to maxPort; false for any other text.
 func parsePortNumber(text string) (n int, ok bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 1 && n <= maxPort

@@ -11,7 +11,8 @@ type RunTable[T interface {
 	// other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
 	Newest  map[string]T
 	Earlier map[string][]T
-	count   int
+	// count is the number of runs in both maps.
+	count int
 }
 
 // Add adds a run that is newer than the other runs of its job.

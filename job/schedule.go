@@ -49,6 +49,7 @@ const (
 	maxScheduleName = 63 - 1 - len(runLayout)
 )
 
+// setDefaults fills in what is absent.
 func (v *Schedule) setDefaults() {
 	v.Overlap = cmp.Or(v.Overlap, SkipOverlap)
 	v.History = cmp.Or(v.History, DefaultHistory)
@@ -94,6 +95,7 @@ func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }
 
+// scheduleError returns a mistake in a key of the schedule.
 func scheduleError(key, format string, args ...any) error {
 	return &FieldError{Path: FieldPath{"schedule", key}, err: fmt.Errorf(format, args...)}
 }

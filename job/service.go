@@ -48,6 +48,7 @@ func (b BackoffPolicy) PauseAfter(failures int) time.Duration {
 	return max(b.Initial, time.Duration(pause)) // a float64 rounds long durations
 }
 
+// setDefaults fills in what is absent.
 func (v *Service) setDefaults() {
 	if v.Backoff.Initial == 0 {
 		v.Backoff.Initial = DefaultBackoff

@@ -68,6 +68,7 @@ func (s *Spec) TextBytes() int {
 	return n
 }
 
+// sizeOfTexts returns the length of all names and values, with a little more for each.
 func sizeOfTexts(texts map[string]string) int {
 	if len(texts) == 0 {
 		return 0

@@ -106,6 +106,8 @@ func (s *Spec) Validate() error {
 	return collectErrors(s.validateFields)
 }
 
+// validateFields reports all mistakes: first in single fields, then by subject. A mistake in one field may cause reports
+// about others that depend on it.
 func (s *Spec) validateFields(bad reportFunc) {
 	if !namePattern.MatchString(s.Name) {
 		bad(field("name"), "name %q: use 1 to 63 letters, digits, dots, dashes or underscores, starting with a letter or digit", s.Name)

@@ -17,6 +17,8 @@ const (
 	DefaultHealthFailures = 3
 )
 
+// setDefaults fills in what is absent of the checks. Other fields have no defaults here: what is absent is decided by
+// the agent or the image.
 func (c *Container) setDefaults() {
 	for _, check := range c.allChecks() {
 		check.setDefaults()
@@ -133,6 +135,7 @@ func (s *Spec) validateMesos(bad reportFunc) {
 	}
 }
 
+// validateVolumes checks the volumes alone and together: targets are unique, and the engine takes one driver.
 func (s *Spec) validateVolumes(bad reportFunc) {
 	if len(s.Volumes) > maxVolumes {
 		bad(field("volumes"), "volumes: %d are more than %d", len(s.Volumes), maxVolumes)
@@ -176,6 +179,7 @@ func (v Volume) validate() error {
 // maxDevices limits Container.Devices.
 const maxDevices = 20
 
+// validateDevices checks the paths. Whether a device may be opened is decided by the operators.
 func (s *Spec) validateDevices(bad reportFunc) {
 	if len(s.Devices) > maxDevices {
 		bad(field("devices"), "devices: %d are more than %d", len(s.Devices), maxDevices)
@@ -206,6 +210,7 @@ func ValidateDevicePath(name string) error {
 	return nil
 }
 
+// validateNetwork checks the network and the ports. Only the agents know which networks exist.
 func (s *Spec) validateNetwork(bad reportFunc) {
 	if s.Network != "" && !namePattern.MatchString(string(s.Network)) {
 		bad(field("network"), "network: %q is not a network's name", s.Network)
@@ -261,6 +266,7 @@ func (u Ulimit) validate() error {
 	return nil
 }
 
+// validateHealth checks a health check. at is its place in the job file, key its name in messages.
 func (s *Spec) validateHealth(at fieldSet, key string, h *HealthCheck, bad reportFunc) {
 	s.validateCheck(at, key, &h.Check, bad)
 	if h.Grace < 0 || h.Grace > maxTime {
@@ -271,6 +277,7 @@ func (s *Spec) validateHealth(at fieldSet, key string, h *HealthCheck, bad repor
 	}
 }
 
+// validateCheck checks what a check and a health check have in common.
 func (s *Spec) validateCheck(at fieldSet, key string, c *Check, bad reportFunc) {
 	ways := 0
 	for _, way := range []bool{len(c.Command) > 0, c.HTTP != nil, c.TCP != nil} {
@@ -316,6 +323,7 @@ func (c *Container) allChecks() []*Check {
 	return all
 }
 
+// validateCheckPort checks the port of a check, which is a number or an index of the job's ports.
 func (s *Spec) validateCheckPort(at fieldSet, key string, p CheckPort, bad reportFunc) {
 	switch {
 	case s.Network == NoNetwork:

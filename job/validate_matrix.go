@@ -183,19 +183,19 @@ func (m *Matrix) longestValues() map[string]string {
 	if m == nil {
 		return most
 	}
-	learn := func(name, v string) {
+	note := func(name, v string) {
 		if old, ok := most[name]; !ok || len(v) > len(old) {
 			most[name] = v
 		}
 	}
 	for _, a := range m.Axes {
 		for _, v := range a.Values {
-			learn(a.Name, v)
+			note(a.Name, v)
 		}
 	}
 	for _, e := range m.Include {
 		for name, v := range e {
-			learn(name, v)
+			note(name, v)
 		}
 	}
 	return most
