@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/cgroup"
@@ -376,7 +377,7 @@ func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gp
 
 // openListeners opens the socket, and the TCP listener if one is configured.
 func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
-	unix, err := socket.ListenUnix(d.cfg.Socket)
+	unix, err := unixsocket.Listen(d.cfg.Socket)
 	if err != nil {
 		return nil, err
 	}

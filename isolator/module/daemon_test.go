@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/socket"
@@ -47,7 +48,7 @@ func newFakeDaemon(t *testing.T) *fakeDaemon {
 // start serves until stop is called.
 func (d *fakeDaemon) start() *fakeDaemon {
 	d.t.Helper()
-	l, err := socket.ListenUnix(d.Path)
+	l, err := unixsocket.Listen(d.Path)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
@@ -159,7 +160,7 @@ func serveAgent(args []string) {
 		fmt.Println(err)
 		return
 	}
-	l, err := socket.ListenUnix(args[0])
+	l, err := unixsocket.Listen(args[0])
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/internal/opener"
@@ -155,7 +156,7 @@ func TestTooManyConnections(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	d := started(t)
-	if _, err := socket.ListenUnix(d.path); err == nil || !strings.Contains(err.Error(), "another daemon answers there") {
+	if _, err := unixsocket.Listen(d.path); err == nil || !strings.Contains(err.Error(), "another daemon answers there") {
 		t.Errorf("a second daemon: got %v", err)
 	}
 	if _, err := d.DaemonVersion(t.Context()); err != nil {
@@ -173,10 +174,10 @@ func TestListen(t *testing.T) {
 	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := socket.ListenUnix(file); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+	if _, err := unixsocket.Listen(file); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("in place of a file: got %v", err)
 	}
-	if _, err := socket.ListenUnix(filepath.Join(file, "sock")); err == nil {
+	if _, err := unixsocket.Listen(filepath.Join(file, "sock")); err == nil {
 		t.Error("below a file")
 	}
 }

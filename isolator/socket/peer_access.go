@@ -2,7 +2,6 @@ package socket
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"mesos-gpu/internal/unixsocket"
 )
 
 const (
@@ -102,7 +101,7 @@ func (p *peerConn) Close() error {
 // denialReason checks the process at the other end of a unix socket. A process
 // in a container may only read, whatever its uid: it could grant itself GPUs.
 func (s *Server) denialReason(c net.Conn) string {
-	cred, err := readPeerCredentials(c)
+	cred, err := unixsocket.PeerCredentials(c)
 	if err != nil {
 		return err.Error() // the peer has already disconnected
 	}
@@ -140,25 +139,6 @@ func (s *Server) findContainer(pid int) (id string, err error) {
 		}
 	}
 	return "", nil
-}
-
-// readPeerCredentials returns the kernel's record of the peer process.
-func readPeerCredentials(c net.Conn) (cred *unix.Ucred, err error) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, errors.New("find out who connected: not a unix socket")
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("find out who connected: %w", err)
-	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil || failed != nil {
-		return nil, fmt.Errorf("find out who connected: %w", errors.Join(err, failed))
-	}
-	return cred, nil
 }
 
 type peerKey struct{}

@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
@@ -200,7 +201,7 @@ func newTestDaemon(tb testing.TB, change func(*socket.ServerConfig)) *testDaemon
 // start serves until stop is called or the test ends.
 func (d *testDaemon) start(tb testing.TB) {
 	tb.Helper()
-	l, err := socket.ListenUnix(d.path)
+	l, err := unixsocket.Listen(d.path)
 	if err != nil {
 		tb.Fatal(err)
 	}
