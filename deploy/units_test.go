@@ -44,13 +44,13 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 func TestLocalUnitKeepsTasks(t *testing.T) {
 	analyze := testneeds.RequireProgram(t, "systemd-analyze", "systemd")
 	text := readFile(t, "systemd/mesos-gpu-local.service")
-	for _, line := range []string{"KillMode=process", "Delegate=yes", "Restart=always", "StateDirectory=mesos-gpu/local"} {
+	for _, line := range []string{"KillMode=process", "Delegate=yes", "Restart=always", "StateDirectory=mesos-gpu/local", "RuntimeDirectory=mesos-gpu"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("the unit lacks %s", line)
 		}
 	}
 	conf := readFile(t, "etc/local.conf")
-	for _, line := range []string{"work-dir=/var/lib/mesos-gpu/local", "keep-tasks=true"} {
+	for _, line := range []string{"work-dir=/var/lib/mesos-gpu/local", "keep-tasks=true", "socket=/run/mesos-gpu/api.sock"} {
 		if !strings.Contains(conf, "\n"+line+"\n") {
 			t.Errorf("the configuration lacks %s", line)
 		}

@@ -32,6 +32,13 @@ type APIConfig struct {
 	CAFile string
 	// AuditFile receives one line for each change; "" disables the audit log.
 	AuditFile string
+	// Socket is the path of a unix socket on which the API listens too, "" for none. The
+	// kernel identifies its users, whose jobs run as themselves: see access.UnixUsersPolicy.
+	// Requests to the other address then need a token.
+	Socket string
+	// OperatorsGroup is the group of the machine whose members have all permissions on
+	// Socket, as root has them.
+	OperatorsGroup string
 	// Open permits listening on other addresses than loopback without TLS and
 	// an access file.
 	Open bool
@@ -69,6 +76,9 @@ func (a *APIConfig) checkFiles(flags *admission.HostPermissions) error {
 	if (a.CertFile == "") != (a.KeyFile == "") {
 		errs = append(errs, errors.New("the API's certificate needs its key and a key its certificate: give both files or neither"))
 	}
+	if a.OperatorsGroup != "" && a.Socket == "" {
+		errs = append(errs, errors.New("the operators' group has no effect without a socket, which identifies users"))
+	}
 	if a.AccessFile != "" && (len(flags.Volumes) > 0 || len(flags.Devices) > 0 || flags.HostIPC) {
 		errs = append(errs, errors.New("the access file sets what jobs may use, under jobs: remove --allow-volumes, --allow-devices and --allow-host-ipc"))
 	}
@@ -97,7 +107,8 @@ type apiSecurity struct {
 }
 
 // openSecurity reads the certificates and the access file, and opens the audit log.
-func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err error) {
+// host is what jobs may use of the agents if there is no access file.
+func (a *APIConfig) openSecurity(host admission.HostPermissions, log logrus.FieldLogger) (d apiSecurity, err error) {
 	if d.leaderTransport, err = a.newLeaderTransport(); err != nil {
 		return d, err
 	}
@@ -106,8 +117,12 @@ func (a *APIConfig) openSecurity(log logrus.FieldLogger) (d apiSecurity, err err
 			return d, err
 		}
 	}
-	if a.AccessFile != "" {
-		if d.gate, err = gate.Open(a.AccessFile, log); err != nil {
+	var users *gate.UnixUsers
+	if a.Socket != "" {
+		users = &gate.UnixUsers{OperatorsGroup: a.OperatorsGroup, Host: host}
+	}
+	if a.AccessFile != "" || users != nil {
+		if d.gate, err = gate.Open(a.AccessFile, users, log); err != nil {
 			return d, err
 		}
 	}
@@ -154,6 +169,12 @@ func (d *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.
 		return d.gate.Wrap(h, append(apiserver.OpenPaths(), pingPath)...)
 	}
 	return apiserver.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens, only the Host header exposes a web page's cross-site request
+}
+
+// wrapSocketHandler is wrapHandler for the unix socket. Its users need no token, so the
+// Host header is checked too: a user may forward a port of a browser's machine to it.
+func (d *apiSecurity) wrapSocketHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
+	return apiserver.RestrictHosts(d.wrapHandler(h, advertised, log), log, ownHostNames(advertised)...)
 }
 
 // ownHostNames returns the machine's names and the host of the advertised URL.

@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/job"
 )
@@ -291,7 +292,7 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 // scheduler's is rejected; with one, tokens identify the client instead.
 func TestOpenAPIChecksHostNames(t *testing.T) {
 	made := newGuardedConfig(t)
-	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(frameworktest.DiscardLog())
+	shut, err := (&APIConfig{AccessFile: made.AccessFile}).openSecurity(admission.HostPermissions{}, frameworktest.DiscardLog())
 	if err != nil {
 		t.Fatal(err)
 	}

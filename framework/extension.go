@@ -16,6 +16,7 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/web"
 	"mesos-gpu/internal/writedeadline"
 )
@@ -70,7 +71,12 @@ const pingPath = "/ping"
 
 // serveExtension serves a request by the extension, or forwards it to the leader.
 func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
-	if err := apiserver.CheckAnyAccess(apiserver.GrantOf(r.Context())); err != nil && r.URL.Path != pingPath {
+	g := apiserver.GrantOf(r.Context())
+	err := apiserver.CheckAnyAccess(g)
+	if err == nil && !g.CanRunAs("") { // an app has no owner as whom it could run
+		err = apiserver.CheckRoleAccess(g, access.Admin, admission.AllRoles)
+	}
+	if err != nil && r.URL.Path != pingPath {
 		apiserver.WriteProblem(w, r, err, s.cfg.Log)
 		return
 	}

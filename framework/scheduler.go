@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/workdirstore"
+	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/job"
 )
 
@@ -52,7 +54,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	security, err := cfg.API.openSecurity(cfg.Log)
+	security, err := cfg.API.openSecurity(cfg.Sched.Policy.Permissions, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +112,15 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	limited := apiserver.LimitConnections(listener, apiserver.ConnectionLimits{
 		Total: s.limits.connections, PerAddress: s.limits.connectionsPerAddress, Usage: s.cfg.counters,
 	})
+	serveSocket, err := s.openSocket(limited)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	listener = s.security.wrapListener(limited)
+	handler := s.newHandler()
 	err = runTogether(ctx, lead, s.runAccounting, func(ctx context.Context) error {
-		return apiserver.Serve(ctx, listener, s.security.wrapHandler(s.newHandler(), s.url, s.cfg.Log), limited.TrackState)
-	}, func(context.Context) error {
+		return apiserver.Serve(ctx, listener, s.security.wrapHandler(handler, s.url, s.cfg.Log), limited.TrackState)
+	}, func(ctx context.Context) error { return serveSocket(ctx, handler) }, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil
 	})
@@ -121,6 +128,21 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	return nil
+}
+
+// openSocket listens on the configured unix socket, if any, and returns the function that
+// serves it until ctx ends. Its connections count with those of limited.
+func (s *Scheduler) openSocket(limited *apiserver.LimitedListener) (serve func(context.Context, http.Handler) error, err error) {
+	if s.cfg.API.Socket == "" {
+		return func(context.Context, http.Handler) error { return nil }, nil
+	}
+	socket, err := unixsocket.Listen(s.cfg.API.Socket)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, h http.Handler) error {
+		return apiserver.Serve(ctx, limited.Share(socket), s.security.wrapSocketHandler(h, s.url, s.cfg.Log), limited.TrackState)
+	}, nil
 }
 
 // runAccounting stores the ends of attempts until ctx ends, unless that is disabled.

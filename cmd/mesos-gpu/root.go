@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +43,10 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	if api == "" {
 		api = cli.DefaultAPI
 	}
-	root.PersistentFlags().StringVar(&a.APIAddress, "api", api, "address of the scheduler, or several, comma-separated; or set MESOS_GPU_API")
+	root.PersistentFlags().StringVar(&a.APIAddress, "api", api, "address of the scheduler, or several, comma-separated; or set MESOS_GPU_API; "+cli.DefaultSocket+" if it exists")
+	if _, err := os.Stat(cli.DefaultSocket); err == nil && s.Getenv("MESOS_GPU_API") == "" {
+		a.APIAddress = "unix://" + cli.DefaultSocket
+	}
 	a.Credential.Register(root.PersistentFlags(), s.Getenv)
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {

@@ -46,9 +46,11 @@ func ParsePermission(text string) (Permission, error) {
 
 // Identity is the user of a request. The zero value is a request without a token.
 type Identity struct {
-	// Name is a token's name, or OIDCPrefix and the user's name at the issuer.
+	// Name is a token's name, OIDCPrefix and the user's name at the issuer, or
+	// job.UnixUserPrefix and the name of a user of the machine.
 	Name string
-	// Groups are the token's groups, or OIDCPrefix and the groups at the issuer.
+	// Groups are the token's groups, or with one of these prefixes those at the issuer or
+	// on the machine.
 	Groups []string
 }
 
@@ -56,5 +58,5 @@ type Identity struct {
 // distinct from the names of tokens.
 const OIDCPrefix = "oidc:"
 
-// AnyUser is a group that contains every user with a valid token.
+// AnyUser is a group that contains every user who was identified.
 const AnyUser = "*"

@@ -44,6 +44,7 @@ func ParsePolicy(data []byte) (*AccessPolicy, error) {
 		"permissions": r.readList(func(n *yaml.Node) { p.Rules = append(p.Rules, r.readRule(n)) }),
 		"jobs":        r.readList(func(n *yaml.Node) { p.JobLimits = append(p.JobLimits, r.readJobLimits(n)...) }),
 		"metrics":     func(n *yaml.Node) { p.OpenMetrics = r.readOneOf(n, "open", "closed") == "open" },
+		"output":      func(n *yaml.Node) { p.PrivateOutput = r.readOneOf(n, "private", "shared") == "private" },
 	})
 	r.checkReferences(p)
 	if len(r.errs) > 0 {
@@ -311,8 +312,8 @@ func (r *policyReader) checkNames(line int, kind, why string, names []string, th
 		switch issued := strings.HasPrefix(name, OIDCPrefix); {
 		case issued && !oidc:
 			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: the file has no oidc section that could prove it", line, kind, name))
-		case !issued && !there[name]:
-			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s", line, kind, name, why, OIDCPrefix))
+		case !issued && !there[name] && job.UnixUser(name) == "":
+			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s, those of the machine with %s", line, kind, name, why, OIDCPrefix, job.UnixUserPrefix))
 		}
 	}
 }

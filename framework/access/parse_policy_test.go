@@ -103,7 +103,7 @@ func TestInvalidFiles(t *testing.T) {
 		"no YAML":              {"tokens: [", "read YAML"},
 		"two documents":        {token + "---\nx: 1", "more follows"},
 		"a list":               {"- x", "line 1: a mapping is wanted here, with jobs, metrics"},
-		"an unknown key":       {token + "permission: []", `line 2: unknown key "permission": there are jobs, metrics, oidc, permissions, tokens`},
+		"an unknown key":       {token + "permission: []", `line 2: unknown key "permission": there are jobs, metrics, oidc, output, permissions, tokens`},
 		"an unknown inner key": {token + "permissions:\n- {may: view, roles: [a], user: [ci]}", `line 3: unknown key "user"`},
 		"a key twice":          {"tokens: []\ntokens: []", "line 2: tokens appears twice"},
 		"no list":              {"tokens: {}", "line 1: a list is wanted here"},

@@ -18,6 +18,9 @@ type AccessPolicy struct {
 	JobLimits []admission.RolePermissions
 	// OpenMetrics permits reading /metrics without a token.
 	OpenMetrics bool
+	// PrivateOutput restricts reading the output, files and artifacts of a job to those who
+	// may change the job.
+	PrivateOutput bool
 }
 
 // PermissionRule grants users and groups a permission on roles and their descendants.
@@ -58,7 +61,7 @@ const (
 
 // GrantFor returns the permissions of a user.
 func (p *AccessPolicy) GrantFor(who Identity) *Grant {
-	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics}
+	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics, privateOutput: p.PrivateOutput}
 	for _, r := range p.Rules {
 		if who.Name != "" && r.appliesTo(who) {
 			g.rules = append(g.rules, r)
@@ -81,6 +84,8 @@ type Grant struct {
 	rules []PermissionRule
 	// openMetrics permits /metrics without any permission on a role.
 	openMetrics bool
+	// privateOutput is AccessPolicy.PrivateOutput.
+	privateOutput bool
 }
 
 // UserName returns the requester's name, or "" for a request without a token or without

@@ -67,6 +67,17 @@ func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 	return s.checkTaskAccess(r, t.Job, id, p, api.UnknownTask(id))
 }
 
+// ofOutput returns the check of a request that reads the output of a job. Where output is
+// private it needs the permission to change the job.
+func ofOutput(check scopeCheck) scopeCheck {
+	return func(s *apiServer, r *http.Request, p access.Permission) error {
+		if GrantOf(r.Context()).HasPrivateOutput() {
+			p = access.Operate
+		}
+		return check(s, r, p)
+	}
+}
+
 // requireOnRole requires the permission on the role in the path.
 func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	role := r.PathValue("role")

@@ -7,6 +7,10 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/unixsocket"
 )
 
 // sendBuffer is how much the kernel stores for a client that reads slowly, in bytes, per
@@ -29,6 +33,11 @@ type ConnectionLimits struct {
 // closed. A client therefore cannot keep others out with connections that it does not use.
 type LimitedListener struct {
 	net.Listener
+	*connectionTable
+}
+
+// connectionTable counts the open connections of one or several listeners.
+type connectionTable struct {
 	limits ConnectionLimits
 
 	// mu protects the fields below.
@@ -41,10 +50,12 @@ type LimitedListener struct {
 // limitedConn is a connection that a LimitedListener counts until it is closed.
 type limitedConn struct {
 	net.Conn
-	listener *LimitedListener
-	address  netip.Addr
+	table   *connectionTable
+	address netip.Addr
+	// peer is the process that connected through a unix socket; nil for other connections.
+	peer *unix.Ucred
 	// waitingSince is when the connection began to wait for a request; zero while it serves one.
-	// The listener's mu protects it.
+	// The table's mu protects it.
 	waitingSince time.Time
 }
 
@@ -55,7 +66,13 @@ func LimitConnections(l net.Listener, limits ConnectionLimits) *LimitedListener 
 		limits.Usage = ignoreUsage{}
 	}
 	limits.Usage.SetAPILimit(connectionsResource, limits.Total)
-	return &LimitedListener{Listener: l, limits: limits, open: map[netip.Addr]map[*limitedConn]bool{}}
+	return &LimitedListener{l, &connectionTable{limits: limits, open: map[netip.Addr]map[*limitedConn]bool{}}}
+}
+
+// Share returns a listener of other's connections that has the limits in common with l. The
+// limit of an address applies to each user of a unix socket.
+func (l *LimitedListener) Share(other net.Listener) *LimitedListener {
+	return &LimitedListener{other, l.connectionTable}
 }
 
 // Accept implements net.Listener.
@@ -68,7 +85,14 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if t, ok := c.(*net.TCPConn); ok {
 			_ = t.SetWriteBuffer(sendBuffer) // fails only if the client has disconnected
 		}
-		one := &limitedConn{Conn: c, listener: l, address: ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
+		one := &limitedConn{Conn: c, table: l.connectionTable, address: ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
+		if _, ok := c.(*net.UnixConn); ok {
+			if one.peer, err = unixsocket.PeerCredentials(c); err != nil { // the client has disconnected
+				_ = c.Close()
+				continue
+			}
+			one.address = addressOfUser(one.peer.Uid)
+		}
 		evicted, ok := l.add(one)
 		if evicted != nil {
 			_ = evicted.Conn.Close() // its own Close would count it twice
@@ -82,7 +106,7 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 
 // add counts a connection, and returns the one that must be closed for it. ok is false if there
 // is no place.
-func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
+func (l *connectionTable) add(c *limitedConn) (evicted *limitedConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	scope := ""
@@ -112,7 +136,7 @@ func (l *LimitedListener) add(c *limitedConn) (evicted *limitedConn, ok bool) {
 
 // longestWaiting returns the connection of an address that has waited longest for a request, nil
 // if all serve requests, and how many wait. The caller holds the lock.
-func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn, waiting int) {
+func (l *connectionTable) longestWaiting(address netip.Addr) (found *limitedConn, waiting int) {
 	for c := range l.open[address] {
 		if c.waitingSince.IsZero() {
 			continue
@@ -128,7 +152,7 @@ func (l *LimitedListener) longestWaiting(address netip.Addr) (found *limitedConn
 // mostDispensable returns the longest waiting connection of the address with the most waiting
 // connections, of the newcomer's own address if no other has more. It is nil if all connections
 // serve requests.
-func (l *LimitedListener) mostDispensable(newcomer netip.Addr) *limitedConn {
+func (l *connectionTable) mostDispensable(newcomer netip.Addr) *limitedConn {
 	found, most := l.longestWaiting(newcomer)
 	for address := range l.open {
 		if c, waiting := l.longestWaiting(address); waiting > most {
@@ -139,7 +163,7 @@ func (l *LimitedListener) mostDispensable(newcomer netip.Addr) *limitedConn {
 }
 
 // remove stops counting a connection, if it is counted. The caller holds the lock.
-func (l *LimitedListener) remove(c *limitedConn) {
+func (l *connectionTable) remove(c *limitedConn) {
 	if !l.open[c.address][c] {
 		return
 	}
@@ -154,14 +178,14 @@ func (l *LimitedListener) remove(c *limitedConn) {
 // Close closes the connection and frees its place.
 func (c *limitedConn) Close() error {
 	err := c.Conn.Close() // first: a new connection must not find the descriptor in use
-	c.listener.mu.Lock()
-	defer c.listener.mu.Unlock()
-	c.listener.remove(c)
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	c.table.remove(c)
 	return err
 }
 
 // TrackState records whether a connection waits for a request. It is http.Server.ConnState.
-func (l *LimitedListener) TrackState(c net.Conn, state http.ConnState) {
+func (l *connectionTable) TrackState(c net.Conn, state http.ConnState) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}

@@ -114,7 +114,7 @@ func TestBusyAddressDoesNotProtectIdleConnections(t *testing.T) {
 		l.TrackState(c, http.StateActive)
 	}
 	_, idle := connect(t, l, q, "10.0.0.2:1")
-	newcomer := &limitedConn{Conn: &fakeConn{}, listener: l, address: netip.MustParseAddr("10.0.0.3")}
+	newcomer := &limitedConn{Conn: &fakeConn{}, table: l.connectionTable, address: netip.MustParseAddr("10.0.0.3")}
 	if evicted, ok := l.add(newcomer); !ok || net.Conn(evicted) != idle {
 		t.Error("a new address is rejected while another one has an idle connection")
 	}

@@ -14,6 +14,7 @@ const (
 	auditNoteKey
 	ifMatchKey
 	continuationKey
+	peerKey
 )
 
 // WithGrant attaches the permissions of the requester to the context.

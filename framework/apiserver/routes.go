@@ -77,7 +77,7 @@ func routes() []route {
 		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false},           // the leader also checks the owner of the name
 		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
 		{"GET /v1/jobs/{name}/usage", access.View, requireOnJob, onLeader((*apiServer).handleJobUsage), "", false},
-		{"GET /v1/jobs/{name}/artifacts", access.View, requireOnJob, onLeader((*apiServer).handleListArtifacts), "", false},
+		{"GET /v1/jobs/{name}/artifacts", access.View, ofOutput(requireOnJob), onLeader((*apiServer).handleListArtifacts), "", false},
 		{"GET /v1/jobs/{name}/accounting", access.View, requireOnJob, onLeader((*apiServer).handleAccountJob), "wait", false},
 		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
 		{"PUT /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleHoldJob, "", true}, // the leader also checks who holds it
@@ -88,12 +88,12 @@ func routes() []route {
 		{"GET /v1/jobs/{name}/tasks/{task}/port-forward", access.Operate, requireOnJob, (*apiServer).handlePortForward, "port", false},
 		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, requireOnJob, (*apiServer).handleAttach, "rows cols", false},
 		{"POST /v1/tasks/{id}/stop", access.Operate, requireOnTask, (*apiServer).handleStopTask, "", false},
-		{"GET /v1/tasks/{id}/files", access.View, requireOnTask, onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
-		{"GET /v1/tasks/{id}/file", access.View, requireOnTask, onReads((*apiServer).handleReadTaskFile), "path offset", false},
+		{"GET /v1/tasks/{id}/files", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
+		{"GET /v1/tasks/{id}/file", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleReadTaskFile), "path offset", false},
 		{"PUT /v1/tasks/{id}/files", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFiles, "path", false}, // as for commands in containers
 		{"PUT /v1/tasks/{id}/file", access.Operate, requireOnTask, (*apiServer).handleWriteTaskFile, "path mode name", false},
-		{"GET /v1/tasks/{id}/log", access.View, requireOnTask, (*apiServer).handleTaskLog, "stream offset tail follow", false},
-		{"GET /v1/tasks/{id}/output", access.View, requireOnTask, (*apiServer).handleTaskOutput, "stream since tail follow after", false},
+		{"GET /v1/tasks/{id}/log", access.View, ofOutput(requireOnTask), (*apiServer).handleTaskLog, "stream offset tail follow", false},
+		{"GET /v1/tasks/{id}/output", access.View, ofOutput(requireOnTask), (*apiServer).handleTaskOutput, "stream since tail follow after", false},
 
 		{"GET /v1/roles/{role}", access.View, requireOnRole, onReads((*apiServer).handleGetRole), "", false},
 		{"PUT /v1/roles/{role}/quota", access.Admin, requireOnRole, (*apiServer).handleSetQuota, "", true},

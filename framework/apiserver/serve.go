@@ -45,6 +45,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, onState ...func(
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    256 << 10, // the URL contains a command's arguments
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withPeer,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 	}
 	if len(onState) > 0 {

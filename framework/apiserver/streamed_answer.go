@@ -95,8 +95,11 @@ type jobWithoutTasks struct {
 }
 
 // job writes a job with all of its tasks. It reads the omitted ones in parts, each as it is at
-// that time.
+// that time. It leaves out the environment of a job whose output the requester may not read.
 func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.JobView) error {
+	shown := *view
+	hideEnvironment(ctx, &shown.Spec)
+	view = &shown
 	if view.OmittedTasks == 0 {
 		a.value(view)
 		return nil

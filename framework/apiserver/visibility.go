@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 // canSeeJob reports whether the requester may see a job or, if task is not empty, one of
@@ -23,6 +24,15 @@ func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool,
 		return false, nil
 	}
 	return err == nil && g.HasPermission(access.View, role), err
+}
+
+// hideEnvironment removes the environment from a copy of a job's specification if output is
+// private and the requester may not change the job: it may contain tokens of the job's own
+// services, such as a notebook.
+func hideEnvironment(ctx context.Context, spec *job.Spec) {
+	if g := GrantOf(ctx); g.HasPrivateOutput() && !g.CanChangeJob(spec.Role, spec.Owner) {
+		spec.Env = nil
+	}
 }
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.

@@ -40,8 +40,11 @@ type Client struct {
 // streamKeepAlive detects a scheduler whose machine has disappeared after at most 20 s.
 var streamKeepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
-// New returns a client of the API at address: a URL, host:port, or several of them
-// separated by commas. It sends no request.
+// socketScheme begins the address of a unix socket.
+const socketScheme = "unix://"
+
+// New returns a client of the API at address: a URL, host:port, several of them separated
+// by commas, or unix:///PATH for a unix socket. It sends no request.
 func New(address string, options ...Option) (*Client, error) {
 	var o clientOptions
 	for _, set := range options {
@@ -52,6 +55,10 @@ func New(address string, options ...Option) (*Client, error) {
 	o.timeouts.setDefaults()
 	dialer := net.Dialer{Timeout: o.timeouts.Connect, KeepAliveConfig: streamKeepAlive}
 	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: o.tls, ResponseHeaderTimeout: o.timeouts.Response, IdleConnTimeout: time.Minute}
+	if path, ok := strings.CutPrefix(address, socketScheme); ok {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+		address = "http://localhost"
+	}
 	c := &Client{token: o.token, timeouts: o.timeouts, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // sendOnce follows redirects

@@ -182,6 +182,9 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
 			return err
 		}
+		if err := assignUser(ctx, &spec); err != nil {
+			return err
+		}
 		e = cron.NewEntry(spec, b.loop.clock())
 		put, err := scheduleDocument(e)
 		if err != nil {

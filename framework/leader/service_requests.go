@@ -43,6 +43,10 @@ func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spe
 		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
 	}
 	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
+	spec.Owner = old.Spec.Owner
+	if err := assignUser(ctx, spec); err != nil {
+		return err
+	}
 	if err := st.AdmitUpdate(spec); err != nil {
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}

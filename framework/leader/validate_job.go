@@ -24,6 +24,9 @@ func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJ
 		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
 			return err
 		}
+		if err := assignUser(ctx, spec); err != nil {
+			return err
+		}
 		e := cron.NewEntry(*spec, b.loop.clock())
 		put, err := scheduleDocument(e)
 		if err != nil {
@@ -65,6 +68,9 @@ func (b *Leader) warnOfLargeTasks(spec *job.Spec) []string {
 // checkSubmission returns why the user may not submit the job now. It runs in the loop.
 func (b *Leader) checkSubmission(ctx context.Context, st *sched.State, spec *job.Spec) error {
 	if err := b.checkSubmitPermission(ctx, spec); err != nil {
+		return err
+	}
+	if err := assignUser(ctx, spec); err != nil {
 		return err
 	}
 	if err := st.AdmitBy(spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {

@@ -52,3 +52,7 @@ type App struct {
 }
 
 const DefaultAPI = "http://127.0.0.1:8080"
+
+// DefaultSocket is the unix socket of the service mesos-gpu-local. If it exists, it is the
+// scheduler's address that commands use by default.
+const DefaultSocket = "/run/mesos-gpu/api.sock"

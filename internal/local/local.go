@@ -46,6 +46,8 @@ type ClusterConfig struct {
 	// Images is a folder of docker archives NAME:TAG.tar for unified
 	// containers.
 	Images string
+	// KeepSandboxes is agent.AgentConfig.KeepSandboxes; 0 selects its default.
+	KeepSandboxes time.Duration
 	// Isolate gives every task its own cgroup and device nodes. It requires
 	// root rights.
 	Isolate bool
@@ -87,6 +89,7 @@ func Run(ctx context.Context, cfg ClusterConfig, up func(ClusterURLs)) error {
 
 type localCluster struct {
 	ClusterConfig
+	secret internalSecret
 	master net.Listener
 	agents []*localAgent
 }
@@ -163,11 +166,15 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 			defer func() { err = errors.Join(err, release()) }()
 		}
 	}
+	if c.secret, err = loadSecret(c.WorkDir); err != nil {
+		return err
+	}
 	m := master.New(master.MasterConfig{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
 	urls := ClusterURLs{Master: "http://" + c.master.Addr().String()}
 	cfg := c.Scheduler
 	cfg.Master, cfg.APIAddr = urls.Master, c.API
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
+	cfg.CredentialFile = c.secret.path
 	cfg.Artifacts = filepath.Join(c.WorkDir, "artifacts")
 	cfg.Log = c.Log.WithField("part", "scheduler")
 	cfg.Ready = func(addr string) {
@@ -190,7 +197,7 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 		runScheduler = startAfter(ready, runScheduler)
 	}
 	parts := []clusterPart{
-		{name: "the master's server", run: serveListener(c.master, m.Handler())}, {name: "the master", run: m.Run},
+		{name: "the master's server", run: serveListener(c.master, c.requireSecret(m.Handler()))}, {name: "the master", run: m.Run},
 		{name: "the agents", run: together(agents...), endsItself: true}, {name: "the scheduler", run: runScheduler},
 	}
 	if c.KeepTasks {

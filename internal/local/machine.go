@@ -61,7 +61,7 @@ func (a *localAgent) prepare(m link.MasterLink) (run func(context.Context) error
 	}
 	return func(ctx context.Context) error {
 		return inOrder(ctx, a.cluster.Log,
-			clusterPart{name: "the agent's server", run: serveListener(a.listener, embedded.Handler())},
+			clusterPart{name: "the agent's server", run: serveListener(a.listener, a.cluster.requireSecret(embedded.Handler()))},
 			clusterPart{name: "the agent", run: embedded.Run, endsItself: true},
 			clusterPart{name: "the agent's daemon", run: startAfter(embedded.Ready(), d.Run)})
 	}, done, nil
@@ -115,7 +115,7 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	cfg := agent.AgentConfig{
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(a.dir, "agent"),
 		Addr: a.listener.Addr().String(), Resources: total, Attributes: attributes,
-		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images,
+		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images, KeepSandboxes: c.KeepSandboxes,
 		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
 			volume, err := volumemgr.EnsureVolume(ctx, root, volumes)
@@ -124,7 +124,8 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 		ExecutorEnv: map[string]string{
 			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
 			// Not the socket of a daemon for a Mesos agent on this machine.
-			"MESOS_GPU_SOCKET": a.daemonSocket(),
+			"MESOS_GPU_SOCKET":                    a.daemonSocket(),
+			"MESOS_EXECUTOR_AUTHENTICATION_TOKEN": c.secret.text,
 		},
 	}
 	for name, value := range c.ExecutorEnv {
@@ -203,7 +204,7 @@ func (a *localAgent) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	}
 	return daemon.New(daemon.DaemonConfig{
 		AgentURL: "http://" + a.listener.Addr().String() + "/slave(1)", StateDir: filepath.Join(a.dir, "gpus"),
-		OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: a.daemonSocket(), Unmanaged: true,
+		Authorization: c.secret.basicAuthorization(), OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: a.daemonSocket(), Unmanaged: true,
 		SharedDevices: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: a.limiters,
 	})
 }

@@ -37,8 +37,11 @@ const (
 
 // Gate identifies users by the latest version of the access file.
 type Gate struct {
-	// path is the access file. Open reads it, and Reload reads it again.
+	// path is the access file. Open reads it, and Reload reads it again. It may be empty if
+	// unixUsers is set.
 	path string
+	// unixUsers is nil if the API has no unix socket.
+	unixUsers *UnixUsers
 	// log reports errors that are not the requester's.
 	log logrus.FieldLogger
 	// current is the version of the file that is in effect. Requests read it without a lock.
@@ -82,9 +85,19 @@ func newTokenVerifier(t access.TokenEntry) *tokenVerifier {
 	return &tokenVerifier{TokenEntry: t, waitSlots: make(chan struct{}, maxWaiting), hashTurn: make(chan struct{}, 1), waiting: map[netip.Addr]int{}}
 }
 
+// UnixUsers configures the users whom a unix socket identifies.
+type UnixUsers struct {
+	// OperatorsGroup is the group of the machine that has all permissions, as root has
+	// them; "" for none.
+	OperatorsGroup string
+	// Host is what jobs may use of the machine if there is no access file.
+	Host admission.HostPermissions
+}
+
 // Open reads the file. It contacts an issuer only when the first token of it arrives.
-func Open(path string, log logrus.FieldLogger) (*Gate, error) {
-	g := &Gate{path: path, log: log, hashSlots: make(chan struct{}, maxHashing), seed: maphash.MakeSeed()}
+// unixUsers is nil if the API has no unix socket; otherwise path may be empty.
+func Open(path string, unixUsers *UnixUsers, log logrus.FieldLogger) (*Gate, error) {
+	g := &Gate{path: path, unixUsers: unixUsers, log: log, hashSlots: make(chan struct{}, maxHashing), seed: maphash.MakeSeed()}
 	return g, g.Reload()
 }
 
@@ -101,13 +114,9 @@ func (g *Gate) Reload() error {
 // PrepareReload reads the file again without applying it. It returns the job
 // permissions of the new file, and take, which makes the new file effective.
 func (g *Gate) PrepareReload() (jobs []admission.RolePermissions, take func(), err error) {
-	data, err := readPolicyFile(g.path)
+	policy, err := g.loadPolicy()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read access file: %w", err)
-	}
-	policy, err := access.ParsePolicy(data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("access file %s: %w", g.path, err)
+		return nil, nil, err
 	}
 	k := &loadedPolicy{policy: policy, tokens: map[string]*tokenVerifier{}}
 	before := g.current.Load()
@@ -130,6 +139,25 @@ func (g *Gate) PrepareReload() (jobs []admission.RolePermissions, take func(), e
 		}
 	}
 	return policy.JobLimits, func() { g.current.Store(k) }, nil
+}
+
+// loadPolicy returns the policy of the access file, or the default one of unix users.
+func (g *Gate) loadPolicy() (policy *access.AccessPolicy, err error) {
+	if g.path == "" {
+		policy = access.UnixUsersPolicy(g.unixUsers.Host)
+	} else {
+		data, err := readPolicyFile(g.path)
+		if err != nil {
+			return nil, fmt.Errorf("read access file: %w", err)
+		}
+		if policy, err = access.ParsePolicy(data); err != nil {
+			return nil, fmt.Errorf("access file %s: %w", g.path, err)
+		}
+	}
+	if g.unixUsers != nil {
+		policy.AddOperators(g.unixUsers.OperatorsGroup)
+	}
+	return policy, nil
 }
 
 func readPolicyFile(path string) ([]byte, error) {
@@ -165,7 +193,8 @@ func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 	})
 }
 
-// identifyRequest returns the user of a request: the zero Identity without a token.
+// identifyRequest returns the user of a request by its token or, without one, the user of
+// its connection. It returns the zero Identity if neither is known.
 func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Identity, err error) {
 	text, err := access.ParseBearer(r.Header.Values("Authorization"))
 	if err != nil {
@@ -174,7 +203,7 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 	name, secret, ours := access.SplitToken(text)
 	switch {
 	case text == "":
-		return who, nil
+		return apiserver.PeerOf(r.Context()), nil
 	case ours:
 		t := k.tokens[name]
 		if t == nil && k.slowTokens > 0 && maphash.String(g.seed, name)%uint64(len(k.tokens)) < uint64(k.slowTokens) {

@@ -37,7 +37,7 @@ func openGate(t testing.TB, text string) (g *Gate, path string, ask func(token s
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "access.yaml")
 	writeFile(t, path, text)
-	g, err := Open(path, discardLogger())
+	g, err := Open(path, nil, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestOpenPathsIgnoreTokens(t *testing.T) {
 	token, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
 	writeFile(t, path, lines)
-	g, err := Open(path, discardLogger())
+	g, err := Open(path, nil, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestRejectionNamesScheme(t *testing.T) {
 	_, lines := madeToken(t, "ci")
 	path := filepath.Join(t.TempDir(), "access.yaml")
 	writeFile(t, path, lines)
-	g, err := Open(path, discardLogger())
+	g, err := Open(path, nil, discardLogger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestRejectionNamesScheme(t *testing.T) {
 	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasPrefix(got, "Bearer ") || !strings.Contains(w.Body.String(), "send Bearer and a token") {
 		t.Errorf("%d %s %s", w.Code, got, w.Body)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "none"), discardLogger()); err == nil {
+	if _, err := Open(filepath.Join(t.TempDir(), "none"), nil, discardLogger()); err == nil {
 		t.Error("opened a file that is not there")
 	}
 }

@@ -24,10 +24,12 @@ type SpecAllowList struct {
 	RoleVolumes  bool
 	// Parameters are options of docker run that jobs may set, as NAME, or as NAME=VALUE for one value.
 	Parameters []string
-	// Users are the users that jobs may name. Names are compared as text: 0 is not root.
+	// Users are the users that jobs may name, besides the unix user who owns the job. Names are compared as text: 0 is
+	// not root.
 	Users []string
-	// NoImage permits tasks without an image, which see their agent's files.
-	NoImage bool
+	// NoImage permits tasks without an image, which see their agent's files. ProcessNetwork permits them their agent's
+	// network too; others need it in Networks.
+	NoImage, ProcessNetwork bool
 }
 
 const wildcard = "*"
@@ -41,6 +43,9 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 		n := job.NetworkMode(name)
 		if n.IsHost() {
 			n = job.HostNetwork
+		}
+		if n == job.HostNetwork && s.Image == "" && b.ProcessNetwork {
+			continue
 		}
 		if n != job.BridgeNetwork && n != job.NoNetwork && !isPermitted(b.Networks, string(n)) {
 			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; use bridge or none, or have it allowed", n, joinOrNone(b.Networks))
@@ -68,7 +73,7 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 		}
 	}
 	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
-		if user != "" && !isPermitted(b.Users, user) {
+		if user != "" && user != job.UnixUser(s.Owner) && !isPermitted(b.Users, user) {
 			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework", user, joinOrNone(b.Users))
 		}
 	}

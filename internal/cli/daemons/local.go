@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 	"mesos-gpu/internal/cli/agent"
 	"mesos-gpu/internal/cli/jobs"
 	"mesos-gpu/internal/local"
+	embedded "mesos-gpu/internal/local/agent"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/job"
@@ -29,6 +31,7 @@ type localFlags struct {
 	gpus, agents, listen, master, agent, workDir, imageDir, jobFile, level string
 	share                                                                  agent.ShareFlags
 	freePorts, keepTasks                                                   bool
+	keepSandboxes                                                          time.Duration
 	scheduler                                                              framework.SchedulerConfig
 	settings                                                               marathon.ParseSettings
 	isSet                                                                  func(string) bool
@@ -51,11 +54,14 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
 	c.Flags().BoolVar(&f.keepTasks, "keep-tasks", false, "with --work-dir: leave tasks running when this command is stopped; the next one adopts them if it starts within 15 minutes")
+	c.Flags().DurationVar(&f.keepSandboxes, "keep-sandboxes", embedded.DefaultKeepSandboxes, "how long the sandboxes of ended tasks and unused images are kept on an empty disk; the fuller it is, the shorter")
 	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
 	f.share.Register(c.Flags())
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then stop the cluster and exit with the job's exit status")
 	addPolicyFlags(c.Flags(), &f.scheduler)
 	addAPIFlags(c.Flags(), &f.scheduler.API)
+	c.Flags().StringVar(&f.scheduler.API.Socket, "socket", "", "unix socket of the API, which identifies users; their tasks without an image run as themselves. Other addresses then need a token. Needs root")
+	c.Flags().StringVar(&f.scheduler.API.OperatorsGroup, "operators-group", "", "with --socket: group of this machine that has all permissions, as root has them")
 	for _, file := range []string{"roles", "access"} { // SIGHUP ends this command and does not reload files
 		flag := c.Flags().Lookup(file)
 		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
@@ -90,6 +96,12 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	if f.keepTasks && (f.workDir == "" || spec != nil) {
 		return &cli.UsageError{Err: errors.New("--keep-tasks: the next command finds the tasks by --work-dir, which is needed, and not with --run")}
 	}
+	if f.keepSandboxes <= 0 {
+		return &cli.UsageError{Err: fmt.Errorf("--keep-sandboxes %s: must be above 0", f.keepSandboxes)}
+	}
+	if f.scheduler.API.Socket != "" && os.Geteuid() != 0 {
+		return &cli.UsageError{Err: errors.New("--socket: needs root, because tasks run as the users who submit them")}
+	}
 	if info, err := os.Stat(cmp.Or(f.imageDir, "/")); err != nil || !info.IsDir() {
 		return &cli.UsageError{Err: fmt.Errorf("--images %s: no such folder", f.imageDir)}
 	}
@@ -111,7 +123,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
 		WorkDir: work, Hosts: hosts, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
-		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, KeepTasks: f.keepTasks, Log: log, Scheduler: f.scheduler,
+		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, KeepTasks: f.keepTasks, KeepSandboxes: f.keepSandboxes, Log: log, Scheduler: f.scheduler,
 		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),

@@ -14,6 +14,9 @@ import (
 	"mesos-gpu/isolator"
 )
 
+// DefaultKeepSandboxes is the default of AgentConfig.KeepSandboxes, as Mesos's --gc_delay.
+const DefaultKeepSandboxes = 7 * 24 * time.Hour
+
 // DeviceIsolator decides which devices a container may open.
 type DeviceIsolator interface {
 	ResolveTaskGrant(container string, gpus int, ids []string) (isolator.DeviceGrant, error)
@@ -63,6 +66,13 @@ type AgentConfig struct {
 	// Runc is the program that runs containers with images.
 	Runc string
 
+	// KeepSandboxes is how long the sandbox of an ended executor, or an image that no
+	// container uses, is kept on an empty disk; less on a fuller one, see allowedAge.
+	// CollectInterval is the time between two collections of those that are not kept.
+	KeepSandboxes, CollectInterval time.Duration
+	// DiskUse returns the used part of the disk with a folder, from 0 to 1; nil measures it.
+	DiskUse func(dir string) (float64, error)
+
 	// RegistrationTimeout limits the time between an executor's start and its
 	// SUBSCRIBE call.
 	RegistrationTimeout time.Duration
@@ -100,10 +110,15 @@ func (c AgentConfig) withDefaults() AgentConfig {
 		{&c.RecoveryTimeout, 15 * time.Minute},
 		{&c.SubscriptionBackoff, 2 * time.Second},
 		{&c.PublishTimeout, 15 * time.Second},
+		{&c.KeepSandboxes, DefaultKeepSandboxes},
+		{&c.CollectInterval, time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.DiskUse == nil {
+		c.DiskUse = measureDiskUse
 	}
 	if c.Runc == "" {
 		c.Runc = "runc"

@@ -140,8 +140,11 @@ func supportedExecutor(info mesos.ExecutorInfo) error {
 // launchExecutor creates the sandbox, fetches URIs into it and starts the
 // container.
 func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, hosts job.FetchHosts, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
-	if err := os.MkdirAll(filepath.Dir(sandbox), 0o755); err != nil {
+	if err := makeRunsFolder(filepath.Dir(sandbox)); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
+	}
+	if err := openRunsTo(filepath.Dir(sandbox), s.Command.User); err != nil {
+		return nil, err
 	}
 	if err := os.Mkdir(sandbox, 0o750); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
@@ -170,9 +173,12 @@ func fetchHostsOf(info mesos.ExecutorInfo) job.FetchHosts {
 	return nil
 }
 
+// latestRun is the name of the link to the latest sandbox of an executor.
+const latestRun = "latest"
+
 // linkLatest points the latest link to the sandbox.
 func linkLatest(sandbox string) error {
-	latest := filepath.Join(filepath.Dir(sandbox), "latest")
+	latest := filepath.Join(filepath.Dir(sandbox), latestRun)
 	if err := atomicfile.Symlink(sandbox, latest); err != nil {
 		return fmt.Errorf("link latest run: %w", err)
 	}

@@ -18,6 +18,9 @@ import (
 func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.RunningContainer, g pendingGrant, err error) {
 	if err != nil {
 		a.cfg.Log.WithFields(e.logFields()).WithError(err).Warn("executor did not start")
+		if isDiskFull(err) {
+			a.dropTasks(e, err)
+		}
 		if e.why == (termination{}) {
 			e.why = termination{reason: mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum(), message: "Container launch failed: " + err.Error()}
 		}
@@ -36,6 +39,18 @@ func (a *EmbeddedAgent) executorStarted(e *executorState, box *container.Running
 		a.updateGrant(e, func() {}) // its first task ended during the launch
 	}
 	a.deliverTasks(e) // it may have subscribed during the launch
+}
+
+// dropTasks reports that the tasks of an executor did not start because the disk is full. It
+// is no failure of the tasks: their job tries again without counting an attempt.
+func (a *EmbeddedAgent) dropTasks(e *executorState, err error) {
+	message := fmt.Sprintf("the disk of the agent's work directory %s is full: %v", a.cfg.WorkDir, err)
+	a.cfg.Log.WithFields(e.logFields()).Error(message)
+	for _, t := range e.tasks {
+		if t.isLive() {
+			a.agentStatus(e, t, e.framework.missingTaskState(), mesos.REASON_CONTAINER_LAUNCH_FAILED, message)
+		}
+	}
 }
 
 // executorExited ends the nested containers of a container whose process has
@@ -100,6 +115,7 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 		}
 	}
 	a.cfg.Log.WithFields(e.logFields()).WithField("status", describeStatus(ws)).Info("executor ended")
+	a.touchSandbox(e)
 	delete(e.framework.executors, e.id())
 	if a.completed = append(a.completed, e); len(a.completed) > maxCompleted {
 		a.completed = a.completed[1:]

@@ -46,6 +46,11 @@ func (a *EmbeddedAgent) makeNested(ctx context.Context, l nestedLaunch) (*contai
 	if err != nil {
 		return nil, s.Command, err
 	}
+	if s.OCI == nil { // a process in the agent's own file system
+		if err := openRunsTo(filepath.Dir(l.sandbox), s.Command.User); err != nil {
+			return nil, s.Command, err
+		}
+	}
 	if l.beside == nil {
 		out, err := prepareSandbox(ctx, l.sandbox, nestedFolder(l.ids), s.Command.User, l.command.GetURIs(), l.fetchHosts)
 		if err != nil {

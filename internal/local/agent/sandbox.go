@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -32,6 +34,32 @@ func (a *EmbeddedAgent) resolveUser(names ...string) (*syscall.Credential, error
 	return nil, nil
 }
 
+// makeRunsFolder creates the folder with the sandboxes of an executor's runs. Other users
+// cannot enter it.
+func makeRunsFolder(runs string) error {
+	if err := os.MkdirAll(filepath.Dir(runs), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(runs, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// openRunsTo lets a process of another user enter the folder with the sandboxes of its
+// executor's runs, but not list it. The user does not become its owner, who could replace
+// a sandbox by a link that the agent follows. What is in a sandbox is closed to others by
+// openOutput. A nil user is the agent's.
+func openRunsTo(runs string, user *syscall.Credential) error {
+	if user == nil {
+		return nil
+	}
+	if err := os.Chmod(runs, 0o711); err != nil {
+		return fmt.Errorf("open sandbox to user %d: %w", user.Uid, err)
+	}
+	return nil
+}
+
 // outputFiles are a container's stdout and stderr files.
 type outputFiles struct{ stdout, stderr *os.File }
 
@@ -53,8 +81,8 @@ func prepareSandbox(ctx context.Context, sandbox, folder string, user *syscall.C
 }
 
 // openOutput creates stdout and stderr in a folder of the sandbox, and the
-// folder itself. It follows no link that leaves the sandbox, because tasks can
-// create links there.
+// folder itself. Other users cannot read them. It follows no link that leaves the
+// sandbox, because tasks can create links there.
 func openOutput(sandbox, folder string, user *syscall.Credential) (o outputFiles, err error) {
 	defer func() {
 		if err != nil {
@@ -72,15 +100,18 @@ func openOutput(sandbox, folder string, user *syscall.Credential) (o outputFiles
 	}
 	// Without O_NONBLOCK, opening a named pipe that a task created would block.
 	const flags = os.O_CREATE | os.O_APPEND | os.O_WRONLY | unix.O_NONBLOCK
-	if o.stdout, err = root.OpenFile(path.Join(folder, "stdout"), flags, 0o644); err != nil {
+	if o.stdout, err = root.OpenFile(path.Join(folder, "stdout"), flags, 0o640); err != nil {
 		return o, err
 	}
-	if o.stderr, err = root.OpenFile(path.Join(folder, "stderr"), flags, 0o644); err != nil {
+	if o.stderr, err = root.OpenFile(path.Join(folder, "stderr"), flags, 0o640); err != nil {
 		return o, err
 	}
 	if user == nil {
 		return o, nil
 	}
 	uid, gid := int(user.Uid), int(user.Gid)
-	return o, errors.Join(root.Chown(folder, uid, gid), o.stdout.Chown(uid, gid), o.stderr.Chown(uid, gid))
+	if folder != "." { // the executor opens its sandbox to its tasks
+		err = root.Chmod(folder, 0o700)
+	}
+	return o, errors.Join(err, root.Chown(folder, uid, gid), o.stdout.Chown(uid, gid), o.stderr.Chown(uid, gid))
 }

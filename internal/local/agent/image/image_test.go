@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -338,5 +339,47 @@ func TestRemovePartial(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(store); len(entries) != 0 {
 		t.Errorf("left %v", entries)
+	}
+}
+
+// Images are removed once they have not been used for a time, and unpacked again when they are needed.
+func TestUnusedImagesAreRemoved(t *testing.T) {
+	archives := t.TempDir()
+	for _, ref := range []string{"old:1", "used:1"} {
+		writeArchive(t, archives, ref, layer(t, file("name", ref)))
+	}
+	s := NewStore(archives, filepath.Join(t.TempDir(), "store"))
+	if err := s.RemoveUnused(time.Now()); err != nil {
+		t.Errorf("a store without images: %v", err)
+	}
+	old, err := s.Get(t.Context(), "old:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(old.Rootfs, time.Time{}, before.Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	used, err := s.Get(t.Context(), "used:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(used.Rootfs, time.Time{}, before.Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), "used:1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveUnused(before); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old.Rootfs); err == nil {
+		t.Error("an unused image is kept")
+	}
+	if _, err := os.Stat(used.Rootfs); err != nil {
+		t.Errorf("a used image: %v", err)
+	}
+	if _, err := s.Get(t.Context(), "old:1"); err != nil {
+		t.Errorf("an image that was removed: %v", err)
 	}
 }

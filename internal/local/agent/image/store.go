@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -46,7 +47,7 @@ func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error
 	folder := digest.Algorithm + "-" + digest.Hex
 	out := UnpackedImage{Name: name, Rootfs: filepath.Join(s.dir, folder), Config: config.Config}
 	if _, err := os.Stat(out.Rootfs); err == nil {
-		return out, nil
+		return out, os.Chtimes(out.Rootfs, time.Time{}, time.Now()) // RemoveUnused reads it
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return UnpackedImage{}, fmt.Errorf("unpack image %s: %w", name, err)
@@ -59,6 +60,9 @@ func (s *ImageStore) Get(ctx context.Context, name string) (UnpackedImage, error
 	if err == nil {
 		// The rename publishes the image atomically.
 		err = os.Rename(stage, out.Rootfs)
+	}
+	if err == nil {
+		err = os.Chtimes(out.Rootfs, time.Time{}, time.Now())
 	}
 	if err != nil {
 		return UnpackedImage{}, errors.Join(fmt.Errorf("unpack image %s: %w", name, err), os.RemoveAll(stage))
@@ -89,6 +93,28 @@ func (s *ImageStore) RemovePartial() error {
 		if strings.HasPrefix(e.Name(), stagePrefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("clean image store: %w", err)
+	}
+	return nil
+}
+
+// RemoveUnused removes the images that were last used before a time. The caller ensures
+// that no container has one of them.
+func (s *ImageStore) RemoveUnused(before time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		info, ierr := e.Info()
+		if ierr == nil && info.ModTime().Before(before) && !strings.HasPrefix(e.Name(), stagePrefix) {
+			ierr = os.RemoveAll(filepath.Join(s.dir, e.Name()))
+		}
+		err = errors.Join(err, ierr)
 	}
 	if err != nil {
 		return fmt.Errorf("clean image store: %w", err)

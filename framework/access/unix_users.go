@@ -1,0 +1,43 @@
+package access
+
+import (
+	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/job"
+)
+
+// UnixUsersPolicy returns the policy without an access file where the kernel identifies
+// users: each may submit jobs to all roles, see the jobs of others and read the output of
+// its own. Jobs may use host on the machine besides their own containers.
+func UnixUsersPolicy(host admission.HostPermissions) *AccessPolicy {
+	host.AllowList = &admission.SpecAllowList{
+		// Users are checked by CanRunAs, which permits operators more than others.
+		Users: []string{AnyUser}, NoImage: true, ProcessNetwork: true, Images: []string{"*"}, RoleVolumes: true, FetchHosts: job.FetchHosts{"*"},
+	}
+	return &AccessPolicy{
+		Rules:         []PermissionRule{{Permission: Submit, Roles: []string{admission.AllRoles}, Groups: []string{AnyUser}}},
+		JobLimits:     []admission.RolePermissions{{Role: admission.AllRoles, Permissions: host}},
+		PrivateOutput: true,
+	}
+}
+
+// AddOperators gives root and the members of a group of the machine all permissions on
+// all roles. An empty group means only root.
+func (p *AccessPolicy) AddOperators(group string) {
+	r := PermissionRule{Permission: Admin, Roles: []string{admission.AllRoles}, Users: []string{job.UnixUserPrefix + "root"}}
+	if group != "" {
+		r.Groups = []string{job.UnixUserPrefix + group}
+	}
+	p.Rules = append(p.Rules, r)
+}
+
+// CanRunAs reports whether processes of the requester's jobs may run as a user of the
+// machine. Unix users run theirs as themselves, unless they have Admin on all roles. For
+// others the limits of the job's role decide.
+func (g *Grant) CanRunAs(user string) bool {
+	own := job.UnixUser(g.UserName())
+	return own == "" || user == own || g.HasPermissionOnAllRoles(Admin)
+}
+
+// HasPrivateOutput reports whether the requester may read the output of a job only with
+// the permission to change the job.
+func (g *Grant) HasPrivateOutput() bool { return g != nil && g.privateOutput }

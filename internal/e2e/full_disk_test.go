@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/job"
+)
+
+// TestFullDiskLosesNoJob checks that on a full disk a task keeps running and ends as it should,
+// that the daemon names the full folder, and that a job whose turn comes then waits and runs once
+// there is room.
+func TestFullDiskLosesNoJob(t *testing.T) {
+	t.Parallel()
+	disk := testneeds.MountSmallDisk(t, 32<<20)
+	c := startDaemon(t, binary, "local", "--free-ports", "--gpus", "1xV100", "--process-user=", "--work-dir", filepath.Join(disk, "work"))
+	gate := filepath.Join(t.TempDir(), "open")
+	c.mustRun("run", "--detach", "--name", "first", "--gpus", "1", "--", "sh", "-c", "echo started; until [ -e "+gate+" ]; do sleep 0.1; done")
+	c.awaitOutputOf("started", "logs", "first")
+	c.mustRun("run", "--detach", "--name", "second", "--gpus", "1", "--", "true")
+	free := testneeds.FillDisk(t, disk)
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if view := c.awaitJob("first", func(view *api.JobView) bool { return view.Terminal }); view.State != job.Finished {
+		t.Errorf("the task that ran ended as %s", view.State)
+	}
+	c.output.awaitLine(t, c.ended, regexp.MustCompile(regexp.QuoteMeta(filepath.Join(disk, "work", "agent"))+" is full"))
+	free()
+	if view := c.awaitJob("second", func(view *api.JobView) bool { return view.Terminal }); view.State != job.Finished {
+		t.Errorf("the job that waited for room ended as %s", view.State)
+	}
+	if out := c.output.String(); strings.Contains(out, "panic") {
+		t.Error(out)
+	}
+}
