@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/job"
 )
 
@@ -140,5 +141,21 @@ func TestMatrix(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-scheduler +page):\n%s", text, diff)
 		}
+	}
+}
+
+// TestTopologyOfAgent checks that the page shows the same links as mesos-gpu discover for simulated GPUs.
+func TestTopologyOfAgent(t *testing.T) {
+	host, err := simulated.NewHost("2xK80,2xV100", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakeCluster(1, 0)
+	f.more["/v1/agents/"+f.agents[0].ID] = api.AgentDetail{AgentSummary: f.agents[0], Devices: host.Devices}
+	p := openTab(t, f.serve(t).URL+"/#/agents/"+f.agents[0].ID)
+	p.awaitTrue("document.querySelector('.matrix')")
+	got := evalJS[[]string](p, "[...document.querySelectorAll('.matrix tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent).join(' '))")
+	if diff := cmp.Diff([]string{"X NODE SYS SYS", "NODE X SYS SYS", "SYS SYS X NV1", "SYS SYS NV1 X"}, got); diff != "" {
+		t.Errorf("(-discover +page):\n%s", diff)
 	}
 }
