@@ -87,7 +87,7 @@ func (s *taskState) recordHealth(check int, v healthResult) {
 	s.sendUpdate(o)
 	if v.killTask {
 		s.unhealthy = v.message
-		s.startKill(s.killGrace(nil))
+		s.startKill(s.task.KillGrace)
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 // engine or agent may lose the first one.
 const killRetryInterval = 5 * time.Second
 
-// pendingKill is a kill in progress: after a warning, which most tasks do not have,
-// SIGTERM is sent, and SIGKILL follows at the deadline.
+// pendingKill is a kill in progress: after a warning or a delay, which most tasks do not
+// have, SIGTERM is sent, and SIGKILL follows at the deadline.
 type pendingKill struct {
 	deadline time.Time
-	// warning is true until SIGTERM is sent.
-	warning bool
-	// next is when the kill continues: at the end of the warning, then at the
+	// delayed is true until SIGTERM is sent. warned is set if the task got a warning.
+	delayed, warned bool
+	// next is when the kill continues: at the end of the delay, then at the
 	// deadline, and later for each other SIGKILL. It is zero once the task has
 	// ended.
 	next time.Time
@@ -36,7 +36,7 @@ func (k *pendingKill) nextStep() time.Time {
 // isDone reports whether a task that was warned has ended its work before SIGTERM: it
 // has exited with 0. With any other code it requests to be started again.
 func (k *pendingKill) isDone(exit *task.ExitStatus) bool {
-	return k.warning && exit.Succeeded()
+	return k.warned && k.delayed && exit.Succeeded()
 }
 
 func (k *pendingKill) stopTimer() {
@@ -50,7 +50,7 @@ func (k *pendingKill) stopTimer() {
 func (k *pendingKill) shortenDeadline(now time.Time, grace, killGrace time.Duration) {
 	if d := now.Add(grace); d.Before(k.deadline) {
 		k.deadline = d
-		if k.warning {
+		if k.delayed {
 			grace = max(0, grace-killGrace)
 		}
 		k.next = now.Add(grace)
@@ -66,30 +66,29 @@ func (s *taskState) killTask(id mesos.TaskID, policy *mesos.KillPolicy) {
 	if s.phase == phaseEnded {
 		return
 	}
-	s.startKill(s.killGrace(policy))
+	s.startKill(parseGracePeriod(policy, s.task.KillGrace+s.task.ShutdownDelay))
 }
 
-// killGrace returns the grace period of a KILL, or of the task if the KILL has
-// none.
-func (s *taskState) killGrace(policy *mesos.KillPolicy) time.Duration {
-	return parseGracePeriod(policy, s.task.KillGrace)
-}
-
-// startKill starts to kill the task. If a kill is in progress, it only
-// shortens the deadline.
+// startKill starts to kill the task, which is to end within grace. A grace beyond the
+// task's KillGrace delays SIGTERM: by the task's ShutdownDelay at most, or further if the
+// task is to be warned. If a kill is in progress, it only shortens the deadline.
 func (s *taskState) startKill(grace time.Duration) {
 	if s.kill != nil {
 		s.kill.shortenDeadline(s.effects.now(), grace, s.task.KillGrace)
 		return
 	}
-	warning := grace - s.task.KillGrace
-	if s.task.Warn == nil || s.phase != phaseRunning {
-		warning = 0
+	delay := max(0, grace-s.task.KillGrace)
+	warns := s.task.Warn != nil && delay > s.task.ShutdownDelay && s.phase == phaseRunning
+	if !warns {
+		delay = min(delay, s.task.ShutdownDelay)
+	}
+	if s.phase != phaseRunning {
+		delay = 0
 	}
 	now := s.effects.now()
-	s.kill = &pendingKill{deadline: now.Add(grace), warning: warning > 0, next: now.Add(grace)}
-	if s.kill.warning {
-		s.kill.next = now.Add(warning)
+	s.kill = &pendingKill{deadline: now.Add(grace), delayed: delay > 0, warned: warns, next: now.Add(grace)}
+	if s.kill.delayed {
+		s.kill.next = now.Add(delay)
 	}
 	if s.reportsKilling {
 		s.sendUpdate(statusContent{state: mesos.TASK_KILLING})
@@ -98,20 +97,22 @@ func (s *taskState) startKill(grace time.Duration) {
 		s.effects.cancelStart()
 		return
 	}
-	if s.kill.warning {
+	if warns {
 		s.effects.warnTask(s.running, &s.task, s.kill.next)
+	}
+	if s.kill.delayed {
 		return
 	}
 	s.terminateTask()
 }
 
-// continueKill sends SIGTERM at the end of the warning, and SIGKILL at the deadline.
+// continueKill sends SIGTERM at the end of the delay, and SIGKILL at the deadline.
 func (s *taskState) continueKill() {
-	if !s.kill.warning {
+	if !s.kill.delayed {
 		s.forceKill()
 		return
 	}
-	s.kill.warning = false
+	s.kill.delayed = false
 	s.kill.next = s.kill.deadline
 	s.terminateTask()
 }
@@ -170,7 +171,7 @@ func (s *taskState) beginShutdown(why string) {
 		s.done = true
 		return
 	case phaseLaunching, phaseRunning:
-		s.startKill(min(s.killGrace(nil), s.cfg.ShutdownGrace-statusMargin(s.cfg.ShutdownGrace)))
+		s.startKill(min(s.task.KillGrace, s.cfg.ShutdownGrace-statusMargin(s.cfg.ShutdownGrace)))
 	}
 	s.endBy = s.effects.now().Add(s.cfg.ShutdownGrace)
 }

@@ -79,6 +79,81 @@ func TestKillGrace(t *testing.T) {
 	}
 }
 
+// delayedInfo returns a task with a kill grace of 5 s and a shutdown delay of 10 s.
+func delayedInfo(t *testing.T) mesos.TaskInfo {
+	t.Helper()
+	i := info(t, task.TaskSpec{KillGrace: 5 * time.Second})
+	data, err := job.LaunchData{Job: "job", Command: []string{"x"}, ShutdownDelay: 10 * time.Second}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Data = data
+	return i
+}
+
+// A task with a shutdown delay is KILLING at once and gets SIGTERM after the delay. Repeated KILLs change nothing. It is
+// killed, however it ends.
+func TestShutdownDelay(t *testing.T) {
+	for _, afterSIGTERM := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
+			r.launch(delayedInfo(t))
+			r.running()
+			start := time.Now()
+			r.kill(-1)
+			r.acknowledge(r.update(mesos.TASK_KILLING))
+			time.Sleep(8 * time.Second)
+			r.kill(-1)
+			if afterSIGTERM {
+				r.signalled(syscall.SIGTERM)
+				if got := time.Since(start); got != 10*time.Second {
+					t.Errorf("SIGTERM came after %s, want 10s", got)
+				}
+				r.signalled(syscall.SIGKILL)
+				if got := time.Since(start); got != 15*time.Second {
+					t.Errorf("SIGKILL came after %s, want 15s", got)
+				}
+			}
+			r.task.exit <- task.ExitStatus{}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	}
+}
+
+// A KILL with a grace period of its own leaves no time for the delay beyond it.
+func TestKillGraceLimitsShutdownDelay(t *testing.T) {
+	for grace, want := range map[time.Duration]struct{ sigterm, sigkill time.Duration }{
+		0:               {0, 0},
+		5 * time.Second: {0, 5 * time.Second},
+		7 * time.Second: {2 * time.Second, 7 * time.Second},
+		time.Minute:     {10 * time.Second, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.launch(delayedInfo(t))
+			r.running()
+			start := time.Now()
+			r.kill(grace)
+			if grace > 0 {
+				r.signalled(syscall.SIGTERM)
+				if got := time.Since(start); got != want.sigterm {
+					t.Errorf("grace %s: SIGTERM came after %s, want %s", grace, got, want.sigterm)
+				}
+			}
+			r.signalled(syscall.SIGKILL)
+			if got := time.Since(start); got != want.sigkill {
+				t.Errorf("grace %s: SIGKILL came after %s, want %s", grace, got, want.sigkill)
+			}
+			r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	}
+}
+
 func TestKillWithoutGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t).run()

@@ -106,6 +106,7 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
 	t.Secrets, t.SecretFiles, t.PullSecret, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.PullSecret, launch.Devices
 	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
+	t.ShutdownDelay = launch.ShutdownDelay
 	for i, text := range launch.HealthChecks {
 		h := &mesos.HealthCheck{}
 		if err := json.Unmarshal(text, h); err != nil {

@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // Versions of LaunchData's encoding. Most tasks have LaunchVersion. The later versions
@@ -17,8 +18,9 @@ const (
 	devicesLaunchVersion    = 6
 	warnLaunchVersion       = 7
 	pullSecretLaunchVersion = 8
+	delayLaunchVersion      = 9
 
-	latestLaunchVersion = pullSecretLaunchVersion
+	latestLaunchVersion = delayLaunchVersion
 )
 
 // LaunchData is what the scheduler passes to the executor about a task in addition to
@@ -50,6 +52,9 @@ type LaunchData struct {
 	Warn *Warning `json:"warn,omitempty"`
 	// WarnPort is the port of Warn's HTTP request, where the task listens for it.
 	WarnPort int `json:"warn_port,omitempty"`
+	// ShutdownDelay is the Service's. A KILL without a grace period of its own sends
+	// SIGTERM that much later.
+	ShutdownDelay time.Duration `json:"shutdown_delay,omitempty"`
 	// HealthChecks are those that TaskInfo has no field for, each a HealthCheck
 	// message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
@@ -76,6 +81,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	}
 	if l.PullSecret != "" {
 		l.Version = pullSecretLaunchVersion
+	}
+	if l.ShutdownDelay > 0 {
+		l.Version = delayLaunchVersion
 	}
 	data, err := json.Marshal(l)
 	if err != nil {

@@ -19,6 +19,7 @@ func TestLaunchVersions(t *testing.T) {
 		"secrets as files":       {LaunchData{Job: "a", SecretFiles: map[string]string{"a": "b"}, Secrets: map[string]string{"A": "b"}}, filesLaunchVersion},
 		"devices":                {LaunchData{Job: "a", Devices: []string{"/dev/infiniband"}, SecretFiles: map[string]string{"a": "b"}}, devicesLaunchVersion},
 		"a pull secret":          {LaunchData{Job: "a", PullSecret: "registry", Warn: &Warning{}}, pullSecretLaunchVersion},
+		"a shutdown delay":       {LaunchData{Job: "a", ShutdownDelay: 1, PullSecret: "registry"}, delayLaunchVersion},
 		"the image's entrypoint": {LaunchData{Job: "a", ImageEntrypoint: true}, entrypointLaunchVersion},
 	} {
 		data, err := test.launch.Encode()

@@ -14,6 +14,10 @@ type Service struct {
 	// task is started in its place. 0 means the scheduler's default, a
 	// negative value for never.
 	ReplaceAfter time.Duration `json:"replace_after,omitempty"`
+	// ShutdownDelay is the time between the request to stop a task and SIGTERM. The task
+	// is KILLING meanwhile, so that load balancers take it from their lists, and serves
+	// the requests that still reach it.
+	ShutdownDelay time.Duration `json:"shutdown_delay,omitempty"`
 	// Autoscaling changes the number of tasks with their load. It is zero for a service
 	// that only users scale.
 	Autoscaling AutoscalingPolicy `json:"autoscaling,omitzero"`
@@ -96,6 +100,17 @@ func (s *Spec) validateService(bad reportFunc) {
 	if v.ReplaceAfter > maxTime {
 		bad(field("service", "replace_after"), "service: replace_after: %s is more than %s", v.ReplaceAfter, maxTime)
 	}
+	if v.ShutdownDelay < 0 || v.ShutdownDelay > maxKillGrace {
+		bad(field("service", "shutdown_delay"), "service: shutdown_delay: %s is not between 0 and %s", v.ShutdownDelay, maxKillGrace)
+	}
+}
+
+// ShutdownDelay returns the Service's, 0 for other jobs.
+func (s *Spec) ShutdownDelay() time.Duration {
+	if s.Service == nil {
+		return 0
+	}
+	return s.Service.ShutdownDelay
 }
 
 // IsRetired reports whether the task has ended because its service was scaled down.

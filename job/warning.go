@@ -41,8 +41,9 @@ func (s *Spec) WarningTime() time.Duration {
 	return s.Warn.Before
 }
 
-// EvictionGrace returns how long a task has to end after it is requested to make room: its warning and its KillGrace.
-func (s *Spec) EvictionGrace() time.Duration { return s.WarningTime() + s.KillGrace }
+// EvictionGrace returns how long a task has to end after it is requested to make room: its warning, its ShutdownDelay and
+// its KillGrace.
+func (s *Spec) EvictionGrace() time.Duration { return s.WarningTime() + s.ShutdownDelay() + s.KillGrace }
 
 // validateInterruption checks the keys about the interruption of running tasks.
 func (s *Spec) validateInterruption(bad reportFunc) {

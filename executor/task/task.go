@@ -84,6 +84,9 @@ type TaskSpec struct {
 	Limits map[string]float64
 	// KillGrace is the time between SIGTERM and SIGKILL.
 	KillGrace time.Duration
+	// ShutdownDelay is the time between a KILL and SIGTERM, if the KILL has no grace
+	// period of its own.
+	ShutdownDelay time.Duration
 	// HealthChecks are those of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 

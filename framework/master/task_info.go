@@ -91,7 +91,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent,
 	command = s.WrapForWorkdir(command)
 	data, err := job.LaunchData{
 		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles, PullSecret: s.PullSecret, Devices: s.Devices,
-		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more, Warn: s.Warn, WarnPort: warningPort(s, l.Ports),
+		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more, Warn: s.Warn, WarnPort: warningPort(s, l.Ports), ShutdownDelay: s.ShutdownDelay(),
 	}.Encode()
 	if err != nil {
 		return task, nil, err

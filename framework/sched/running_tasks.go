@@ -27,7 +27,7 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	}
 	switch runs := spec.ExpectedRunTime(); {
 	case !t.KillRequested.IsZero():
-		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.KillGrace)+placement.ExitSlack)
+		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.ShutdownDelay()+spec.KillGrace)+placement.ExitSlack)
 		r.Stuck = r.Ends.Before(s.now)
 	case runs > 0 && !r.Since.Add(runs+maxOverrun(runs)).Before(s.now):
 		r.Ends = r.Since.Add(runs)

@@ -19,38 +19,24 @@ import (
 	"mesos-gpu/job"
 )
 
-// drainingServer answers with its task's number. After SIGTERM it ends when it has got no request
-// for two seconds: the load balancer has read the configuration without it by then.
-const drainingServer = `
-import http.server, os, signal, threading, time
-last = time.monotonic()
+// webServer answers with its task's id, and ends at SIGTERM.
+const webServer = `
+import http.server, os
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        global last
-        last = time.monotonic()
         text = os.environ["MESOS_TASK_ID"].encode() if "MESOS_TASK_ID" in os.environ else b"task"
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
+    do_POST = do_GET
     def log_message(self, *args): pass
-server = http.server.ThreadingHTTPServer(("", int(os.environ["PORT0"])), Answer)
-server.daemon_threads = False
-def end(*args):
-    global last
-    last = time.monotonic()
-    def drain():
-        while time.monotonic() - last < 2:
-            time.sleep(0.1)
-        server.shutdown()
-    threading.Thread(target=drain).start()
-signal.signal(signal.SIGTERM, end)
-server.serve_forever()
-server.server_close()
+http.server.ThreadingHTTPServer(("", int(os.environ["PORT0"])), Answer).serve_forever()
 `
 
 // TestLoadBalancerLosesNoRequest: HAProxy, with the configuration that service-config keeps up
-// to date, answers every request while all tasks of a service are replaced one after another.
+// to date, answers every request while all tasks of a service are replaced one after another. The requests are POSTs, which
+// HAProxy sends to one task only.
 func TestLoadBalancerLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	testneeds.RequireProgram(t, "haproxy", "haproxy")
@@ -60,7 +46,7 @@ func TestLoadBalancerLosesNoRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "server.py")
-	if err := os.WriteFile(program, []byte(drainingServer), 0o644); err != nil {
+	if err := os.WriteFile(program, []byte(webServer), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t))
@@ -69,8 +55,7 @@ tasks: 2
 cpus: 0.1
 mem: 64MiB
 ports: 1
-kill_grace: 20s
-service: {backoff: 1s}
+service: {backoff: 1s, shutdown_delay: 10s}
 health_check: {http: /, interval: 1s}
 command: [python3, %s]
 `, program)))
@@ -103,7 +88,7 @@ command: [python3, %s]
 				return
 			default:
 			}
-			if err := requestService(bind); err != nil {
+			if err := requestService(http.MethodPost, bind); err != nil {
 				select {
 				case lost <- err:
 				default:
@@ -170,8 +155,8 @@ func startProcess(t *testing.T, program string, args ...string) *cluster {
 }
 
 // requestService sends one request to the service by a connection of its own.
-func requestService(address string) error {
-	req, err := http.NewRequest(http.MethodGet, "http://"+address+"/", nil)
+func requestService(method, address string) error {
+	req, err := http.NewRequest(method, "http://"+address+"/", nil)
 	if err != nil {
 		return err
 	}
@@ -191,7 +176,7 @@ func requestService(address string) error {
 // awaitAnswer waits until a service answers at an address.
 func awaitAnswer(t *testing.T, address string, balancer *cluster) {
 	t.Helper()
-	awaitCondition(t, balancer, func() error { return requestService(address) })
+	awaitCondition(t, balancer, func() error { return requestService(http.MethodGet, address) })
 }
 
 // awaitFileText waits until a file contains a text.

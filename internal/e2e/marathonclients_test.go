@@ -87,6 +87,36 @@ func webAppDefinition(t *testing.T, instances int, fields string) string {
 
 const webHealthCheck = `"healthChecks": [{"protocol": "HTTP", "path": "/", "portIndex": 0, "intervalSeconds": 1}]`
 
+// drainingServer answers with its task's number. After SIGTERM it ends when it has got no request
+// for two seconds: the load balancer has read the configuration without it by then.
+const drainingServer = `
+import http.server, os, signal, threading, time
+last = time.monotonic()
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        global last
+        last = time.monotonic()
+        text = os.environ["MESOS_TASK_ID"].encode() if "MESOS_TASK_ID" in os.environ else b"task"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *args): pass
+server = http.server.ThreadingHTTPServer(("", int(os.environ["PORT0"])), Answer)
+server.daemon_threads = False
+def end(*args):
+    global last
+    last = time.monotonic()
+    def drain():
+        while time.monotonic() - last < 2:
+            time.sleep(0.1)
+        server.shutdown()
+    threading.Thread(target=drain).start()
+signal.signal(signal.SIGTERM, end)
+server.serve_forever()
+server.server_close()
+`
+
 // awaitInstances waits until n instances run, serve and have no deployment, and returns the
 // sorted addresses of all.
 func (c *cluster) awaitInstances(n int) (addresses []string) {
@@ -189,7 +219,7 @@ func TestMarathonClientLoadBalancer(t *testing.T) {
 				return
 			default:
 			}
-			if err := requestService(bind); err != nil {
+			if err := requestService(http.MethodGet, bind); err != nil {
 				failed.Add(1)
 				causes = append(causes, err)
 			} else {

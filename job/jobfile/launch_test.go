@@ -93,7 +93,7 @@ func TestLaunchKeys(t *testing.T) {
 func TestLaunchKeysReject(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"service in a word", "service: always", `f.yaml:4:10: service: "always" is neither true nor false, nor keys such as {backoff: 1s}`},
-		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, cooldown, max, min, replace_after, stabilization, target`},
+		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, cooldown, max, min, replace_after, shutdown_delay, stabilization, target`},
 		{"no max", "service: {target: {gpu_duty: 50}}", `f.yaml:4:10: service: max: needed with min and target`},
 		{"two targets", "service: {max: 2, target: {gpu_duty: 50, value: 1}}", `service: target: use one of {gpu_duty: 60}`},
 		{"misspelt target", "service: {max: 2, target: {gpu_duti: 50}}", `f.yaml:4:28: service: target: unknown key "gpu_duti"; did you mean "gpu_duty"?`},

@@ -67,7 +67,7 @@ idle_timeout: 2h
 kill_grace: 30s
 `, head + `
 container: docker
-service: {backoff: 2s, replace_after: never}
+service: {backoff: 2s, replace_after: never, shutdown_delay: 5s}
 group: /web
 user: root
 entrypoint: /bin/sh
