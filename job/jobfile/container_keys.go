@@ -15,6 +15,7 @@ import (
 
 // The values of keys about a task's container and its checks.
 
+// fetchList is a list of URIs and of mappings.
 func fetchList() valueFormat[[]job.FetchArtifact] {
 	return listOf("[https://example.org/model.tar.gz]", object(
 		key("uri", word(""), func(a *job.FetchArtifact) *string { return &a.URI },
@@ -91,6 +92,7 @@ func portList() valueFormat[[]job.Port] {
 	)
 }
 
+// publishFlag adds container ports. It is applied after --ports. The two exclude each other.
 func publishFlag() flagOf[[]job.Port] {
 	f := appendFlag(Flag{Name: "publish", Shorthand: "p", Kind: RepeatedFlag, Usage: "container port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host port"}, job.ParsePort)
 	appendPorts := f.apply
@@ -103,6 +105,7 @@ func publishFlag() flagOf[[]job.Port] {
 	return f
 }
 
+// readPortCount reads a number of host ports, none of which belongs to a port of the container.
 func readPortCount(n *yaml.Node, to *[]job.Port) error {
 	var number int
 	if err := readCount(n, &number); err != nil {
@@ -141,6 +144,7 @@ func ulimits() valueFormat[[]job.Ulimit] {
 	}))
 }
 
+// readUlimits reads limits by name. The text of each is parsed by package job, as that of the flag is.
 func readUlimits(n *yaml.Node, to *[]job.Ulimit) error {
 	var all map[string]string
 	if err := readPairs(n, &all); err != nil {
@@ -157,6 +161,7 @@ func readUlimits(n *yaml.Node, to *[]job.Ulimit) error {
 	return errors.Join(errs...)
 }
 
+// encodeUlimit is the reverse of job.ParseUlimit, for one of the two limits.
 func encodeUlimit(v int64) string {
 	if v == job.Unlimited {
 		return job.UnlimitedText
@@ -218,6 +223,7 @@ func healthCheckList() valueFormat[job.Container] {
 	return f
 }
 
+// healthCheckKeys are the keys of one health check: those of a check, and when its failures count.
 func healthCheckKeys() []keyField[job.HealthCheck] {
 	return append(checkKeys(func(h *job.HealthCheck) *job.Check { return &h.Check }),
 		key("grace", positiveDuration().withFlags(flagReadBy(Flag{Name: "health-start-period", Kind: DurationFlag, Usage: fmt.Sprintf("how long after a task's start failures do not count (default %s)", job.DefaultHealthGrace)}, readDuration)),
@@ -230,6 +236,7 @@ func healthCheckKeys() []keyField[job.HealthCheck] {
 // neverText is how users write that a health check ends no task.
 const neverText = "never"
 
+// failureCount is a number above 0, or the word never. The flag has the number -1 for it, because its type is a number.
 func failureCount() valueFormat[int] {
 	f := valueFormat[int]{
 		read: func(n *yaml.Node, to *int) error {

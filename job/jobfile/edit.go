@@ -15,7 +15,9 @@ import (
 
 // Edit changes the keys of a job that users may change after its submission.
 type Edit struct {
+	// root is the mapping of keys. Apply reads it again for each job, whose labels it merges.
 	root *yaml.Node
+	// name is that of the file, for errors.
 	name string
 }
 
@@ -34,7 +36,7 @@ func ReadEdit(r io.Reader, name string) (*Edit, error) {
 		return nil, formatMistakes(name, []error{err})
 	}
 	e := &Edit{root, name}
-	return e, e.Apply(&job.Spec{})
+	return e, e.Apply(&job.Spec{}) // mistakes of the edit itself are reported before there is a job
 }
 
 // Apply changes a job. It does not validate the result, and does not modify maps of the job. If it fails, the job may be
@@ -71,6 +73,8 @@ func EditableKeys() []string {
 	return []string{"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout"}
 }
 
+// mergeLabels sets the labels of a mapping and removes those whose value is null. It replaces the map of the job, which
+// other copies of the job may share.
 func mergeLabels(n *yaml.Node, spec *job.Spec) error {
 	merged := maps.Clone(spec.Labels)
 	if merged == nil {
@@ -148,4 +152,5 @@ func EncodeEdit(given map[string][]string, overrides []Override) (map[string]any
 	return edit, nil
 }
 
+// nullNode is the value that restores the default of a key.
 func nullNode() *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"} }

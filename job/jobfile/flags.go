@@ -13,9 +13,12 @@ import (
 
 // Flag is a command-line flag that sets a part of a job.
 type Flag struct {
+	// Name is what follows the two dashes. Shorthand is a letter, or empty.
 	Name, Shorthand string
-	Kind            FlagKind
-	// Default is shown as the effect of an absent flag. If it is empty, no default is shown.
+	// Kind is the type of the value. In this package empty means TextFlag.
+	Kind FlagKind
+	// Default is shown as the effect of an absent flag. If it is empty, no default is shown. An absent flag leaves the job
+	// as it is: job.Spec.SetDefaults sets the values.
 	Default, Usage string
 }
 
@@ -53,6 +56,7 @@ func flagReadBy[T any](f Flag, read func(n *yaml.Node, to *T) error) flagOf[T] {
 	return flagOf[T]{f, func(to *T, texts []string) error { return read(scalarNode(texts[len(texts)-1]), to) }}
 }
 
+// scalarNode returns text as a value of a file, so that flags and keys have the same readers. It has no place in a file.
 func scalarNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
 // appendFlag adds what parse returns for each text to a list.

@@ -16,7 +16,8 @@ type valueFormat[T any] struct {
 	read func(n *yaml.Node, to *T) error
 	// write returns what encodeValue encodes. A key whose written value is zero
 	// or empty is left out, unless its field says otherwise.
-	write  func(v T) any
+	write func(v T) any
+	// schema accepts what read accepts, and more where no schema can express a rule. Functions change clones of it.
 	schema valueSchema
 	// keys are the keys inside the value.
 	keys []keyNode
@@ -26,8 +27,10 @@ type valueFormat[T any] struct {
 
 // keyNode is a key with its explanation and the keys inside its value.
 type keyNode struct {
-	name, doc, def string
-	keys           []keyNode
+	name string
+	// doc is the explanation, and def the effect of an absent key, both in Markdown. def may be empty.
+	doc, def string
+	keys     []keyNode
 }
 
 // keyField is one key of a mapping that is read into an S.
@@ -37,10 +40,12 @@ type keyField[S any] struct {
 	required bool
 	// written, if set, decides whether the key is written. Otherwise it is written unless its value is zero or empty.
 	written func(s *S) bool
-	read    func(s *S, n *yaml.Node) error
-	write   func(s *S) any
+	// read sets the field of s to the value, and write returns the value of the field, as those of valueFormat do.
+	read  func(s *S, n *yaml.Node) error
+	write func(s *S) any
 	// reset sets the value to that of an absent key, before defaults are filled in.
-	reset  func(s *S)
+	reset func(s *S)
+	// schema and flags are those of the value.
 	schema valueSchema
 	flags  []flagOf[S]
 }
@@ -100,6 +105,7 @@ func object[S any](fields ...keyField[S]) valueFormat[S] {
 	return f
 }
 
+// fieldReaders returns the readers of all keys, each of which sets its field of to.
 func fieldReaders[S any](fields []keyField[S], to *S) map[string]valueReader {
 	readers := make(map[string]valueReader, len(fields))
 	for _, k := range fields {
@@ -108,6 +114,7 @@ func fieldReaders[S any](fields []keyField[S], to *S) map[string]valueReader {
 	return readers
 }
 
+// encodeFields encodes a mapping in the order of the fields.
 func encodeFields[S any](fields []keyField[S], s *S) *yamlMapping {
 	m := newMapping()
 	for _, k := range fields {

@@ -47,10 +47,13 @@ func pairs(schema valueSchema) valueFormat[map[string]string] {
 	return valueFormat[map[string]string]{readPairs, func(v map[string]string) any { return v }, mapSchema(schema), nil, nil}
 }
 
+// boolean is true or false. The value false is not written, as is any other zero value.
 func boolean() valueFormat[bool] {
 	return valueFormat[bool]{readFlag, func(v bool) any { return v }, flagSchema(), nil, nil}
 }
 
+// count is a whole number. Only the schema has the limits: job.Spec.Validate checks most numbers, and others have a reader
+// of their own.
 func count(least, most int) valueFormat[int] {
 	return valueFormat[int]{readCount, func(v int) any { return v }, integerSchema(least, most), nil, nil}
 }
@@ -62,12 +65,14 @@ func positiveCount(most int) valueFormat[int] {
 	return f
 }
 
+// portNumber is a number from 1 to 65535. The zero value means an absent key.
 func portNumber() valueFormat[int] {
 	f := count(1, 65535)
 	f.read = readPortNumber
 	return f
 }
 
+// number is above 0 and may have a fraction.
 func number() valueFormat[float64] {
 	return valueFormat[float64]{readNumber, func(v float64) any { return v }, numberSchema(), nil, nil}
 }
@@ -82,6 +87,7 @@ func wholeSize() valueFormat[int64] {
 	return valueFormat[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
 }
 
+// duration is what time.ParseDuration accepts. The zero value is not written.
 func duration() valueFormat[time.Duration] {
 	return valueFormat[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
 }
@@ -149,6 +155,7 @@ func matrix() valueFormat[*job.Matrix] {
 	}
 }
 
+// encodeMatrix writes the axes in their order, which is that of the tasks.
 func encodeMatrix(x *job.Matrix) any {
 	if x == nil {
 		return nil
@@ -162,6 +169,7 @@ func encodeMatrix(x *job.Matrix) any {
 	return m
 }
 
+// encodeEntries writes entries of include or exclude, each with its names sorted.
 func encodeEntries(entries []map[string]string) []any {
 	var all []any
 	for _, e := range entries {

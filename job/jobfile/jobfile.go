@@ -1,6 +1,12 @@
 // Package jobfile reads and writes job files, in YAML or JSON, and describes their
 // keys. One table defines each key; see jobKeys. It rejects unknown keys, with the
 // line and the key that was probably meant. It never guesses a value.
+//
+// The package decides how values are written. Which values a job may have is decided by
+// job.Spec.Validate, whose errors get their line here. Clients read files with it, and
+// the scheduler reads the jobs and edits that clients send, so its input is not trusted:
+// sizes and the number of reported mistakes are limited, and aliases of YAML, which can
+// make a small file large, are rejected.
 package jobfile
 
 import (
@@ -53,6 +59,9 @@ func ReadAll(r io.Reader, name string, c *Changes) ([]*job.Spec, error) {
 	return specs, nil
 }
 
+// readJob reads the job of one document and completes it. Variables are replaced before overrides, whose values are taken
+// as they are; a mistake in either ends the reading. After that all mistakes are collected: those in values, and those that
+// validation finds in the fields that were read without one.
 func readJob(doc *yaml.Node, name string, c *Changes) (*job.Spec, error) {
 	root, err := findRoot(doc)
 	if err != nil {
@@ -106,16 +115,17 @@ func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 	}
 }
 
+// describeSyntaxError returns an error of the YAML library with the place in a form of its own.
 func describeSyntaxError(err error, text []byte) error {
-	said := err.Error()
-	if m := syntaxErrorLine.FindStringSubmatch(said); m != nil {
+	message := err.Error()
+	if m := syntaxErrorLine.FindStringSubmatch(message); m != nil {
 		line, _ := strconv.Atoi(m[1])
-		return &lineError{line: line, err: errors.New(said[len(m[0]):])}
+		return &lineError{line: line, err: errors.New(message[len(m[0]):])}
 	}
 	if err := findInvalidCharacter(text); err != nil {
 		return err
 	}
-	return errors.New(strings.TrimPrefix(said, "yaml: "))
+	return errors.New(strings.TrimPrefix(message, "yaml: "))
 }
 
 // findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, or nil.

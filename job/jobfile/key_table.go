@@ -19,6 +19,8 @@ import (
 // all come from this table; a key is written in its order.
 var jobFormat = sync.OnceValue(func() valueFormat[job.Spec] { return object(jobKeys()...) })
 
+// jobKeys lists the keys in the order of the documentation. Each has its format, the field of job.Spec that it sets, and its
+// explanation. A call builds the whole list. Readers of files use jobFormat, which keeps it.
 func jobKeys() []keyField[job.Spec] {
 	type spec = job.Spec
 	return []keyField[spec]{
@@ -250,6 +252,7 @@ func share() valueFormat[gpu.Request] {
 		})
 }
 
+// typeSelector is the GPU types to use and to avoid.
 func typeSelector() valueFormat[gpu.TypeSelector] {
 	return selector(
 		key("include", typeNames(), func(t *gpu.TypeSelector) *gpu.TypeSelector { return t },
@@ -299,6 +302,7 @@ func typeNames() valueFormat[gpu.TypeSelector] {
 	}
 }
 
+// deviceSelector is the GPUs to use and to avoid.
 func deviceSelector() valueFormat[gpu.DeviceSelector] {
 	return selector(
 		key("include", wordList().withFlags(wordsFlag(Flag{Name: "gpu-uuid", Kind: ListFlag, Usage: "acceptable GPUs by UUID"})),
@@ -309,6 +313,7 @@ func deviceSelector() valueFormat[gpu.DeviceSelector] {
 			"devices to avoid, by UUID: one or a list"))
 }
 
+// resourceLimits is a mapping of limits, each of which may be absent.
 func resourceLimits() valueFormat[job.ResourceLimits] {
 	return object(
 		key("cpus", orUnlimited(number()), func(l *job.ResourceLimits) *float64 { return &l.CPUs },
@@ -366,6 +371,7 @@ func service() valueFormat[*job.Service] {
 		"always", func(to **job.Service) { *to = &job.Service{} }, ": --retries sets how often a failed task is tried again"))
 }
 
+// loadTarget is a mapping. job.Spec.Validate checks that it has exactly one of the three kinds of load.
 func loadTarget() valueFormat[job.LoadTarget] {
 	return object(
 		key("gpu_duty", number(), func(t *job.LoadTarget) *float64 { return &t.GPUDuty },
@@ -383,6 +389,7 @@ func loadTarget() valueFormat[job.LoadTarget] {
 	)
 }
 
+// replaceAfter is a duration, or the word never.
 func replaceAfter() valueFormat[time.Duration] {
 	return valueFormat[time.Duration]{
 		read: readReplaceAfter,
@@ -441,6 +448,7 @@ func notificationRules() valueFormat[[]job.NotificationRule] {
 		}))
 }
 
+// schedule is the times alone, or a mapping.
 func schedule() valueFormat[job.Schedule] {
 	return object(
 		key("cron", word(""), func(v *job.Schedule) *string { return &v.Cron },

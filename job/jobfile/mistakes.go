@@ -27,6 +27,7 @@ const unreadKeys = "*"
 
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 
+// errorAt returns a mistake at the place of a node.
 func errorAt(n *yaml.Node, format string, args ...any) *lineError {
 	return &lineError{line: n.Line, column: n.Column, err: fmt.Errorf(format, args...)}
 }
@@ -64,19 +65,19 @@ func formatMistakes(name string, mistakes []error) error {
 		}
 		return 0
 	})
-	said := map[string]bool{}
+	listed := map[string]bool{}
 	lines := make([]error, len(mistakes))
 	for i, m := range mistakes {
 		lines[i] = fmt.Errorf("%s: %w", name, m)
 		if e, ok := m.(*lineError); ok {
-			lines[i] = e.inFile(name, said)
+			lines[i] = e.inFile(name, listed)
 		}
 	}
 	return errors.Join(lines...)
 }
 
-// inFile returns, for example, "train.yaml:3:7: mem: …".
-func (e *lineError) inFile(name string, said map[string]bool) error {
+// inFile returns, for example, "train.yaml:3:7: mem: …". It adds known keys to listed and omits those that are listed.
+func (e *lineError) inFile(name string, listed map[string]bool) error {
 	place := fmt.Sprintf("%s:%d", name, e.line)
 	if e.line == 0 { // an override
 		place = name
@@ -84,27 +85,27 @@ func (e *lineError) inFile(name string, said map[string]bool) error {
 	if e.column > 0 {
 		place += fmt.Sprintf(":%d", e.column)
 	}
-	if e.known == "" || said[e.known] {
+	if e.known == "" || listed[e.known] {
 		return fmt.Errorf("%s: %w", place, e.err)
 	}
-	said[e.known] = true
+	listed[e.known] = true
 	return fmt.Errorf("%s: %w; the keys are %s", place, e.err, e.known)
 }
 
-// independentMistakes removes mistakes that may be consequences of others: those in a
+// independentMistakes removes those mistakes of found, which is modified, that may be consequences of others: those in a
 // field whose value could not be read, or that depend on one.
 func independentMistakes(others []error, found []error) []error {
-	doubted := map[any]bool{}
+	unread := map[any]bool{}
 	for _, err := range others {
 		e, ok := err.(*lineError)
 		if !ok || e.key == unreadKeys {
 			return nil
 		}
-		doubted[e.key] = true
+		unread[e.key] = true
 	}
 	return slices.DeleteFunc(found, func(err error) bool {
 		var wrong *job.FieldError
-		return errors.As(err, &wrong) && slices.ContainsFunc(wrong.Paths(), func(path job.FieldPath) bool { return doubted[path[0]] })
+		return errors.As(err, &wrong) && slices.ContainsFunc(wrong.Paths(), func(path job.FieldPath) bool { return unread[path[0]] })
 	})
 }
 
@@ -139,15 +140,18 @@ func locateMistakes(root *yaml.Node, found []error) []error {
 // omits, such as the index in health_check: {tcp: 80}.
 func findField(root *yaml.Node, path job.FieldPath) *yaml.Node {
 	n := findValue(root, path[0].(string))
+	if n == nil {
+		return nil
+	}
 	for _, element := range path[1:] {
 		var next *yaml.Node
 		switch e := element.(type) {
 		case string:
-			if next = findValue(n, e); next == nil && n != nil && n.Kind == yaml.MappingNode {
+			if next = findValue(n, e); next == nil && n.Kind == yaml.MappingNode {
 				return n
 			}
 		case int:
-			if n != nil && n.Kind == yaml.SequenceNode {
+			if n.Kind == yaml.SequenceNode {
 				if e >= len(n.Content) {
 					return n
 				}

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"mesos-gpu/job"
 )
 
 // mistakesOf returns the lines of the error for a file.
@@ -239,5 +242,35 @@ func TestFieldErrorsNameKeys(t *testing.T) {
 	}
 	if checked < 50 {
 		t.Errorf("found only %d paths: the pattern is broken", checked)
+	}
+}
+
+// TestFindField checks which place a field gets whose keys are in the file in part, or not at all.
+func TestFindField(t *testing.T) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte("name: a\nservice:\n  max: 3\nhealth_check: {tcp: 80}\nnotify: [{to: x}]\n"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path job.FieldPath
+		line int // 0 if it has no place
+	}{
+		{job.FieldPath{"name"}, 1},
+		{job.FieldPath{"service", "max"}, 3},
+		{job.FieldPath{"service", "min"}, 3},
+		{job.FieldPath{"health_check", 0, "tcp"}, 4},
+		{job.FieldPath{"notify", 0, "to"}, 5},
+		{job.FieldPath{"notify", 7, "to"}, 5},
+		{job.FieldPath{"schedule"}, 0},
+		{job.FieldPath{"schedule", "cron"}, 0},
+		{job.FieldPath{"ports", 0}, 0},
+	} {
+		line := 0
+		if n := findField(doc.Content[0], c.path); n != nil {
+			line = n.Line
+		}
+		if line != c.line {
+			t.Errorf("%s has line %d, want %d", c.path, line, c.line)
+		}
 	}
 }

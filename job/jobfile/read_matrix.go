@@ -33,6 +33,7 @@ func readMatrix(n *yaml.Node, to **job.Matrix) error {
 	return readFields(n, known)
 }
 
+// readEntries reads entries of include or exclude. job.Spec.Validate checks their names.
 func readEntries(n *yaml.Node, to *[]map[string]string) error {
 	return readEach(n, "[{lr: 0.1, seed: 1}]", func(item *yaml.Node) error {
 		var one map[string]string

@@ -15,6 +15,7 @@ import (
 	"mesos-gpu/job"
 )
 
+// readText reads a scalar of any type as text, and rejects null and empty text, which are probably a forgotten value.
 func readText(n *yaml.Node, to *string) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Value == "" {
 		return errors.New("needs a word")
@@ -23,6 +24,7 @@ func readText(n *yaml.Node, to *string) error {
 	return nil
 }
 
+// readNumber reads a number above 0. A 0 would mean an absent key.
 func readNumber(n *yaml.Node, to *float64) error {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -72,6 +74,7 @@ func readPositive(n *yaml.Node, to *int) error {
 	return nil
 }
 
+// readWords reads a word or a list of words, which must not be empty: that would mean an absent key.
 func readWords(n *yaml.Node, to *[]string) error {
 	if n.Kind == yaml.ScalarNode {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}}
@@ -89,6 +92,7 @@ func readWords(n *yaml.Node, to *[]string) error {
 	return nil
 }
 
+// readFlag reads true or false, or yes, no, on or off as YAML 1.1 does.
 func readFlag(n *yaml.Node, to *bool) error {
 	if err := n.Decode(to); err != nil || n.Kind != yaml.ScalarNode {
 		return fmt.Errorf("%q is neither true nor false", n.Value)
@@ -121,6 +125,7 @@ func readConstraints(n *yaml.Node, to *[]job.Constraint) error {
 	return nil
 }
 
+// shellCommand returns the arguments for a line. encodeCommand recognizes them.
 func shellCommand(line string) []string { return []string{"/bin/sh", "-c", line} }
 
 // readCommand reads an argument vector, or one line for /bin/sh.
@@ -167,6 +172,7 @@ func readPairs(n *yaml.Node, to *map[string]string) error {
 	return nil
 }
 
+// readDuration reads a duration, which may be 0 or negative: job.Spec.Validate checks it.
 func readDuration(n *yaml.Node, to *time.Duration) error {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
@@ -187,7 +193,7 @@ func readPositiveDuration(n *yaml.Node, to *time.Duration) error {
 	return nil
 }
 
-// sizeUnits in MiB.
+// sizeUnits are the units that may follow a size, with their value in MiB.
 var sizeUnits = []struct {
 	suffix string
 	mib    float64
@@ -196,6 +202,7 @@ var sizeUnits = []struct {
 	{"MB", 1e6 / (1 << 20)}, {"GB", 1e9 / (1 << 20)}, {"TB", 1e12 / (1 << 20)},
 }
 
+// readSize reads an amount of memory or disk in MiB.
 func readSize(n *yaml.Node, to *float64) error {
 	if n.Kind != yaml.ScalarNode {
 		return errors.New("needs a size such as 512MiB")
@@ -249,6 +256,7 @@ func suggestUnit(s string) string {
 	return m[1] + strings.ToUpper(m[2]) + "B or " + binary
 }
 
+// readPortNumber reads a number from 1 to 65535.
 func readPortNumber(n *yaml.Node, to *int) error {
 	if err := readCount(n, to); err != nil {
 		return err
@@ -259,6 +267,7 @@ func readPortNumber(n *yaml.Node, to *int) error {
 	return nil
 }
 
+// readReplaceAfter reads a duration above 0, or the word never.
 func readReplaceAfter(n *yaml.Node, to *time.Duration) error {
 	if n.Kind == yaml.ScalarNode && n.Value == neverText {
 		*to = job.Unlimited
@@ -270,6 +279,7 @@ func readReplaceAfter(n *yaml.Node, to *time.Duration) error {
 	return readPositiveDuration(n, to)
 }
 
+// readLimit reads the word unlimited, and other values by read.
 func readLimit(n *yaml.Node, to *float64, read func(*yaml.Node, *float64) error) error {
 	if n.Kind == yaml.ScalarNode && n.Value == job.UnlimitedText {
 		*to = job.Unlimited

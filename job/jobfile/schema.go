@@ -29,6 +29,7 @@ func Keys() []KeyInfo {
 	return all
 }
 
+// explain returns the explanation of a key as plain text. path is its name with those of the keys around it.
 func (k keyNode) explain(path string) KeyInfo {
 	info := KeyInfo{Name: path, Doc: plainText(k.doc), Default: plainText(k.def)}
 	for _, part := range k.keys {
@@ -83,8 +84,9 @@ func plainText(markdown string) string {
 }
 
 // Schema returns the JSON Schema of job files (draft 2020-12). Read rejects
-// what it rejects. Read also rejects what no schema can express, such as keys
-// that exclude each other.
+// what it rejects, except yes, no, on and off instead of true and false, which are
+// texts in JSON. Read also rejects what no schema can express, such as keys that
+// exclude each other.
 func Schema() ([]byte, error) {
 	root := jobFormat().withSchema("$schema", "https://json-schema.org/draft/2020-12/schema").
 		withSchema("$id", "urn:mesos-gpu:job-file"). // each scheduler serves it at an address of its own

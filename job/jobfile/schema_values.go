@@ -34,18 +34,23 @@ func wordSchema(pattern string) valueSchema {
 // anyWordSchema describes a scalar that may be empty.
 func anyWordSchema() valueSchema { return valueSchema{"type": append(scalarTypes(), "null")} }
 
+// enumSchema describes one of the words.
 func enumSchema[T ~string](words ...T) valueSchema { return valueSchema{"enum": words} }
 
+// flagSchema describes true or false.
 func flagSchema() valueSchema { return valueSchema{"type": "boolean"} }
 
+// integerSchema describes a whole number from least to most. As text only its form is checked.
 func integerSchema(least, most int) valueSchema {
 	return valueSchema{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": `^[+-]?[0-9]+$`}
 }
 
+// numberSchema describes a number above 0, which readNumber accepts.
 func numberSchema() valueSchema {
 	return valueSchema{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": `^\+?` + decimalPattern + `$`}
 }
 
+// sizeSchema describes a size that ParseSize accepts.
 func sizeSchema() valueSchema {
 	return valueSchema{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "pattern": "^" + sizePattern + "$"}
 }
@@ -55,8 +60,10 @@ func durationSchema() valueSchema {
 	return valueSchema{"type": []string{"string", "integer"}, "minimum": 0, "maximum": 0, "pattern": durationPattern}
 }
 
+// eitherSchema describes a value that at least one of the schemas accepts.
 func eitherSchema(schemas ...valueSchema) valueSchema { return valueSchema{"anyOf": schemas} }
 
+// listSchema describes a list of at least so many items.
 func listSchema(least int, items valueSchema) valueSchema {
 	s := valueSchema{"type": "array", "items": items}
 	if least > 0 {
@@ -79,12 +86,15 @@ func mapSchema(values valueSchema) valueSchema {
 	return valueSchema{"type": "object", "additionalProperties": values}
 }
 
+// wordsSchema describes a word or a list of words, as readWords accepts them.
 func wordsSchema() valueSchema { return eitherSchema(wordSchema(""), listSchema(1, wordSchema(""))) }
 
+// constraintsSchema describes a list of constraints, each as one text with spaces or as a list of two or three words.
 func constraintsSchema() valueSchema {
 	words := listSchema(2, wordSchema(""))
 	words["maxItems"] = 3
 	return listSchema(0, eitherSchema(wordSchema(" "), words))
 }
 
+// commandSchema describes one line, or a list of arguments of which the values may be empty.
 func commandSchema() valueSchema { return eitherSchema(wordSchema(""), listSchema(1, anyWordSchema())) }

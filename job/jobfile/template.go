@@ -18,7 +18,8 @@ type Changes struct {
 	// Overrides replace values of the file, in this order.
 	Overrides []Override
 
-	used map[string]bool // variables that a file has
+	// used are the variables that the files read so far have, with or without a value.
+	used map[string]bool
 }
 
 // UnusedVariables returns the variables that no file had which was read with c.
@@ -70,6 +71,7 @@ func (c *Changes) fillValues(n *yaml.Node) error {
 	return nil
 }
 
+// fillText replaces the variables in one value. The values of variables are not searched for others.
 func (c *Changes) fillText(n *yaml.Node) error {
 	var errs []error
 	whole := false
@@ -98,7 +100,8 @@ func (c *Changes) fillText(n *yaml.Node) error {
 // Override sets one key of a job file.
 type Override struct {
 	key, subkey string // subkey is "" for the whole value of the key
-	value       *yaml.Node
+	// value is nil if the key is removed from the file.
+	value *yaml.Node
 }
 
 // ParseOverride parses KEY=VALUE or KEY.SUBKEY=VALUE, such as share.memory=4GiB, with a value in YAML. An empty VALUE
@@ -127,7 +130,11 @@ func OverrideText(path, text string) Override {
 
 // OverrideWords sets a key to a list of words.
 func OverrideWords(path string, words []string) Override {
-	return overrideAt(path, encodeValue(words))
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, word := range words {
+		list.Content = append(list.Content, wordNode(word)) // not escaped: overrides have no variables
+	}
+	return overrideAt(path, list)
 }
 
 // overrideAt splits a path at its first dot: names of variables and labels may contain others.

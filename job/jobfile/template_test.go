@@ -120,3 +120,16 @@ func TestReadAllDocuments(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestOverrideWordsAreTaken checks that a word which looks like a variable stays as it is.
+func TestOverrideWordsAreTaken(t *testing.T) {
+	want := []string{"echo", "{{x}}", `\{{x}}`, "7"}
+	c := &Changes{Overrides: []Override{OverrideWords("command", want)}}
+	specs, err := ReadAll(strings.NewReader("name: a\ncommand: ls\n"), "f.yaml", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, specs[0].Command); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -101,6 +101,7 @@ func checkWritable(n *yaml.Node) error {
 // yamlMapping collects keys and values in their order.
 type yamlMapping struct{ node *yaml.Node }
 
+// newMapping returns a mapping without keys.
 func newMapping() *yamlMapping { return &yamlMapping{&yaml.Node{Kind: yaml.MappingNode}} }
 
 // addNonZero adds a key unless its value is nil, zero or empty.
@@ -115,8 +116,10 @@ func (m *yamlMapping) addNonZero(key string, v any) {
 	m.addKey(key, v)
 }
 
+// has reports whether a key was added.
 func (m *yamlMapping) has(key string) bool { return findValue(m.node, key) != nil }
 
+// addKey adds a key, which the mapping must not have, even if its value is zero.
 func (m *yamlMapping) addKey(key string, v any) {
 	m.node.Content = append(m.node.Content, wordNode(key), encodeValue(v))
 }
@@ -148,6 +151,7 @@ func encodeValue(v any) *yaml.Node {
 	}
 }
 
+// encodeList encodes a list in a style of YAML: in one line, or an item in each.
 func encodeList[T any](style yaml.Style, items []T) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.SequenceNode, Style: style}
 	for _, v := range items {
@@ -156,6 +160,7 @@ func encodeList[T any](style yaml.Style, items []T) *yaml.Node {
 	return n
 }
 
+// plainNode is a value without quotes: a number, true, false or a duration.
 func plainNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 
 // wordNode is text that is not read as a number. Text that YAML would fold or change
@@ -169,8 +174,11 @@ func wordNode(text string) *yaml.Node {
 	return n
 }
 
+// formatDecimal has the digits that are needed to read the same number again, and no exponent, which Marathon and users
+// would not expect.
 func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
+// formatSize returns a size that ParseSize reads as the same number. No size is empty text, which is not written.
 func formatSize(mib float64) string {
 	if mib == 0 {
 		return ""
