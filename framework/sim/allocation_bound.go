@@ -12,11 +12,11 @@ const boundsPerPercent = 4
 // share a GPU only if they fit it together.
 func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 	a, all := t.drawArrivals(seed), float64(t.CountGPUs()*milliPerGPU)
-	asked, sum := make([]int64, len(a.tasks)), int64(0) // the total of the first i+1 tasks
-	rounded := map[int][]int{}                          // by percent: how many tasks have arrived
+	requested, sum := make([]int64, len(a.tasks)), int64(0) // the total of the first i+1 tasks
+	rounded := map[int][]int{}                              // by percent: how many tasks have arrived
 	for i, task := range a.tasks {
 		sum += task.totalMilli()
-		asked[i] = sum
+		requested[i] = sum
 		at := int(math.RoundToEven(100 * float64(sum) / all))
 		rounded[at] = append(rounded[at], i+1)
 	}
@@ -35,7 +35,7 @@ func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 			// The bound of the last point holds for all earlier ones, since it grows with each arrival.
 			most := t.maxMilliInUse(a.tasks[:counts[to-1]])
 			for _, n := range counts[from:to] {
-				sum += min(most, float64(asked[n-1]))
+				sum += min(most, float64(requested[n-1]))
 			}
 			from = to
 		}

@@ -29,13 +29,13 @@ func (t *ClusterTrace) drawArrivals(seed int64) *arrivalSequence {
 	r := rand.New(rand.NewSource(seed))
 	r.Int()
 	a := &arrivalSequence{tasks: make([]*RecordedTask, len(t.Tasks))}
-	asked := int64(0)
+	requested := int64(0)
 	for i := range t.Tasks {
 		a.tasks[i] = &t.Tasks[i]
-		asked += t.Tasks[i].totalMilli()
+		requested += t.Tasks[i].totalMilli()
 	}
 	r.Shuffle(len(a.tasks), func(i, j int) { a.tasks[i], a.tasks[j] = a.tasks[j], a.tasks[i] })
-	a.scaleDemand(t, r, asked)
+	a.scaleDemand(t, r, requested)
 	for range skippedDraws {
 		r.Float64()
 	}
@@ -49,25 +49,25 @@ func (t *ClusterTrace) drawArrivals(seed int64) *arrivalSequence {
 
 // scaleDemand removes or repeats tasks until they request maxArrivalPercent. Like the experiment it counts a drawn task of
 // several GPUs as one GPU when it decides whether to stop.
-func (a *arrivalSequence) scaleDemand(t *ClusterTrace, r *rand.Rand, asked int64) {
+func (a *arrivalSequence) scaleDemand(t *ClusterTrace, r *rand.Rand, requested int64) {
 	wanted := float64(t.CountGPUs()*milliPerGPU) * (maxArrivalPercent / 100.0)
-	if float64(asked) == wanted {
+	if float64(requested) == wanted {
 		return
 	}
-	if float64(asked) > wanted {
-		for float64(asked) > wanted {
+	if float64(requested) > wanted {
+		for float64(requested) > wanted {
 			i := r.Intn(len(a.tasks))
-			asked -= a.tasks[i].totalMilli()
+			requested -= a.tasks[i].totalMilli()
 			a.tasks = append(a.tasks[:i], a.tasks[i+1:]...)
 		}
 		return
 	}
 	for {
 		more := &t.Tasks[r.Intn(len(t.Tasks))]
-		if float64(asked+int64(more.GPUMilli)) > wanted {
+		if float64(requested+int64(more.GPUMilli)) > wanted {
 			return
 		}
-		asked += more.totalMilli()
+		requested += more.totalMilli()
 		a.tasks = append(a.tasks, more)
 	}
 }

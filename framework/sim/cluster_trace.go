@@ -39,7 +39,7 @@ type RecordedTask struct {
 	Arrives, Leaves time.Duration
 }
 
-// ClusterTrace is a cluster and the tasks to run on it.
+// ClusterTrace is a cluster and the tasks to run on it. Runs only read it, so that several may use it at the same time.
 type ClusterTrace struct {
 	Agents []RecordedAgent // by name
 	Tasks  []RecordedTask  // by name

@@ -30,6 +30,7 @@ type csvTable struct {
 	err  error
 }
 
+// newCSVTable reads the header. The required columns must be in it, in any order; other columns are allowed and not read.
 func newCSVTable(r io.Reader, name string, required ...string) (*csvTable, error) {
 	plain, err := decompress(r)
 	if err != nil {
@@ -78,6 +79,7 @@ type limitedReader struct {
 	left int64
 }
 
+// Read reads at most what is left of the limit.
 func (b *limitedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, fmt.Errorf("more than %d bytes", int64(maxBytes))

@@ -15,15 +15,17 @@ type cuttingStock struct {
 	// pieces are the demand: parts of equal size that the same models accept.
 	pieces []gpuPiece
 	// models are the supply: GPUs that are equal for all pieces.
-	models    []modelGroup
-	unit      int // of all sizes, in thousandths
-	nextModel int // the model whose cuts are tried first
+	models []modelGroup
+	// unit divides the sizes of all pieces and of a GPU, in thousandths. The knapsack counts in it.
+	unit int
+	// nextModel is the model whose cuts are tried first: the last one with an improving cut.
+	nextModel int
 }
 
 // gpuPiece is the part of one GPU that tasks of one kind take.
 type gpuPiece struct {
 	milli  int
-	models []string // nil: any
+	models []string // none: any
 	count  int      // how many there are
 }
 
@@ -34,6 +36,7 @@ type modelGroup struct {
 	fit   []int
 }
 
+// newCuttingStock groups equal pieces of the tasks, and models that the same pieces accept. Tasks without GPUs have none.
 func (t *ClusterTrace) newCuttingStock(tasks []*RecordedTask) *cuttingStock {
 	c := &cuttingStock{unit: milliPerGPU}
 	type kind struct {
@@ -61,7 +64,7 @@ func (t *ClusterTrace) newCuttingStock(tasks []*RecordedTask) *cuttingStock {
 	for _, name := range slices.Sorted(maps.Keys(count)) {
 		var fit []int
 		for i, p := range c.pieces {
-			if p.models == nil || slices.Contains(p.models, name) {
+			if len(p.models) == 0 || slices.Contains(p.models, name) {
 				fit = append(fit, i)
 			}
 		}
@@ -74,6 +77,7 @@ func (t *ClusterTrace) newCuttingStock(tasks []*RecordedTask) *cuttingStock {
 	return c
 }
 
+// gcd returns the greatest common divisor.
 func gcd(a, b int) int {
 	for b > 0 {
 		a, b = b, a%b
@@ -97,9 +101,9 @@ func (c *cuttingStock) upperBound(prices []float64) float64 {
 
 // bestCut returns the pieces to cut from a GPU of a model for the most value beyond their prices, and that value.
 func (c *cuttingStock) bestCut(m int, prices []float64) (most float64, pieces []int) {
-	room := milliPerGPU / c.unit
-	value, last := make([]float64, room+1), make([]int, room+1)
-	for used := 1; used <= room; used++ {
+	capacity := milliPerGPU / c.unit
+	value, last := make([]float64, capacity+1), make([]int, capacity+1)
+	for used := 1; used <= capacity; used++ {
 		value[used], last[used] = value[used-1], -1
 		for _, i := range c.models[m].fit {
 			milli := c.pieces[i].milli
@@ -110,7 +114,7 @@ func (c *cuttingStock) bestCut(m int, prices []float64) (most float64, pieces []
 			}
 		}
 	}
-	for used := room; used > 0; {
+	for used := capacity; used > 0; {
 		i := last[used]
 		if i < 0 {
 			used--
@@ -119,7 +123,7 @@ func (c *cuttingStock) bestCut(m int, prices []float64) (most float64, pieces []
 		pieces = append(pieces, i)
 		used -= c.pieces[i].milli / c.unit
 	}
-	return value[room], pieces
+	return value[capacity], pieces
 }
 
 // Tolerances of the simplex method: the least gain, the least pivot, and the steps for each row after which it stops. Any
@@ -185,11 +189,14 @@ type lpColumn struct {
 
 // revisedSimplex is the revised simplex method. It starts with nothing cut, which is feasible.
 type revisedSimplex struct {
-	inverse [][]float64 // of the basis
-	value   []float64   // of the basic variables
-	cost    []float64   // theirs
+	// inverse is the inverse of the matrix of the basic columns.
+	inverse [][]float64
+	// value has the value of the basic variable of each row, and cost what one unit of it adds to the objective.
+	value, cost []float64
 }
 
+// newRevisedSimplex returns the start: the basis is one variable for what each row leaves over, of cost 0. The caller sets the
+// values.
 func newRevisedSimplex(rows int) *revisedSimplex {
 	s := &revisedSimplex{value: make([]float64, rows), cost: make([]float64, rows)}
 	for i := range rows {
@@ -199,6 +206,7 @@ func newRevisedSimplex(rows int) *revisedSimplex {
 	return s
 }
 
+// dualValues returns the price of each row at the current basis.
 func (s *revisedSimplex) dualValues() []float64 {
 	y := make([]float64, len(s.cost))
 	for i, cost := range s.cost {

@@ -12,12 +12,15 @@ import (
 type decisionQueue struct {
 	// capacity is how many tasks wait before one is placed.
 	capacity int
-	tasks    []queuedTask
-	decided  int
+	// tasks wait, in the order of arrival. decided counts those that were removed.
+	tasks   []queuedTask
+	decided int
 }
 
+// queuedTask is a task that waits.
 type queuedTask struct {
-	task   *RecordedTask
+	task *RecordedTask
+	// demand is that of task, converted once.
 	demand fit.Demand
 	since  int // decisions made when it arrived
 }
@@ -47,13 +50,15 @@ func (q *decisionQueue) nextTask(c *fit.Cluster) *RecordedTask {
 	return task
 }
 
+// bestTask returns the index of the task with the best place, the largest among equals, and of those the first. A task that
+// fits nowhere has the score 0.
 func (q *decisionQueue) bestTask(c *fit.Cluster) int {
-	best, most, asks := 0, int64(math.MinInt64), int64(0)
+	best, most, largest := 0, int64(math.MinInt64), int64(0)
 	for i := range q.tasks {
 		w := &q.tasks[i]
 		k := c.BestScore(&w.demand)
-		if k > most || k == most && w.task.totalMilli() > asks {
-			best, most, asks = i, k, w.task.totalMilli()
+		if k > most || k == most && w.task.totalMilli() > largest {
+			best, most, largest = i, k, w.task.totalMilli()
 		}
 	}
 	return best

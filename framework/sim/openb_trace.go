@@ -73,6 +73,7 @@ func (t *csvTable) cellSeconds(column string) time.Duration {
 	return time.Duration(t.cellNumber(column, maxSeconds)) * time.Second
 }
 
+// checkTask rejects the row if its cells contradict each other. Each error names one of the cells.
 func (t *csvTable) checkTask(task *RecordedTask) {
 	switch {
 	case task.Name == "":

@@ -84,6 +84,7 @@ func meanByArrival(seeds []map[int]float64) map[string]MeanSD {
 	return cells
 }
 
+// newMeanSD returns the mean of at least one number. For equal numbers it is exact, without the error of a sum.
 func newMeanSD(list []float64) MeanSD {
 	n := float64(len(list))
 	if slices.Min(list) == slices.Max(list) {

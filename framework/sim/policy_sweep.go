@@ -89,6 +89,7 @@ func (s *PolicySweep) Run(ctx context.Context) ([]PolicyResult, error) {
 	return s.collectResults(runs, took, bounds), nil
 }
 
+// collectResults summarizes the runs, which are in the order of policies and then of seeds. took is the time of each run.
 func (s *PolicySweep) collectResults(runs []*SeedRun, took []time.Duration, bounds []map[int]float64) []PolicyResult {
 	bound := meanByArrival(bounds)
 	var list []PolicyResult

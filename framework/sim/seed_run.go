@@ -29,7 +29,7 @@ type SeedRun struct {
 
 // RunSeed lets the tasks of a seed arrive one by one. Each is placed or rejected when it arrives or, with a capacity above
 // 1, while up to that many wait. No task leaves. Equal arguments give equal runs.
-func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed int64, places int) *SeedRun {
+func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed int64, capacity int) *SeedRun {
 	a := t.drawArrivals(seed)
 	c := fit.NewCluster(a.agents, fit.PlacementPolicy{Name: policy, Typical: typical, Seed: uint64(seed)}, time.Time{})
 	all := float64(t.CountGPUs() * milliPerGPU)
@@ -40,15 +40,15 @@ func (t *ClusterTrace) RunSeed(policy string, typical []fit.TypicalTask, seed in
 	decide := func(task *RecordedTask) {
 		arrived += task.totalMilli()
 		d := task.fitDemand()
-		if spots := c.PlaceTasks(&d, 1); len(spots) == 1 {
+		if places := c.PlaceTasks(&d, 1); len(places) == 1 {
 			used += task.totalMilli()
-			models[c.Agents()[spots[0].Agent].Types[0]] += task.totalMilli()
+			models[c.Agents()[places[0].Agent].Types[0]] += task.totalMilli()
 		} else {
 			run.Unplaced++
 		}
 		m.addValue(100*float64(arrived)/all, 100*float64(used)/all)
 	}
-	q := decisionQueue{capacity: places}
+	q := decisionQueue{capacity: capacity}
 	for _, task := range a.tasks {
 		if next := q.addTask(task, c); next != nil {
 			decide(next)
@@ -83,6 +83,7 @@ type percentMeter map[int]*struct {
 	n   int
 }
 
+// addValue adds a value at a percentage, which is rounded.
 func (m percentMeter) addValue(percent, value float64) {
 	at := int(math.RoundToEven(percent))
 	if m[at] == nil {
@@ -95,6 +96,7 @@ func (m percentMeter) addValue(percent, value float64) {
 	m[at].n++
 }
 
+// means returns the mean by rounded percentage.
 func (m percentMeter) means() map[int]float64 {
 	list := make(map[int]float64, len(m))
 	for at, x := range m {

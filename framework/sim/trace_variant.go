@@ -66,6 +66,7 @@ func (t *ClusterTrace) Derive(v TraceVariant) *ClusterTrace {
 	return d
 }
 
+// selectTasks returns pointers to the tasks of the trace that a condition selects.
 func (t *ClusterTrace) selectTasks(isSelected func(*RecordedTask) bool) []*RecordedTask {
 	var list []*RecordedTask
 	for i := range t.Tasks {
@@ -129,6 +130,7 @@ func drawWeighted(r *rand.Rand, list []string, weights []float64) string {
 	return list[len(list)-1]
 }
 
+// sumOf adds numbers in their order.
 func sumOf(list []float64) float64 {
 	sum := 0.0
 	for _, x := range list {
@@ -145,6 +147,7 @@ func (t *ClusterTrace) unifyAgents(r *rand.Rand) {
 	}
 }
 
+// multiplyCPUs multiplies the CPUs of all tasks, up to the CPUs of the largest agent.
 func (t *ClusterTrace) multiplyCPUs(factor float64) {
 	most := int64(0)
 	for i := range t.Agents {

@@ -20,10 +20,12 @@ type taskShape struct {
 	models      string
 }
 
+// shapeOf returns the kind of a task. The order of its models counts.
 func (t *RecordedTask) shapeOf() taskShape {
 	return taskShape{t.CPUMilli, t.GPUMilli, t.GPUs, strings.Join(t.Models, "|")}
 }
 
+// compareTo orders kinds by size. It is a total order.
 func (s taskShape) compareTo(o taskShape) int {
 	return cmp.Or(cmp.Compare(s.cpus, o.cpus), cmp.Compare(s.milli, o.milli), cmp.Compare(s.gpus, o.gpus), cmp.Compare(s.models, o.models))
 }
@@ -54,6 +56,7 @@ func (t *ClusterTrace) TypicalTasks() []fit.TypicalTask {
 	return list
 }
 
+// fitDemand returns the demand of a task of the kind, without memory and a name.
 func (s taskShape) fitDemand() fit.Demand {
 	t := RecordedTask{CPUMilli: s.cpus, GPUs: s.gpus, GPUMilli: s.milli}
 	d := t.fitDemand()

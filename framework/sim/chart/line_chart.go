@@ -23,7 +23,8 @@ const (
 // LineChart is a chart with one or more lines.
 type LineChart struct {
 	Title string
-	X, Y  Axis
+	// X and Y are linear. For another scale the caller converts the values.
+	X, Y Axis
 	// Ideal is a dotted line between two points; equal points draw none.
 	Ideal [2]Point
 	Lines []ChartLine
@@ -33,7 +34,8 @@ type LineChart struct {
 type Axis struct {
 	Label     string
 	Low, High float64
-	Ticks     []AxisTick
+	// Ticks have a line across the plot and a text each.
+	Ticks []AxisTick
 }
 
 // PercentTicks returns ticks labelled in percent.
@@ -65,6 +67,7 @@ func lineColors() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f7f7f"}
 }
 
+// style has the colors for light screens, and for dark ones where the reader prefers them.
 const style = `
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .title { font-size: 16px; font-weight: 600 }
@@ -94,8 +97,10 @@ func (c *LineChart) WriteSVG(w io.Writer) error {
 	return out.Flush()
 }
 
+// svgWriter writes the parts of a chart.
 type svgWriter struct {
 	*LineChart
+	// out is a bufio.Writer, so that errors are reported by its Flush.
 	out io.Writer
 }
 
@@ -105,9 +110,11 @@ func (p *svgWriter) printf(format string, args ...any) { fmt.Fprintf(p.out, form
 // fraction returns the position of a value on the axis, from 0 to 1.
 func (a *Axis) fraction(at float64) float64 { return (at - a.Low) / max(a.High-a.Low, 1e-9) }
 
+// x and y return the place of a value in SVG units. Values outside of the axis are drawn outside of the frame.
 func (p *svgWriter) x(at float64) float64 { return left + (right-left)*p.X.fraction(at) }
 func (p *svgWriter) y(at float64) float64 { return bottom - (bottom-top)*p.Y.fraction(at) }
 
+// drawGrid draws the ticks and names of both axes, and the ideal line.
 func (p *svgWriter) drawGrid() {
 	for _, t := range p.Y.Ticks {
 		p.printf("<line class=\"grid\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>\n", left, right, p.y(t.At), p.y(t.At))
@@ -130,6 +137,7 @@ type lineLabel struct {
 	y               float64
 }
 
+// drawLines draws the lines and then their names, so that no line covers a name.
 func (p *svgWriter) drawLines() {
 	var labels []lineLabel
 	colors := lineColors()

@@ -58,6 +58,7 @@ func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
 // remainingJob is the remaining work of a job, in GPU seconds, and since when the machine has worked on it.
 type remainingJob struct{ left, arrives, at float64 }
 
+// srptHeap implements heap.Interface: the job with the least remaining work is first. Only the first has a valid at.
 type srptHeap []remainingJob
 
 func (m srptHeap) Len() int           { return len(m) }

@@ -178,6 +178,12 @@ func TestVirtualMasterRejectsOvercommit(t *testing.T) {
 	if _, err := m.takeResources(0, 0, &l); err == nil || !strings.Contains(err.Error(), "free") {
 		t.Errorf("a device is given twice: %v", err)
 	}
+	for _, id := range []string{"GPU-vc-000-8", "GPU-vc-001-0", "GPU-1", ""} {
+		l.DeviceIDs = []string{id}
+		if _, err := m.takeResources(0, 0, &l); err == nil || !strings.Contains(err.Error(), "has no device") {
+			t.Errorf("the unknown device %q is given: %v", id, err)
+		}
+	}
 	l.DeviceIDs = nil
 	if _, err := m.takeResources(0, 0, &l); err == nil {
 		t.Error("a task of one GPU is launched without")

@@ -38,6 +38,7 @@ func (r *jobReplay) submitJob(w JobRecord) {
 	r.submitted = append(r.submitted, l)
 }
 
+// roleNameOf returns the role of a job as the scheduler would complete it.
 func (r *jobReplay) roleNameOf(spec *job.Spec) string {
 	if spec.Role == "" {
 		return r.state.DefaultRole()
@@ -74,13 +75,13 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 	var started []*runningTask
 	for i := range a.Launches {
 		l := &a.Launches[i]
-		room, err := r.master.takeResources(at, role, l)
+		taken, err := r.master.takeResources(at, role, l)
 		j := r.jobs[l.Spec.Name]
 		if err != nil || j == nil {
 			r.err = fmt.Errorf("accept on %s: task %s: %w", a.AgentID, l.TaskID, err)
 			return
 		}
-		t := &runningTask{id: l.TaskID, job: j, agent: at, role: role, resources: room, start: r.now}
+		t := &runningTask{id: l.TaskID, job: j, agent: at, role: role, resources: taken, start: r.now}
 		r.running[t.id] = t
 		started = append(started, t)
 		r.timeline.schedule(timelineEvent{at: r.now + j.runTimeOf(l.Index), kind: taskEnds, task: t})
@@ -91,6 +92,7 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 	}
 }
 
+// startTask counts a launched task and reports to the scheduler that it runs. It takes no time to start.
 func (r *jobReplay) startTask(t *runningTask) {
 	r.waiting--
 	r.markChanged()
@@ -123,6 +125,7 @@ func (r *jobReplay) endTask(t *runningTask, state job.State) {
 	}
 }
 
+// completeJob removes a job whose tasks have all ended.
 func (r *jobReplay) completeJob(l *liveJob) {
 	delete(r.jobs, l.Spec.Name)
 	r.result.countJob(r, l)

@@ -46,6 +46,7 @@ func (w *JobRecord) longestRun() time.Duration {
 	return most
 }
 
+// countGPUs returns the GPUs of all tasks, by which jobs are grouped into sizes.
 func (w *JobRecord) countGPUs() int { return w.Spec.Tasks * w.Spec.Request.GPUs }
 
 // NewGangSpec returns a job of gpus GPUs on agents with at most most each: a gang of as few equal tasks as possible.
@@ -70,6 +71,8 @@ func NewGangSpec(name string, gpus, most int, per sched.Amount) (job.Spec, error
 // deviceMask is a set of an agent's GPUs by index.
 type deviceMask uint64
 
+// fullMask returns the set of all GPUs of an agent. For 64 GPUs the shift overflows to all bits, as intended.
 func fullMask(gpus int) deviceMask { return deviceMask(1)<<gpus - 1 }
 
+// countDevices returns the number of GPUs in the set.
 func (m deviceMask) countDevices() int { return bits.OnesCount64(uint64(m)) }

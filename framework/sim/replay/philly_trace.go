@@ -28,7 +28,7 @@ const (
 
 // PhillyJob is a row of the trace.
 type PhillyJob struct {
-	Line      int
+	Line      int           // in the file, which names the job
 	ArrivesAt time.Duration // from the first
 	RunTime   time.Duration
 	GPUs      int
@@ -80,6 +80,7 @@ func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, err
 	return list, nil
 }
 
+// parsePhillyRow parses the columns that ReadPhillyJobs opens. A job of less than a second gets one second.
 func parsePhillyRow(row []string) (j PhillyJob, at time.Time, err error) {
 	if at, err = time.Parse(phillyTimeLayout, row[0]); err != nil {
 		return j, at, fmt.Errorf("timestamp %q: want %s", row[0], phillyTimeLayout)
@@ -157,12 +158,14 @@ func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bo
 
 // columnReader reads the named columns of a CSV file.
 type columnReader struct {
-	name string
+	name string // of the file, for errors
 	csv  *csv.Reader
-	at   []int
-	row  []string
+	// at has the position of each column, and row its value in the current row. The next row overwrites it.
+	at  []int
+	row []string
 }
 
+// openColumns reads the header and finds the columns, which may be in any order.
 func openColumns(r io.Reader, name string, columns ...string) (*columnReader, error) {
 	t := &columnReader{name: name, csv: csv.NewReader(bufio.NewReader(r)), row: make([]string, len(columns))}
 	t.csv.ReuseRecord = true

@@ -37,6 +37,7 @@ func PlotWaits(w io.Writer, title string, names []string, results []*ReplayResul
 	return c.WriteSVG(w)
 }
 
+// formatSeconds rounds a time for a reader.
 func formatSeconds(seconds float64) string {
 	switch {
 	case seconds < 120:

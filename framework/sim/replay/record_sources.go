@@ -74,6 +74,7 @@ func RecordsFromJobs(jobs []*job.Job) (works []JobRecord, left int) {
 	return works, left
 }
 
+// plainSpec returns what a replay uses of a job: its resources, and what orders the queue.
 func plainSpec(s *job.Spec) job.Spec {
 	p := job.Spec{
 		Name: s.Name, Tasks: s.Tasks, Request: s.Request, CPUs: s.CPUs, MemMiB: s.MemMiB, Command: []string{"true"},

@@ -47,6 +47,8 @@ func RunReplay(cfg ReplaySettings, works iter.Seq[JobRecord]) (*ReplayResult, er
 	return r.runAll(works)
 }
 
+// runAll advances from one moment to the next until nothing is due. Jobs that arrive at a moment are submitted before its
+// other events. At the end, jobs that wait are offered everything again, because filters may have ended without an event.
 func (r *jobReplay) runAll(works iter.Seq[JobRecord]) (*ReplayResult, error) {
 	next, stop := iter.Pull(works)
 	defer stop()
@@ -93,7 +95,7 @@ type jobReplay struct {
 	master *virtualMaster
 	// timeline has what happens next: ends of tasks, returns of offers, cycles.
 	timeline *timeline
-	// jobs have arrived and not ended, by id. running has their tasks that hold resources, by task id.
+	// jobs have arrived and not ended, by name.
 	jobs map[string]*liveJob
 	// running are the tasks that hold resources, by task id.
 	running map[string]*runningTask
@@ -107,7 +109,8 @@ type jobReplay struct {
 	// submitted are the jobs that arrived at this instant. estimateNext counts the jobs that waited.
 	submitted    []*liveJob
 	estimateNext int
-	result       *ReplayResult
+	// result is completed at the end of the replay.
+	result *ReplayResult
 	// err ends the replay.
 	err error
 }
@@ -134,12 +137,14 @@ type runningTask struct {
 	job *liveJob
 	// agent and role are indices in virtualMaster.agents and roles.
 	agent, role int
-	resources   resourceSet
-	start       time.Duration
+	// resources include the overhead of an executor.
+	resources resourceSet
+	start     time.Duration
 	// ended is set when the task ends before its run time, so that its event in the timeline has no effect.
 	ended bool
 }
 
+// newReplay completes the settings. It sets the limits for submissions so high that no record reaches them.
 func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	cfg.Interval, cfg.SampleEvery = cmp.Or(cfg.Interval, time.Second), cmp.Or(cfg.SampleEvery, time.Hour)
 	cfg.Sched.MaxEndedTasks, cfg.Sched.MaxLiveTasks, cfg.Sched.MaxSpecBytes, cfg.Sched.LimitShare = 1, 1<<31, 1<<40, 100
@@ -165,6 +170,7 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	return r, nil
 }
 
+// nextMoment returns when the next event of the timeline is due, false if there is none.
 func (r *jobReplay) nextMoment() (time.Duration, bool) {
 	if r.timeline.Len() == 0 {
 		return 0, false
@@ -205,6 +211,8 @@ func (r *jobReplay) stepScheduler(ev sched.Event) {
 	}
 }
 
+// perform does what a master and its agents would do for an operation of the scheduler, without delay. A killed task ends at
+// once, without the time of its kill_grace. Operations that have no effect here, such as acknowledgements, are ignored.
 func (r *jobReplay) perform(op sched.Operation) {
 	switch o := op.(type) {
 	case sched.AcceptOffers:
@@ -233,6 +241,7 @@ func (r *jobReplay) perform(op sched.Operation) {
 	}
 }
 
+// withdrawOffer ends an offer. It ends the replay and returns nil if there is no such offer.
 func (r *jobReplay) withdrawOffer(id string) *pendingOffer {
 	o, err := r.master.withdrawOffer(id)
 	if err != nil && r.err == nil {
@@ -250,6 +259,8 @@ func (r *jobReplay) quietPeriod() time.Duration {
 // refuseSoon is the scheduler's default of the policy's RefuseSoon.
 const refuseSoon = 5 * time.Second
 
+// refuseOffer keeps resources from a role for some time, and schedules when they are offered again: now to other roles, and
+// to this one at the end of the filter, unless nothing has changed for so long that the scheduler would refuse them again.
 func (r *jobReplay) refuseOffer(o *pendingOffer, d time.Duration) {
 	r.master.addFilter(o.agent, o.role, r.now, d)
 	last := r.changedAt + r.quietPeriod()
@@ -270,6 +281,8 @@ func (r *jobReplay) allocateAt(at time.Duration) {
 	r.timeline.schedule(timelineEvent{at: max(at, r.offeredAt+every), kind: offersDue})
 }
 
+// allocateNow offers what is free, or schedules it if the interval since the last time has not passed. The scheduler may hold
+// offers for a time, and gets a tick at its end.
 func (r *jobReplay) allocateNow() {
 	if r.now < r.offeredAt+r.cfg.Interval {
 		r.allocateAt(r.now)

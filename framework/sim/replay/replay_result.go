@@ -100,6 +100,7 @@ type PredictionError struct {
 	Within2 float64 `json:"within_2x"`
 }
 
+// newReplayResult counts the GPUs of the cluster by model. All other figures are 0.
 func newReplayResult(cfg *ReplaySettings, m *virtualMaster) *ReplayResult {
 	r := &ReplayResult{Agents: len(m.agents), Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}, every: cfg.SampleEvery}
 	for i := range m.agents {
@@ -143,18 +144,22 @@ func (r *ReplayResult) advanceTo(p *jobReplay, until time.Duration) {
 	}
 }
 
+// countRefused counts a job that could not be submitted and keeps the first reason.
 func (r *ReplayResult) countRefused(err error) {
 	if r.Refused++; r.Why == "" {
 		r.Why = err.Error()
 	}
 }
 
+// countLaunch counts a task that starts to hold its GPUs.
 func (r *ReplayResult) countLaunch(p *jobReplay, t *runningTask) {
 	r.Launches++
 	r.used += t.resources.gpus.countDevices()
 	r.frag.addUsed(t.agent, t.resources.gpus.countDevices())
 }
 
+// countEnd counts a task that no longer holds its GPUs. Each killed task counts as preempted, also one
+// that reached its timeout.
 func (r *ReplayResult) countEnd(p *jobReplay, t *runningTask, state job.State) {
 	gpus := t.resources.gpus.countDevices()
 	r.used -= gpus
@@ -169,6 +174,7 @@ func (r *ReplayResult) countEnd(p *jobReplay, t *runningTask, state job.State) {
 	}
 }
 
+// countJob adds the times of a job that has ended to the samples of all jobs, of its role and of its size.
 func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
 	r.Jobs++
 	r.Tasks += l.Spec.Tasks
@@ -192,6 +198,7 @@ func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
 	}
 }
 
+// groupFor returns the group of a key, which it adds if it is missing.
 func groupFor[K comparable](groups map[K]*JobGroup, key K) *JobGroup {
 	if groups[key] == nil {
 		groups[key] = &JobGroup{}
@@ -217,6 +224,7 @@ func MergeResults(list ...*ReplayResult) *ReplayResult {
 	return all
 }
 
+// addResult adds the sums and samples of another cluster. computeFigures computes the rest from them.
 func (r *ReplayResult) addResult(o *ReplayResult) {
 	r.Agents, r.GPUs, r.Jobs, r.Tasks, r.Never, r.Refused = r.Agents+o.Agents, r.GPUs+o.GPUs, r.Jobs+o.Jobs, r.Tasks+o.Tasks, r.Never+o.Never, r.Refused+o.Refused
 	r.Why, r.Span = cmp.Or(r.Why, o.Why), max(r.Span, o.Span)
@@ -249,6 +257,7 @@ func (r *ReplayResult) addResult(o *ReplayResult) {
 	}
 }
 
+// addGroup adds the sums and samples of another group.
 func (g *JobGroup) addGroup(o *JobGroup) {
 	g.Jobs += o.Jobs
 	g.GPUSeconds += o.GPUSeconds
@@ -285,10 +294,12 @@ func (r *ReplayResult) computeFigures() {
 	r.Error, r.Estimates = newPredictionError(r.predictionErrors), r.estimates.summarize()
 }
 
+// computeStats computes the exported statistics from the samples.
 func (g *JobGroup) computeStats() {
 	g.Wait, g.Completion, g.Slowdown = g.wait.computeStats(), g.complete.computeStats(), g.slow.computeStats()
 }
 
+// newPredictionError summarizes |log2(predicted/real)| of jobs, nil if there are none. It sorts the list.
 func newPredictionError(off []float32) *PredictionError {
 	if len(off) == 0 {
 		return nil

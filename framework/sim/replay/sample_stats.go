@@ -15,16 +15,18 @@ type SampleStats struct {
 
 // sampleSet keeps all values, in four bytes each, so that quantiles are exact. The mean has full precision.
 type sampleSet struct {
-	sum float64
-	// list are all samples; sum is their sum.
+	// list are all samples; sum is their sum. computeStats sorts the list.
+	sum  float64
 	list []float32
 }
 
+// addValue adds one value.
 func (s *sampleSet) addValue(x float64) {
 	s.sum += x
 	s.list = append(s.list, float32(x))
 }
 
+// computeStats sorts the values and summarizes them. Without values all statistics are 0.
 func (s *sampleSet) computeStats() SampleStats {
 	n := len(s.list)
 	if n == 0 {
@@ -45,9 +47,11 @@ func (s *sampleSet) mergeSamples(o *sampleSet) {
 // fragmentCounter counts the free GPUs of agents whose other GPUs are in use.
 type fragmentCounter struct {
 	total, used []int32 // by agent
-	broken      int
+	// broken is the sum of fragmentsOf of all agents.
+	broken int
 }
 
+// initAgents starts with all GPUs free.
 func (f *fragmentCounter) initAgents(m *virtualMaster) {
 	f.total, f.used = make([]int32, len(m.agents)), make([]int32, len(m.agents))
 	for i := range m.agents {
@@ -55,12 +59,14 @@ func (f *fragmentCounter) initAgents(m *virtualMaster) {
 	}
 }
 
+// addUsed changes the number of GPUs in use of an agent; gpus may be negative.
 func (f *fragmentCounter) addUsed(agent, gpus int) {
 	f.broken -= f.fragmentsOf(agent)
 	f.used[agent] += int32(gpus)
 	f.broken += f.fragmentsOf(agent)
 }
 
+// fragmentsOf returns the free GPUs of an agent in use, 0 for an agent of which no GPU is in use.
 func (f *fragmentCounter) fragmentsOf(agent int) int {
 	if f.used[agent] == 0 {
 		return 0

@@ -30,7 +30,9 @@ type EstimateError struct {
 
 // estimateErrors collects the errors of estimates.
 type estimateErrors struct {
-	errors, waits                []float64
+	// errors and waits are in seconds, one for each estimate whose job has started.
+	errors, waits []float64
+	// within50, within90 and before90 count the starts within the bounds of the estimate.
 	within50, within90, before90 int
 }
 
@@ -55,11 +57,13 @@ func (r *ReplayResult) countEstimate(l *liveJob) {
 	}
 }
 
+// merge adds the errors of another cluster.
 func (e *estimateErrors) merge(o *estimateErrors) {
 	e.errors, e.waits = append(e.errors, o.errors...), append(e.waits, o.waits...)
 	e.within50, e.within90, e.before90 = e.within50+o.within50, e.within90+o.within90, e.before90+o.before90
 }
 
+// summarize returns nil if no start was estimated. It sorts the lists.
 func (e *estimateErrors) summarize() *EstimateError {
 	n := len(e.errors)
 	if n == 0 {

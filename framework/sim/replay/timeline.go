@@ -10,28 +10,35 @@ type timelineEvent struct {
 	at     time.Duration
 	number int // among events of equal times the lowest number is first
 	kind   eventKind
-	task   *runningTask
+	task   *runningTask // nil unless kind is taskEnds
 }
 
+// eventKind is what happens at the time of an event.
 type eventKind int
 
 const (
+	// taskEnds is the end of the run time of a task. It has no effect if the task was killed before.
 	taskEnds eventKind = iota
+	// offersDue is an allocation of the master.
 	offersDue
+	// tickDue is a step of the scheduler in which only time has passed.
 	tickDue
 )
 
 // timeline is a heap of events, the earliest first.
 type timeline struct {
 	// list is a heap by time, and by number for equal times.
-	list   []timelineEvent
+	list []timelineEvent
+	// number is that of the next event.
 	number int
 	// due are the allocations and ticks in the list, which need no duplicates.
 	due map[timelineEvent]bool
 }
 
+// newTimeline returns a timeline without events.
 func newTimeline() *timeline { return &timeline{due: map[timelineEvent]bool{}} }
 
+// Len, Less, Swap, Push and Pop implement heap.Interface. Others use schedule and nextEvent.
 func (t *timeline) Len() int { return len(t.list) }
 func (t *timeline) Less(i, j int) bool {
 	a, b := &t.list[i], &t.list[j]
@@ -46,6 +53,7 @@ func (t *timeline) Pop() any {
 	return last
 }
 
+// schedule adds an event. An allocation or tick that is due at the same time already is not added again.
 func (t *timeline) schedule(m timelineEvent) {
 	if m.kind != taskEnds {
 		if t.due[m] {

@@ -46,6 +46,7 @@ type resourceSet struct {
 	gpus      deviceMask
 }
 
+// add and subtract work on sets of devices: those of o must not be in r, or must be in it.
 func (r resourceSet) add(o resourceSet) resourceSet {
 	return resourceSet{r.cpus + o.cpus, r.mem + o.mem, r.gpus | o.gpus}
 }
@@ -53,6 +54,7 @@ func (r resourceSet) subtract(o resourceSet) resourceSet {
 	return resourceSet{r.cpus - o.cpus, r.mem - o.mem, r.gpus &^ o.gpus}
 }
 
+// fitsIn reports whether o has all of the resources, and each of the devices.
 func (r resourceSet) fitsIn(o resourceSet) bool {
 	return r.cpus <= o.cpus && r.mem <= o.mem && r.gpus&^o.gpus == 0
 }
@@ -62,13 +64,16 @@ func (r resourceSet) isOfferable() bool {
 	return r.cpus >= toMilli(offers.MinCPUs) || r.mem >= toMilli(offers.MinMemMiB)
 }
 
+// toMilli rounds to thousandths, so that sums of CPUs are exact.
 func toMilli(x float64) int64 { return int64(x*1000 + 0.5) }
 
 // filterSlot is an agent and a role, to which filters apply.
 type filterSlot struct{ agent, role int }
 
+// masterRole is a role to which the master makes offers.
 type masterRole struct {
-	name   string
+	name string
+	// weight divides the GPUs of the role for the order of offers. It is above 0.
 	weight float64
 	// suppressed is set while the scheduler wants no offers to the role.
 	suppressed bool
@@ -76,11 +81,15 @@ type masterRole struct {
 	gpus int
 }
 
+// pendingOffer is an offer that the scheduler has not answered.
 type pendingOffer struct {
+	// agent and role are indices in virtualMaster.agents and roles.
 	agent, role int
 	resources   resourceSet
 }
 
+// newVirtualMaster returns a master with all resources free. The seed determines the order in which agents
+// are offered.
 func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*virtualMaster, error) {
 	m := &virtualMaster{
 		index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents)),
@@ -136,10 +145,12 @@ func (m *virtualMaster) nextRole(i int, now time.Duration) int {
 	return best
 }
 
+// weightedShare is what decides which role gets the next offer: its GPUs, divided by its weight.
 func (m *virtualMaster) weightedShare(r int) float64 {
 	return float64(m.roles[r].gpus) / m.roles[r].weight
 }
 
+// makeOffer offers all that an agent has free to one role.
 func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
 	a := &m.agents[i]
 	m.lastOfferNumber++
@@ -193,8 +204,8 @@ func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourc
 	a := &m.agents[i]
 	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB)}
 	for _, id := range l.DeviceIDs {
-		g, err := strconv.Atoi(id[len("GPU-")+len(a.ID)+1:])
-		if err != nil || a.devices[g] != id {
+		g := slices.Index(a.devices, id)
+		if g < 0 {
 			return need, fmt.Errorf("launch %s: agent %s has no device %s", l.TaskID, a.ID, id)
 		}
 		need.gpus |= 1 << g
@@ -221,10 +232,12 @@ func (m *virtualMaster) reviveRoles(names []string) {
 	})
 }
 
+// suppressRoles stops offers to roles until they are revived; no name means all roles.
 func (m *virtualMaster) suppressRoles(names []string) {
 	m.forEachRole(names, func(r int) { m.roles[r].suppressed = true })
 }
 
+// forEachRole calls do with the index of each named role, or of all roles if there are no names.
 func (m *virtualMaster) forEachRole(names []string, do func(r int)) {
 	for r := range m.roles {
 		if len(names) == 0 || slices.Contains(names, m.roles[r].name) {
