@@ -81,8 +81,14 @@ func mergeLabels(n *yaml.Node, spec *job.Spec) error {
 		merged = map[string]string{}
 	}
 	var errs []error
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if seen[key.Value] {
+			errs = append(errs, errorAt(key, "%s is given twice", key.Value))
+			continue
+		}
+		seen[key.Value] = true
 		if value.ShortTag() == "!!null" {
 			delete(merged, key.Value)
 			continue

@@ -59,12 +59,13 @@ func TestEdit(t *testing.T) {
 
 func TestWrongEdits(t *testing.T) {
 	for edit, want := range map[string]string{
-		`{"gpus": 2}`:               "gpus: cannot be changed after the submission; gpu_type, labels, max_parallel,",
-		`{"prioritty": 2}`:          `unknown key "prioritty"; did you mean "priority"?`,
-		`{"timeout": "soon"}`:       "timeout: ",
-		`{"labels": {"a": [1]}}`:    "labels: a: ",
-		`[1]`:                       "a job file is a list of keys",
-		"priority: 1\n---\nrole: a": "one edit is expected",
+		`{"gpus": 2}`:                     "gpus: cannot be changed after the submission; gpu_type, labels, max_parallel,",
+		`{"prioritty": 2}`:                `unknown key "prioritty"; did you mean "priority"?`,
+		`{"timeout": "soon"}`:             "timeout: ",
+		`{"labels": {"a": [1]}}`:          "labels: a: ",
+		`{"labels": {"a": 1, "a": null}}`: "edit:1:21: labels: a is given twice",
+		`[1]`:                             "a job file is a list of keys",
+		"priority: 1\n---\nrole: a":       "one edit is expected",
 	} {
 		if _, err := ReadEdit(strings.NewReader(edit), "edit"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", edit, err, want)
