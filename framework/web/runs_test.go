@@ -136,9 +136,9 @@ func commonLines(a, b []string) int {
 	return previous[len(b)]
 }
 
-// TestEstimatedStarts checks that the queue, the page of a waiting job and the form of a new one show when it probably
+// TestPageShowsEstimatedStarts checks that the queue, the page of a waiting job and the form of a new one show when it probably
 // starts, with the bounds.
-func TestEstimatedStarts(t *testing.T) {
+func TestPageShowsEstimatedStarts(t *testing.T) {
 	f := newFakeCluster(3, 3)
 	f.jobs[2].Start = fakeStart(2*time.Hour + 50*time.Second)
 	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{{"position": 1, "name": "train-002", "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "start": f.jobs[2].Start}}}
