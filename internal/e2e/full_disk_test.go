@@ -5,12 +5,52 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
+
+// keepFull fills a disk, and takes what others free on it, until free is called.
+func keepFull(t *testing.T, disk string) (free func()) {
+	t.Helper()
+	remove := testneeds.FillDisk(t, disk)
+	f, err := os.Create(filepath.Join(disk, "more of others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for page := make([]byte, 4<<10); ; {
+			_, err := f.Write(page)
+			if err == nil {
+				continue
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	end := sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+		f.Close()
+	})
+	t.Cleanup(end)
+	return func() {
+		end()
+		remove()
+		if err := os.Remove(f.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // TestFullDiskLosesNoJob checks that on a full disk a task keeps running and ends as it should,
 // that the daemon names the full folder, and that a job whose turn comes then waits and runs once
@@ -23,7 +63,7 @@ func TestFullDiskLosesNoJob(t *testing.T) {
 	c.mustRun("run", "--detach", "--name", "first", "--gpus", "1", "--", "sh", "-c", "echo started; until [ -e "+gate+" ]; do sleep 0.1; done")
 	c.awaitOutputOf("started", "logs", "first")
 	c.mustRun("run", "--detach", "--name", "second", "--gpus", "1", "--", "true")
-	free := testneeds.FillDisk(t, disk)
+	free := keepFull(t, disk)
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

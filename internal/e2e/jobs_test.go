@@ -321,8 +321,10 @@ func TestTasksSurviveKills(t *testing.T) {
 	dir := t.TempDir()
 	work, ledger, goOn := filepath.Join(dir, "work"), filepath.Join(dir, "ledger"), filepath.Join(dir, "go")
 	program := buildReleased(t)
+	// Executors look for the next agent at this address, which no other program takes meanwhile.
+	agent := fmt.Sprintf("127.1.%d.%d:5051", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	start := func(more ...string) *cluster {
-		return startDaemon(t, program, append([]string{"local", "--free-ports", "--process-user=", "--work-dir", work, "--gpus", "4xV100"}, more...)...)
+		return startDaemon(t, program, append([]string{"local", "--free-ports", "--agent", agent, "--process-user=", "--work-dir", work, "--gpus", "4xV100"}, more...)...)
 	}
 	c := start("--keep-tasks")
 	jobs := 0
