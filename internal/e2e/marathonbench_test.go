@@ -85,34 +85,13 @@ func BenchmarkMarathonDeploy(b *testing.B) {
 // time until the API reported all as running.
 func measureDeployment(b *testing.B, agents int) (launched, running time.Duration) {
 	b.StopTimer()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	server := httptest.NewUnstartedServer(nil)
-	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
-	server.Config.Handler = m.Handler()
-	server.Start()
 	var last latestTime
-	registerAgents(b, m, agents, last.setNow)
-	up := make(chan string, 1)
-	s, err := framework.New(framework.SchedulerConfig{
-		Master: server.URL, APIAddr: "127.0.0.1:0", JournalPath: filepath.Join(b.TempDir(), "journal"), ExecutorPath: "/bin/true", Log: log,
-		Extension: appExtension{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})},
-		Ready:     func(addr string) { up <- "http://" + addr + "/v2/apps" },
+	log := newSilentLogger()
+	address, stop := startOnInstantAgents(b, func(m *master.EmbeddedMaster) { registerAgents(b, m, agents, last.setNow) }, framework.SchedulerConfig{
+		Extension: appExtension{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})}, Log: log,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var parts sync.WaitGroup
-	for _, run := range []func(context.Context) error{m.Run, s.Run} {
-		parts.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				b.Error(err)
-			}
-		})
-	}
-	defer func() { stop(); parts.Wait(); server.Close() }()
-	api := <-up
+	defer stop()
+	api := address + "/v2/apps"
 	awaitLead(b, api)
 	b.StartTimer()
 
@@ -130,6 +109,40 @@ func measureDeployment(b *testing.B, agents int) (launched, running time.Duratio
 	b.StopTimer()
 	defer b.StartTimer()
 	return last.get().Sub(began), running
+}
+
+func newSilentLogger() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	return log
+}
+
+// startOnInstantAgents starts an embedded master, which register gives its agents, and a scheduler with its journal on
+// disk. It returns the address of the scheduler's API, and what stops both.
+func startOnInstantAgents(b *testing.B, register func(*master.EmbeddedMaster), cfg framework.SchedulerConfig) (address string, stop func()) {
+	b.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
+	server.Config.Handler = m.Handler()
+	server.Start()
+	register(m)
+	up := make(chan string, 1)
+	cfg.Master, cfg.APIAddr, cfg.JournalPath, cfg.ExecutorPath = server.URL, "127.0.0.1:0", filepath.Join(b.TempDir(), "journal"), "/bin/true"
+	cfg.Ready = func(addr string) { up <- "http://" + addr }
+	s, err := framework.New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context) error{m.Run, s.Run} {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				b.Error(err)
+			}
+		})
+	}
+	return <-up, func() { cancel(); parts.Wait(); server.Close() }
 }
 
 // registerAgents registers agents that together have capacity for exactly all instances.
