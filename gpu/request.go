@@ -59,7 +59,7 @@ func AllTopologies() []Topology { return []Topology{AnyTopology, NVLink, SameNUM
 func (r Request) NeedsSameType() bool { return r.Types.Same && r.GPUs > 0 }
 
 // String returns, for example, "2 GPUs of V100 or A100", "1 GPU" or "no GPU", and
-// for shares of devices "2 × (4096 MiB, 30 %) of V100".
+// for shares of devices "2 x (4096 MiB, 30 %) of V100".
 func (r Request) String() string {
 	if r.GPUs == 0 {
 		return "no GPU"
@@ -67,7 +67,7 @@ func (r Request) String() string {
 	devices := TypeSelector{Exclude: r.Types.Exclude}.NounPhrase(r.GPUs)
 	s := fmt.Sprintf("%d %s", r.GPUs, Plural(r.GPUs, "GPU"))
 	if !r.Share.IsWhole() {
-		s = fmt.Sprintf("%d × (%s)", r.GPUs, r.Share.shortString())
+		s = fmt.Sprintf("%d x (%s)", r.GPUs, r.Share.shortString())
 	}
 	switch {
 	case r.Types.AcceptsAny() && r.Types.Same:

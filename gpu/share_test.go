@@ -14,13 +14,13 @@ func TestShareOfADevice(t *testing.T) {
 		text, asked      string
 	}{
 		{ShareRequest{}, 0, true, false, "", "2 GPUs"},
-		{ShareRequest{MemMiB: 4096, Cores: 30}, 4096, false, false, "4096 MiB and 30 % cores", "2 × (4096 MiB, 30 %)"},
-		{ShareRequest{MemMiB: 99999}, 99999, false, false, "99999 MiB", "2 × (99999 MiB)"},
-		{ShareRequest{MemPercent: 33}, 5332, false, false, "33 % memory", "2 × (33 % memory)"},
-		{ShareRequest{MemPercent: 33, Cores: 10}, 5332, false, false, "33 % memory and 10 % cores", "2 × (33 % memory, 10 %)"},
-		{ShareRequest{Cores: 25}, 4040, false, false, "25 % cores", "2 × (25 %)"},
-		{ShareRequest{Cores: 100}, 16160, false, true, "100 % cores", "2 × (100 %)"},
-		{ShareRequest{MemMiB: 1, Cores: 100}, 16160, false, true, "1 MiB and 100 % cores", "2 × (100 %)"},
+		{ShareRequest{MemMiB: 4096, Cores: 30}, 4096, false, false, "4096 MiB and 30 % cores", "2 x (4096 MiB, 30 %)"},
+		{ShareRequest{MemMiB: 99999}, 99999, false, false, "99999 MiB", "2 x (99999 MiB)"},
+		{ShareRequest{MemPercent: 33}, 5332, false, false, "33 % memory", "2 x (33 % memory)"},
+		{ShareRequest{MemPercent: 33, Cores: 10}, 5332, false, false, "33 % memory and 10 % cores", "2 x (33 % memory, 10 %)"},
+		{ShareRequest{Cores: 25}, 4040, false, false, "25 % cores", "2 x (25 %)"},
+		{ShareRequest{Cores: 100}, 16160, false, true, "100 % cores", "2 x (100 %)"},
+		{ShareRequest{MemMiB: 1, Cores: 100}, 16160, false, true, "1 MiB and 100 % cores", "2 x (100 %)"},
 	} {
 		if got := c.share.MemOf(16160); got != c.want || c.share.IsWhole() != c.whole || c.share.IsExclusive() != c.exclusive || c.share.String() != c.text {
 			t.Errorf("%+v: %d MiB, whole %t, exclusive %t, %q; want %+v", c.share, got, c.share.IsWhole(), c.share.IsExclusive(), c.share, c)
@@ -32,7 +32,7 @@ func TestShareOfADevice(t *testing.T) {
 			t.Errorf("%+v is asked as %q, want %q", c.share, got, c.asked)
 		}
 	}
-	if got := (Request{GPUs: 1, Share: ShareRequest{MemPercent: 50}, Types: TypeSelector{Include: []string{"T4"}}}).String(); got != "1 × (50 % memory) of T4" {
+	if got := (Request{GPUs: 1, Share: ShareRequest{MemPercent: 50}, Types: TypeSelector{Include: []string{"T4"}}}).String(); got != "1 x (50 % memory) of T4" {
 		t.Errorf("a share of a type is %q", got)
 	}
 }

@@ -53,6 +53,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"edit train", "edit changes nothing: give --priority, --role, --timeout or another flag, or --set KEY=VALUE", 2},
 		{"modify train", `unknown command "modify": did you mean "edit"?`, 2},
 		{"pause train", `unknown command "pause": did you mean "hold"?`, 2},
+		{"rm train", `the scheduler removes ended jobs by their number and age`, 2},
 		{"restart train", `mesos-gpu rerun JOB runs an ended job again`, 2},
 		{"update x", `mesos-gpu apply FILE`, 2},
 		{"login", `--token-file`, 2},
@@ -117,7 +118,7 @@ func TestNearestCommand(t *testing.T) {
 	c := newFakeCluster()
 	for word, want := range map[string]string{
 		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
-		"rm": "kill", "cancel": "kill", "delete": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
+		"cancel": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
 		"scancel": "kill", "sbatch": "submit", "srun": "run", "sattach": "attach", "stats": "top", "frobnicate": "", "x": "", "foo": "",
 	} {
 		advice := "see mesos-gpu --help"

@@ -68,6 +68,7 @@ func TestOperatorCommands(t *testing.T) {
 		{[]string{"quota", "explain", "lab"}, mesosQuotaAnswer, []string{"GET /v1/roles"}, "* 0 8 0 0 1 0 0\n4 2 3\n"},
 		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
+		{[]string{"quota", "set", "a/b", "none"}, `{"name":"a/b","quota_set":true}`, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: quota unlimited (set), held -\n"},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},
 		{[]string{"cordon", "gpu1", "gpu2", "--reason", "new fans"}, "", []string{`POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/gpu2/cordon {"reason":"new fans"}`}, "agent gpu1: cordoned\nagent gpu2: cordoned\n"},
 		{[]string{"drain", "gpu1"}, "", []string{`POST /v1/agents/gpu1/drain {"reason":""}`}, "agent gpu1: draining\n"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -185,6 +184,6 @@ func gpuRequestText(r *gpu.Request) string {
 	case r.Share.IsWhole():
 		return fmt.Sprintf("%d x %s", r.GPUs, r.Types)
 	default:
-		return strings.ReplaceAll(r.String(), " × ", " x ")
+		return r.String()
 	}
 }

@@ -81,6 +81,7 @@ func (s *State) addForecastAgents(in *forecast.Input) (index map[string]int, off
 			offered = append(offered, 0)
 		}
 		offered[at] = max(offered[at], free)
+		in.Agents[at].HasShared = in.Agents[at].HasShared || len(a.Shared)+len(a.AllShared) > 0
 		in.Agents[at].Free = max(in.Agents[at].Free, quota.MilliPerGPU*max(a.TotalGPUs, len(a.Inventory), len(a.AllShared)))
 	}
 	return index, offered
@@ -113,6 +114,7 @@ func (s *State) newForecastJob(j *queue.WaitingJob, usage *quota.Tracker) (w for
 	w = forecast.WaitingJob{
 		Name: j.Spec.Name, Role: j.Spec.Role, Tasks: len(j.Tasks), Milli: milli, Gang: j.Spec.Gang, Endless: j.Spec.Service != nil,
 		AcceptsType: j.Spec.Request.Types.Match, TypesKey: fmt.Sprint(j.Spec.Request.Types),
+		NeedsShared: !j.Spec.Request.Share.IsWhole(),
 	}
 	if known := s.jobs.Newest[j.Spec.Name]; known != nil && &known.Spec == j.Spec {
 		w.RunTime = s.runTimes.distributionOf(known)

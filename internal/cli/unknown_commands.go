@@ -26,7 +26,7 @@ func CommandAliases() map[string][]string {
 		"hold":     {"pause", "suspend"},
 		"release":  {"unhold", "unpause", "unsuspend"},
 		"requeue":  {"preempt"},
-		"kill":     {"rm", "delete", "remove", "cancel", "scancel", "terminate", "abort"},
+		"kill":     {"cancel", "scancel", "terminate", "abort"},
 		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
 		"gpus":     {"devices", "nvidia-smi", "inventory"},
 		"top":      {"stats", "sstat", "nvtop"},
@@ -42,7 +42,11 @@ func CommandAliases() map[string][]string {
 
 // commandAlternatives returns hints for commands of other tools that have no counterpart here.
 func commandAlternatives() map[string]string {
+	const removal = "mesos-gpu kill JOB ends a job; the scheduler removes ended jobs by their number and age, see --keep-runs and --keep-ended"
 	return map[string]string{
+		"rm":      removal,
+		"delete":  removal,
+		"remove":  removal,
 		"update":  "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
 		"restart": "mesos-gpu rerun JOB runs an ended job again, requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
 		"login":   "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",

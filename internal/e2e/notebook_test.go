@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -27,23 +26,11 @@ import (
 // connection to it, ports over the API, and that it ends when it is idle.
 func checkNotebook(t *testing.T, c *cluster) {
 	t.Helper()
-	server, err := filepath.Abs(filepath.Join("testdata", "web_server.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := filepath.Join(t.TempDir(), "web_server.py")
-	if err := os.WriteFile(shared, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	broken := c.run("notebook", "--gpus", "0", "--cpus", "0.1", "--command", `touch "$HOME/config" && echo there is no kernel >&2; exit 3`)
 	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") || !strings.HasSuffix(broken.err, ":\n  there is no kernel\n") {
 		t.Errorf("a server that fails: %+v", broken)
 	}
-	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s", "--command", "exec python3 "+shared)
+	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s", "--workdir", "testdata", "--command", "exec python3 web_server.py")
 	link := started.awaitLine(t, started.ended, regexp.MustCompile(`^(http://127\.0\.0\.1:[0-9]+/\?token=.+)$`))[1]
 	if body := fetch(t, link); body != "hello from a notebook" {
 		t.Errorf("the notebook answered %q", body)

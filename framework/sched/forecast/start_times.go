@@ -17,6 +17,8 @@ type Agent struct {
 	ID, GPUType string
 	// Free is what is free, in thousandths of a GPU.
 	Free int
+	// HasShared means that tasks can share GPUs of the agent.
+	HasShared bool
 }
 
 // OccupyingTask is a task that holds GPUs.
@@ -44,6 +46,8 @@ type WaitingJob struct {
 	// AcceptsType reports whether GPUs of a type are acceptable. TypesKey is equal for jobs that accept the same types.
 	AcceptsType func(gpuType string) bool
 	TypesKey    string
+	// NeedsShared means that the tasks take parts of shared GPUs.
+	NeedsShared bool
 	RunTime     prediction.Prediction
 	// Endless tasks never free their GPUs.
 	Endless bool
@@ -156,13 +160,13 @@ func newPlayback(in *Input, jobs []WaitingJob, rnd *rand.Rand) *playback {
 	type kindKey struct {
 		role, types  string
 		milli, tasks int
-		gang         bool
+		gang, shared bool
 	}
 	byKey := map[kindKey]*jobKind{}
 	for i := range jobs {
 		j := &jobs[i]
 		p.starts[i], p.tasksLeft[i] = -1, j.Tasks
-		key := kindKey{j.Role, j.TypesKey, j.Milli, 1, false}
+		key := kindKey{j.Role, j.TypesKey, j.Milli, 1, false, j.NeedsShared}
 		if j.Gang {
 			key.tasks, key.gang = j.Tasks, true
 		}
@@ -170,7 +174,7 @@ func newPlayback(in *Input, jobs []WaitingJob, rnd *rand.Rand) *playback {
 		if k == nil {
 			k = &jobKind{WaitingJob: *j, accepted: make([]bool, len(in.Agents))}
 			for a := range in.Agents {
-				k.accepted[a] = j.AcceptsType(in.Agents[a].GPUType)
+				k.accepted[a] = j.AcceptsType(in.Agents[a].GPUType) && (in.Agents[a].HasShared || !j.NeedsShared)
 				k.slots += k.slotsOn(a, p.free[a])
 			}
 			byKey[key] = k

@@ -42,6 +42,25 @@ func TestStartsFollowEndsOfTasks(t *testing.T) {
 	}
 }
 
+// TestStartsOnSharedGPUs: only agents with shared GPUs count for jobs that take parts of GPUs.
+func TestStartsOnSharedGPUs(t *testing.T) {
+	in := Input{
+		Agents:  []Agent{{ID: "whole", Free: 4000}, {ID: "shared", HasShared: true}},
+		Running: []OccupyingTask{{Agent: 1, Milli: 500, EndsIn: time.Minute}},
+		Waiting: []WaitingJob{
+			{Name: "part", Tasks: 1, Milli: 300, AcceptsType: anyType, NeedsShared: true, RunTime: exact(time.Hour)},
+			{Name: "whole", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)},
+		},
+	}
+	if got := in.Starts(); got["part"].Expected != time.Minute || got["whole"].Expected != 0 {
+		t.Errorf("got %+v", got)
+	}
+	in.Agents, in.Running = in.Agents[:1], nil
+	if e, ok := in.Starts()["part"]; ok {
+		t.Errorf("without an agent that shares GPUs the job starts after %+v", e)
+	}
+}
+
 // TestStartsRespectRoom: a role at its limit starts no job until one of its own tasks ends.
 func TestStartsRespectRoom(t *testing.T) {
 	in := Input{

@@ -105,7 +105,7 @@ func TestFindUnmetDemand(t *testing.T) {
 		{name: "running tasks do not", offers: []fit.Offer{full}, running: []queue.RunningTask{held("old", 1, nil)}, waiting: []*queue.WaitingJob{waitingJob("train", 2, nil)},
 			want: "train of team: 2 × 1 GPU, short of gpus, 2 GPUs"},
 		{name: "shares are rounded up together", waiting: []*queue.WaitingJob{waitingJob("part", 5, withSpec(func(s *job.Spec) { s.Request.Share.MemPercent = 50 }))},
-			want: "part of team: 5 × 1 × (50 % memory), short of gpus, 3 GPUs"},
+			want: "part of team: 5 × 1 x (50 % memory), short of gpus, 3 GPUs"},
 		{name: "CPUs are missing", offers: []fit.Offer{gpuOffer("a", 2, nil)}, waiting: []*queue.WaitingJob{waitingJob("train", 2, withSpec(func(s *job.Spec) { s.CPUs = 6 }))},
 			want: "train of team: 1 × 1 GPU, short of cpus, 0 GPUs"},
 		{name: "GPUs and memory are missing", offers: []fit.Offer{gpuOffer("a", 2, nil)}, waiting: []*queue.WaitingJob{waitingJob("train", 4, withSpec(func(s *job.Spec) { s.MemMiB = 8000 }))},

@@ -127,6 +127,9 @@ func formatQuota(r *api.RoleStatus) string {
 	if text == "" {
 		text = "none"
 	}
+	if r.QuotaSet && text == "none" {
+		text = "unlimited"
+	}
 	if r.QuotaSet {
 		text += " (set)"
 	}

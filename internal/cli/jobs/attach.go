@@ -119,7 +119,7 @@ func (a *jobCommands) runOnTerminal(ctx context.Context, spec *job.Spec) error {
 	}
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
-	if _, err = c.SubmitJob(ctx, *spec); err == nil {
+	if _, err = SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob); err == nil {
 		err = a.awaitRunning(ctx, c, spec.Name)
 	}
 	code := 0

@@ -131,7 +131,7 @@ func TestDescribeShowsShares(t *testing.T) {
 	if err := printJob(&term.TablePrinter{Writer: &out}, &j); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2 × (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
+	for _, want := range []string{"2 x (4096 MiB, 30 %) of V100, 0 CPUs", "GPU-a (4096 MiB, 30 %), GPU-b (4096 MiB, 30 %)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
 		}

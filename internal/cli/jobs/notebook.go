@@ -115,7 +115,7 @@ func (a *jobCommands) startNotebook(ctx context.Context, spec *job.Spec, listen 
 	}
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
-	if _, err = c.SubmitJob(ctx, *spec); err == nil {
+	if _, err = SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob); err == nil {
 		err = a.awaitRunning(ctx, c, spec.Name)
 	}
 	if ctx.Err() != nil {
