@@ -95,7 +95,7 @@ type localCluster struct {
 }
 
 func (c *localCluster) openListeners() (err error) {
-	if c.master, err = listenFor("master", c.Master); err != nil {
+	if c.master, err = c.listenFor("master", c.Master); err != nil {
 		return err
 	}
 	for i, host := range c.Hosts {
@@ -140,8 +140,15 @@ func nextAddress(addr string, n int) (string, error) {
 	return netip.AddrPortFrom(ip, at.Port()).String(), nil
 }
 
-func listenFor(part, addr string) (net.Listener, error) {
+// listenFor listens on an address of a part of the cluster. If executors survive the process it
+// waits for the address for lockTimeout: as with the lock of the work directory, a process that
+// a killed cluster was about to start holds it until it executes its program.
+func (c *localCluster) listenFor(part, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
+	for late := time.Now().Add(lockTimeout); c.Recover && errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); {
+		time.Sleep(50 * time.Millisecond)
+		l, err = net.Listen("tcp", addr)
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("listen on %s for the embedded %s: another program, perhaps another mesos-gpu local, has the port: stop it, or give --free-ports", addr, part)
 	}

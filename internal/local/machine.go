@@ -76,12 +76,12 @@ func (a *localAgent) listen(addr string) (err error) {
 	path := filepath.Join(a.dir, addressFile)
 	if _, port, _ := net.SplitHostPort(addr); port == "0" && a.cluster.Recover {
 		if known, rerr := os.ReadFile(path); rerr == nil {
-			if a.listener, err = net.Listen("tcp", string(known)); err == nil {
+			if a.listener, err = a.cluster.listenFor("agent", string(known)); err == nil {
 				return nil
 			}
 		}
 	}
-	if a.listener, err = listenFor("agent", addr); err != nil || !a.cluster.Recover {
+	if a.listener, err = a.cluster.listenFor("agent", addr); err != nil || !a.cluster.Recover {
 		return err
 	}
 	if err = os.MkdirAll(a.dir, workDirMode); err == nil {
