@@ -121,7 +121,7 @@ func TestLaunchErrors(t *testing.T) {
 		want    string
 	}{
 		{"malformed data", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte("{")}, nil, "neither data nor a command"},
-		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"mesos-gpu":9}`)}, nil, "version 9"},
+		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"mesos-gpu":99}`)}, nil, "version 99"},
 		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
 		{"too few granted", info(t, task.TaskSpec{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
 		{"too many granted", info(t, task.TaskSpec{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},

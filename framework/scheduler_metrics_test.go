@@ -53,7 +53,7 @@ func TestLifecycleCounters(t *testing.T) {
 	c.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil)
 	_, before := scrapeMetrics(t, in)
 	id := map[string]string{}
-	for _, s := range []job.Spec{frameworktest.JobSpec("finishes", 1, 1, "v100"), frameworktest.JobSpec("fails", 1, 1), frameworktest.JobSpec("killed", 1, 1), frameworktest.JobSpec("waits", 1, 4, "V100")} {
+	for _, s := range []job.Spec{frameworktest.JobSpec("finishes", 1, 1, "v100"), frameworktest.JobSpec("fails", 1, 1), frameworktest.JobSpec("killed", 1, 1), frameworktest.JobSpec("waits", 1, 8, "V100")} { // more than the agent has
 		if _, err := in.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestLifecycleCounters(t *testing.T) {
 		`offer_to_accept_seconds_count`:                              3,
 		`offers_accepted_total`:                                      3,
 		`waiting_tasks{role="*",type="V100"}`:                        1,
-		`waiting_gpus{role="*",type="V100"}`:                         4,
+		`waiting_gpus{role="*",type="V100"}`:                         8,
 		`task_ends_total{reason="",role="*",state="FINISHED"}`:       1,
 		`task_ends_total{reason="exit",role="*",state="FAILED"}`:     1,
 		`task_ends_total{reason="killed",role="*",state="KILLED"}`:   1,
