@@ -43,7 +43,9 @@ func (s *Spec) WarningTime() time.Duration {
 
 // EvictionGrace returns how long a task has to end after it is requested to make room: its warning, its ShutdownDelay and
 // its KillGrace.
-func (s *Spec) EvictionGrace() time.Duration { return s.WarningTime() + s.ShutdownDelay() + s.KillGrace }
+func (s *Spec) EvictionGrace() time.Duration {
+	return s.WarningTime() + s.ShutdownDelay() + s.KillGrace
+}
 
 // validateInterruption checks the keys about the interruption of running tasks.
 func (s *Spec) validateInterruption(bad reportFunc) {
