@@ -19,7 +19,10 @@ import (
 )
 
 // serveWithPolicy serves a backend to the user that a test names in the header Who.
-func serveWithPolicy(t *testing.T, f *fakeBackend, p *access.AccessPolicy) string {
+func serveWithPolicy[B interface {
+	ReadBackend
+	LeaderBackend
+}](t *testing.T, f B, p *access.AccessPolicy) string {
 	t.Helper()
 	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -222,6 +225,27 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 		got = append(got, strings.Join(findWords(body, `"job":"(\w+)"`), " "))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", user, diff)
+		}
+	}
+}
+
+// TestPrivateEnvironments checks that where output is private only those who may change a job or a schedule read its
+// environment.
+func TestPrivateEnvironments(t *testing.T) {
+	spec := job.Spec{Name: "train", Role: "research", Owner: "owner", Command: []string{"true"}, Env: map[string]string{"TOKEN": "hush"}, Tasks: 1}
+	f := &listBackend{
+		fakeBackend: &fakeBackend{jobs: []api.JobView{{Job: job.Job{Spec: spec}}}, whose: map[string][2]string{"train": {"research", "owner"}}},
+		schedules:   []api.ScheduleView{{Spec: spec}},
+	}
+	p := rolePolicy()
+	p.PrivateOutput = true
+	url := serveWithPolicy(t, f, p)
+	for _, path := range []string{"/v1/jobs", "/v1/jobs/train", "/v1/jobs/train/file", "/v1/schedules", "/v1/schedules/train"} {
+		for user, reads := range map[string]bool{"viewer": false, "submitter": false, "owner": true, "operator": true, "root": true} {
+			_, _, body := sendRequest(t, "GET", url+path, "", "Who", user)
+			if strings.Contains(body, "hush") != reads {
+				t.Errorf("%s as %s: %s", path, user, body)
+			}
 		}
 	}
 }

@@ -33,7 +33,11 @@ func (l *listBackend) ListAgents(ctx context.Context) ([]api.AgentSummary, error
 }
 func (l *listBackend) ListRoles(context.Context) ([]api.RoleStatus, error) { return l.roles, nil }
 func (l *listBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) {
-	return l.schedules, nil
+	return slices.Clone(l.schedules), nil
+}
+func (l *listBackend) GetJob(context.Context, string) (api.JobView, error) { return l.jobs[0], nil }
+func (l *listBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
+	return l.schedules[0], nil
 }
 
 func newListBackend() *listBackend {

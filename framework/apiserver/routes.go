@@ -69,7 +69,7 @@ func routes() []route {
 
 		{"POST /v1/jobs", access.Submit, requireInAnyRole, (*apiServer).handleSubmitJob, "", false}, // the leader also checks the job's role
 		{"GET /v1/jobs/{name}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
-		{"GET /v1/jobs/{name}/file", access.View, requireOnJob, onReads((*apiServer).handleGetJobFile), "", false},
+		{"GET /v1/jobs/{name}/file", access.View, ofOutput(requireOnJob), onReads((*apiServer).handleGetJobFile), "", false}, // it has the environment
 		{"GET /v1/jobs/{name}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
 		{"PUT /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
 		{"POST /v1/jobs/{name}/validate", access.Operate, requireOnJob, (*apiServer).handleValidateUpdate, "", false}, // as for the update

@@ -38,7 +38,11 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]api.ScheduleView, error) {
 		all, err := leader.ListSchedules(ctx)
-		return filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role }), err
+		visible := filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
+		for i := range visible {
+			hideEnvironment(ctx, &visible[i].Spec)
+		}
+		return visible, err
 	}, scheduleSortKey)
 	if err != nil {
 		return err
@@ -55,6 +59,7 @@ func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWrite
 	if err != nil {
 		return err
 	}
+	hideEnvironment(r.Context(), &view.Spec)
 	writeJSONWithETag(w, ScheduleETag(view.Created), view)
 	return nil
 }
