@@ -27,7 +27,7 @@ import (
 func checkNotebook(t *testing.T, c *cluster) {
 	t.Helper()
 	broken := c.run("notebook", "--gpus", "0", "--cpus", "0.1", "--command", `touch "$HOME/config" && echo there is no kernel >&2; exit 3`)
-	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") || !strings.HasSuffix(broken.err, ":\n  there is no kernel\n") {
+	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") || !strings.HasSuffix(broken.err, "\n  there is no kernel\n") {
 		t.Errorf("a server that fails: %+v", broken)
 	}
 	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s", "--workdir", "testdata", "--command", "exec python3 web_server.py")

@@ -55,6 +55,9 @@ func checkSecrets(t *testing.T, c *cluster) {
 			c.mustRun("submit", writeJobFile(t, name+".yaml", "name: "+name+"\n"+lines))
 			view := c.awaitJob(name, func(v *api.JobView) bool { return v.Terminal })
 			if view.State != job.Finished {
+				if said := c.run("logs", view.Tasks[0].ID); strings.Contains(said.out+said.err, "sysrq-trigger") {
+					t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+				}
 				t.Fatalf("ended %s: %s", view.State, view.Tasks[0].Message)
 			}
 			if out := c.mustRun("logs", view.Tasks[0].ID); out != "it is 7\n" {
