@@ -152,11 +152,7 @@ func (s *apiServer) writeSubmitted(w http.ResponseWriter, r *http.Request, view 
 
 // handleUpdateJob gives a service another specification.
 func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) error {
-	spec, err := readUpdate(w, r)
-	if err != nil {
-		return err
-	}
-	leader, err := s.leader(r.Context())
+	leader, spec, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
@@ -168,23 +164,23 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
-// readUpdate reads a specification of the request's job.
-func readUpdate(w http.ResponseWriter, r *http.Request) (job.Spec, error) {
+// readUpdate reads a specification of the request's job, and returns it with the leader that updates the job.
+func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (LeaderBackend, job.Spec, error) {
 	spec, _, err := readSpec(w, r)
-	if name := r.PathValue("name"); err == nil && spec.Name != name {
-		err = api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
+	if err != nil {
+		return nil, spec, err
 	}
-	return spec, err
+	if name := r.PathValue("name"); spec.Name != name {
+		return nil, spec, api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
+	}
+	leader, err := s.leader(r.Context())
+	return leader, spec, err
 }
 
 // handleValidateUpdate checks an update as handleUpdateJob would, and changes nothing.
 func (s *apiServer) handleValidateUpdate(w http.ResponseWriter, r *http.Request) error {
 	AuditNoteOf(r.Context()).ReadOnly = true
-	spec, err := readUpdate(w, r)
-	if err != nil {
-		return err
-	}
-	leader, err := s.leader(r.Context())
+	leader, spec, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}

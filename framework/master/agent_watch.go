@@ -24,24 +24,34 @@ const (
 // of all frameworks, reports each change of each task, and does not report
 // that an agent drains.
 func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) error {
+	deliver := func(agents []ListedAgent) {
+		c.listTrigger.noteListed(agents)
+		emit(agents)
+	}
+	return repeatList(ctx, &c.cfg, "agents", c.ListAgents, deliver, func(soon, most time.Duration) bool {
+		return c.listTrigger.waitForChange(ctx, soon, most)
+	})
+}
+
+// repeatList passes a list to deliver now and after each wait, until ctx ends or wait returns false. It then returns nil.
+// wait gets the pauses of listPauses. what names the list in the log.
+func repeatList[T any](ctx context.Context, cfg *ConnectionConfig, what string, list func(context.Context) (T, error), deliver func(T), wait func(soon, most time.Duration) bool) error {
 	logged := "" // the last error that was logged: it is not repeated with each list
 	for {
 		began := time.Now()
-		agents, err := c.ListAgents(ctx)
+		answer, err := list(ctx)
 		took := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			logged = ""
-			c.listTrigger.noteListed(agents)
-			emit(agents)
+			deliver(answer)
 		case err.Error() != logged:
 			logged = err.Error()
-			c.cfg.Log.WithError(err).Debug("no list of agents")
+			cfg.Log.WithError(err).Debug("no list of " + what)
 		}
-		soon, most := listPauses(c.cfg.ListInterval, took)
-		if !c.listTrigger.waitForChange(ctx, soon, most) {
+		if !wait(listPauses(cfg.ListInterval, took)) {
 			return nil
 		}
 	}

@@ -61,25 +61,34 @@ type ListedAgent struct {
 // ListAgents returns the agents of the leading master, in no order. It follows one redirect: the leader may have changed
 // since it was found.
 func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
-	leader, err := c.currentLeader(ctx)
+	var answer mastermsg.Response
+	err := c.listFromLeader(ctx, "agents", func(leader string) error {
+		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetAgents(), &answer)
+	})
 	if err != nil {
 		return nil, err
 	}
-	var answer mastermsg.Response
-	request := func() error {
-		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetAgents(), &answer)
+	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
+}
+
+// listFromLeader calls request with the URL of the leading master, and once more if that redirects to another one. Errors
+// of request name the list and the master.
+func (c *Client) listFromLeader(ctx context.Context, list string, request func(leader string) error) error {
+	leader, err := c.currentLeader(ctx)
+	if err != nil {
+		return err
 	}
-	err = request()
+	err = request(leader)
 	var moved *statusError
 	if errors.As(err, &moved) && moved.code == http.StatusTemporaryRedirect {
 		if leader, err = redirectTarget(leader, moved.location); err == nil {
-			err = request()
+			err = request(leader)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list the agents of master %s: %w", leader, err)
+		return fmt.Errorf("list the %s of master %s: %w", list, leader, err)
 	}
-	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
+	return nil
 }
 
 // convertAgents converts the master's answer.

@@ -3,8 +3,6 @@ package master
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"reflect"
 	"time"
@@ -16,54 +14,34 @@ import (
 // returns nil. Mesos has no event for them.
 func (c *Client) WatchQuotas(ctx context.Context, emit func([]quota.MesosQuota)) error {
 	var last []quota.MesosQuota
-	said := ""
-	for {
-		began := time.Now()
-		quotas, err := c.ListQuotas(ctx)
-		took := time.Since(began)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil && !reflect.DeepEqual(quotas, last):
-			last, said = quotas, ""
+	deliver := func(quotas []quota.MesosQuota) {
+		if !reflect.DeepEqual(quotas, last) {
+			last = quotas
 			emit(quotas)
-		case err == nil:
-			said = ""
-		case err.Error() != said:
-			said = err.Error()
-			c.cfg.Log.WithError(err).Debug("no list of roles")
-		}
-		_, pause := listPauses(c.cfg.ListInterval, took)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil
 		}
 	}
+	return repeatList(ctx, &c.cfg, "roles", c.ListQuotas, deliver, func(_, most time.Duration) bool {
+		select {
+		case <-time.After(most):
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
 }
 
 // ListQuotas returns the quotas of GPUs that operators of Mesos have set, sorted as the master sorts roles. A master before
 // Mesos 1.9 has no limits. The master omits roles that the scheduler's principal may not view.
 func (c *Client) ListQuotas(ctx context.Context) ([]quota.MesosQuota, error) {
-	leader, err := c.currentLeader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	body, err := c.cfg.getBody(ctx, c.operatorClient, leader+"/roles")
-	var moved *statusError
-	if errors.As(err, &moved) && moved.code == http.StatusTemporaryRedirect {
-		if leader, err = redirectTarget(leader, moved.location); err == nil {
-			body, err = c.cfg.getBody(ctx, c.operatorClient, leader+"/roles")
-		}
-	}
 	var quotas []quota.MesosQuota
-	if err == nil {
-		quotas, err = decodeQuotas(body)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list the roles of master %s: %w", leader, err)
-	}
-	return quotas, nil
+	err := c.listFromLeader(ctx, "roles", func(leader string) error {
+		body, err := c.cfg.getBody(ctx, c.operatorClient, leader+"/roles")
+		if err == nil {
+			quotas, err = decodeQuotas(body)
+		}
+		return err
+	})
+	return quotas, err
 }
 
 // decodeQuotas returns the roles of a master's list that have a limit of GPUs.

@@ -129,6 +129,12 @@ func (m *FakeMaster) serveRedirect(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
+// redirectPath redirects a request to the same path of the leader.
+func (m *FakeMaster) redirectPath(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
+	w.WriteHeader(http.StatusTemporaryRedirect)
+}
+
 // readCall checks the credentials and reads a call. It answers the request and returns
 // false if either fails.
 func (m *FakeMaster) readCall(w http.ResponseWriter, r *http.Request, call proto.Message) bool {
@@ -177,8 +183,7 @@ func (m *FakeMaster) refuseCall(w http.ResponseWriter, r *http.Request, call *sc
 	case Hang:
 		<-r.Context().Done()
 	case http.StatusTemporaryRedirect:
-		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
-		w.WriteHeader(status)
+		m.redirectPath(w, r)
 	default:
 		http.Error(w, m.RefuseText, status)
 	}
@@ -306,8 +311,7 @@ func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	agents, demoted := m.Agents, m.demoted
 	m.mu.Unlock()
 	if demoted {
-		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
-		w.WriteHeader(http.StatusTemporaryRedirect)
+		m.redirectPath(w, r)
 		return
 	}
 	mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
@@ -318,8 +322,7 @@ func (m *FakeMaster) serveRoles(w http.ResponseWriter, r *http.Request) {
 	roles, demoted := m.roles, m.demoted
 	m.mu.Unlock()
 	if demoted {
-		w.Header().Set("Location", m.redirectLocation()+r.URL.Path)
-		w.WriteHeader(http.StatusTemporaryRedirect)
+		m.redirectPath(w, r)
 		return
 	}
 	io.WriteString(w, cmp.Or(roles, `{"roles": []}`))
