@@ -180,11 +180,8 @@ func addOfTask(all map[string]map[string]int, role string, types map[string]int,
 	if all[role] == nil {
 		all[role] = map[string]int{}
 	}
-	for name, n := range types {
-		all[role][name] += sign * n * MilliPerGPU
-	}
-	for i := range shares {
-		all[role][shares[i].Type] += sign * shares[i].MilliDevices
+	for gpuType, milli := range milliByType(types, shares) {
+		all[role][gpuType] += sign * milli
 	}
 }
 

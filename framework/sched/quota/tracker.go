@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -74,12 +75,28 @@ func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tr
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.
 func (t *Tracker) AddUsage(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
-	for name, n := range types {
-		t.AddMilliGPUs(role, name, sign*n*MilliPerGPU)
+	for gpuType, milli := range milliByType(types, shares) {
+		t.AddMilliGPUs(role, gpuType, sign*milli)
 	}
 	for i := range shares {
-		t.AddMilliGPUs(role, shares[i].Type, sign*shares[i].MilliDevices)
 		t.shares[role] += sign * shares[i].MilliDevices
+	}
+}
+
+// milliByType yields what a task holds, in thousandths of GPUs: whole GPUs by type, then each share of a device. A type
+// may come several times.
+func milliByType(types map[string]int, shares []gpu.DeviceShare) iter.Seq2[string, int] {
+	return func(yield func(gpuType string, milli int) bool) {
+		for name, n := range types {
+			if !yield(name, n*MilliPerGPU) {
+				return
+			}
+		}
+		for i := range shares {
+			if !yield(shares[i].Type, shares[i].MilliDevices) {
+				return
+			}
+		}
 	}
 }
 

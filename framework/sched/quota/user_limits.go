@@ -114,11 +114,8 @@ func (t *Tracker) AddUserUsage(spec *job.Spec, types map[string]int, shares []gp
 
 // addTaskTo adds what a task holds to what a user has.
 func addTaskTo(all map[string]map[User]map[string]int, u User, types map[string]int, shares []gpu.DeviceShare, sign int) {
-	for name, n := range types {
-		addTo(all, u, name, sign*n*MilliPerGPU)
-	}
-	for i := range shares {
-		addTo(all, u, shares[i].Type, sign*shares[i].MilliDevices)
+	for gpuType, milli := range milliByType(types, shares) {
+		addTo(all, u, gpuType, sign*milli)
 	}
 }
 
