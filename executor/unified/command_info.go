@@ -11,9 +11,9 @@ import (
 )
 
 // buildLaunch converts a task to Mesos's messages. A task with its own
-// CommandInfo keeps all of it and gets the task's variables in addition. Another task
-// without an image has its sandbox as HOME unless it sets that: the default user, nobody,
-// has no folder that programs could write their caches and settings to.
+// CommandInfo keeps all of it and gets the task's variables in addition. HOME of
+// another task without an image is its sandbox, unless the task sets HOME: programs write
+// caches and settings there, and the default user, nobody, has no home folder.
 func buildLaunch(t task.TaskSpec, sandbox string) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if t.Command != nil {
 		command := *t.Command

@@ -34,7 +34,7 @@ func TestUnixUsersPolicy(t *testing.T) {
 	}
 }
 
-// Without a group only root is an operator: a user without any group is none.
+// If no group of operators is configured, only root is an operator. A user without groups is not taken for a member.
 func TestEmptyOperatorsGroupHasNoMembers(t *testing.T) {
 	p := UnixUsersPolicy(admission.HostPermissions{})
 	p.AddOperators("")

@@ -55,8 +55,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// recordDecoder reads records, one after the other. Its methods that read a value set failed if there is none, and return
-// zero then; decodeRecord checks failed once, at the end of a record.
+// recordDecoder reads a sequence of records. Where a record ends too early, the methods that read a value return zero and
+// set failed. decodeRecord checks failed once, at the end of a record.
 type recordDecoder struct {
 	// rest is what follows in the current record.
 	rest   []byte

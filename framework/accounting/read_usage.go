@@ -29,7 +29,7 @@ type unmeasuredAttempt struct {
 }
 
 // ReadUsage stores what agents have measured of ended attempts, until ctx ends. read returns the last usage file of an
-// attempt, and isMissing reports whether an error of it means that there is none. It runs on the leader, between the calls
+// attempt, and isMissing reports whether its error means that the file does not exist. ReadUsage runs on the leader, between the calls
 // of Lead and of the function that Lead returns. It takes new attempts at once, and repeats failed reads every
 // usageRetryInterval. Attempts that it has not read when ctx ends stay pending for the next leader.
 func (r *Recorder) ReadUsage(ctx context.Context, read func(context.Context, *job.Task) (gpu.TaskUsage, error), isMissing func(error) bool) error {

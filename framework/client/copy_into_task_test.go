@@ -11,7 +11,7 @@ import (
 )
 
 // TestRejectedFolderLeavesNoGoroutine rejects a folder before its contents are read. CopyIntoTask waits for the goroutine
-// that packs the folder, which must not block because nobody reads the rest.
+// that packs the folder, which must end although the rest of the archive is not read.
 func TestRejectedFolderLeavesNoGoroutine(t *testing.T) {
 	c := newTestClient(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")

@@ -24,7 +24,7 @@ type sandbox struct {
 }
 
 // FindSandbox returns the sandbox of a task. A docker task has its executor's. That of a
-// mesos task is a folder below it; of several, the newest. It returns apiserver.ErrNoFile, wrapped, if there is none.
+// mesos task is the newest folder in the executor's folder of containers. Without a sandbox the error wraps apiserver.ErrNoFile.
 func (r *Reader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
 	s := &sandbox{r.Client, t.AgentURL, master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.SandboxID(), "")}
 	if r.Model.FindContainerizer(t.RunID()) == job.Docker {

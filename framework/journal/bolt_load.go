@@ -11,7 +11,7 @@ import (
 
 // recoverCorruption converts a panic or a memory fault, which bbolt causes when it
 // reads a damaged file, into ErrCorrupt. Use: defer recoverCorruption(path, &err)(). The file is mapped into memory, and
-// a fault in another goroutine would end the process: whoever reads the mapped file must run in the caller's goroutine.
+// the fault is recovered only in the goroutine that called recoverCorruption: no other may read the mapped file.
 func recoverCorruption(path string, err *error) func() {
 	old := debug.SetPanicOnFault(true)
 	return func() {

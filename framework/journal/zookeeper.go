@@ -29,7 +29,7 @@ type ZooKeeperConfig struct {
 }
 
 // ZooKeeperJournal is a Journal that several schedulers can reach and one may write. All fields belong to the goroutine
-// that uses the journal. A compaction runs beside it, on a copy of the image; see logCompaction.
+// that uses the journal. A compaction runs in a goroutine of its own and uses a copy of the image; see logCompaction.
 type ZooKeeperJournal struct {
 	znodeStore
 	// cfg is what the journal was opened with.

@@ -223,7 +223,7 @@ func (r *deliveryRun) start(ctx context.Context, workers *sync.WaitGroup, list .
 	})
 }
 
-// finish reports the outcome of a delivery by send, with the time of the next attempt; zero if there is none.
+// finish passes the outcome of a delivery to send. The time of the next attempt is zero after the last one.
 func (r *deliveryRun) finish(d delivery, send func(sched.Event)) {
 	to := d.list[0].To
 	r.total--
