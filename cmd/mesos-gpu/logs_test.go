@@ -246,10 +246,21 @@ func TestTimesOfFollowedLines(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
 			c.logs = map[string]string{"a.0.1.x": "old\n"}
-			address, began := c.serve(t), time.Now().Truncate(time.Millisecond)
+			scheduler, followed := c.newServer(t), make(chan struct{}, 100)
+			served := scheduler.Config.Handler
+			scheduler.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if q := r.URL.Query(); strings.HasSuffix(r.URL.Path, "/log") && q.Has("follow") && q.Get("stream") != "stderr" {
+					followed <- struct{}{}
+				}
+				served.ServeHTTP(w, r)
+			})
+			scheduler.Start()
+			began := time.Now().Truncate(time.Millisecond)
 			out, in := io.Pipe()
 			go func() {
-				runCommandLine(t.Context(), strings.Fields(line), cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+				runCommandLine(t.Context(), strings.Fields(line), cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string {
+					return map[string]string{"MESOS_GPU_API": scheduler.URL}[name]
+				}})
 				in.Close()
 			}()
 			lines := bufio.NewScanner(out)
@@ -257,16 +268,14 @@ func TestTimesOfFollowedLines(t *testing.T) {
 				t.Errorf("first line %q, %v", lines.Text(), lines.Err())
 			}
 			width := len(lines.Text())
-			at, text := "-", ""
-			for attempts := 0; at == "-" && attempts < 10; attempts++ { // the existing output may include lines that were just written
-				c.mu.Lock()
-				c.logs["a.0.1.x"] += "new\n"
-				c.mu.Unlock()
-				if !lines.Scan() {
-					t.Fatal(lines.Err())
-				}
-				at, text, _ = strings.Cut(lines.Text(), " ")
+			<-followed // the existing output has been read to its end
+			c.mu.Lock()
+			c.logs["a.0.1.x"] += "new\n"
+			c.mu.Unlock()
+			if !lines.Scan() {
+				t.Fatal(lines.Err())
 			}
+			at, text, _ := strings.Cut(lines.Text(), " ")
 			when, err := time.Parse(time.RFC3339Nano, at)
 			if err != nil || text != "new" || when.Before(began) || when.After(time.Now()) || len(lines.Text()) != width {
 				t.Errorf("second line %q, %v", lines.Text(), err)
