@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -22,6 +23,12 @@ func (r *jobReplay) submitJob(w JobRecord) {
 		spec.Preemptible = runs == 0 || runs > r.cfg.Short
 		if !spec.Preemptible {
 			spec.Priority = 1
+		}
+	}
+	if spec.Preemptible {
+		spec.MinRunTime = r.cfg.MinRunTime
+		if r.cfg.SaveTime > 0 {
+			spec.Warn = &job.Warning{Signal: "USR1", Before: r.cfg.SaveTime}
 		}
 	}
 	if err := r.checkJob(l); err != nil {
@@ -81,10 +88,18 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 			r.err = fmt.Errorf("accept on %s: task %s: %w", a.AgentID, l.TaskID, err)
 			return
 		}
-		t := &runningTask{id: l.TaskID, job: j, agent: at, role: role, resources: taken, start: r.now}
+		t := &runningTask{id: l.TaskID, job: j, index: l.Index, agent: at, role: role, resources: taken, start: r.now}
+		left := j.runTimeOf(l.Index)
+		if j.saved != nil && j.saved[l.Index] > 0 {
+			t.loading = r.cfg.SaveTime
+			left += t.loading - j.saved[l.Index]
+		}
 		r.running[t.id] = t
 		started = append(started, t)
-		r.timeline.schedule(timelineEvent{at: r.now + j.runTimeOf(l.Index), kind: taskEnds, task: t})
+		if d := j.Spec.MinRunTime; d > 0 && d < left {
+			r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
+		}
+		r.timeline.schedule(timelineEvent{at: r.now + left, kind: taskEnds, task: t})
 	}
 	r.refuseOffer(last, a.Refuse)
 	for _, t := range started {
@@ -105,6 +120,23 @@ func (r *jobReplay) startTask(t *runningTask) {
 		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
 	}
 	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: job.Running, UUID: []byte{1}})
+}
+
+// killTask ends a task: at once, or after it has saved its state if it is warned. KILLs are repeated.
+func (r *jobReplay) killTask(t *runningTask, warned bool) {
+	switch {
+	case t.saving:
+	case !warned:
+		r.endTask(t, job.Killed)
+	default:
+		t.saving = true
+		t.work = max(r.now-t.start-t.loading, 0)
+		if t.job.saved == nil {
+			t.job.saved = make([]time.Duration, t.job.Spec.Tasks)
+		}
+		t.job.saved[t.index] += t.work
+		r.timeline.schedule(timelineEvent{at: r.now + r.cfg.SaveTime, kind: taskSaved, task: t})
+	}
 }
 
 // endTask frees the resources of a task. A killed task is queued again unless the scheduler gives it up.

@@ -22,6 +22,9 @@ type ReplaySettings struct {
 	RunTimes RunTimeSource
 	// Short, if set, gives jobs that declare a run time up to it priority 1, and makes all others preemptible.
 	Short time.Duration
+	// MinRunTime is the min_run_time of preemptible jobs. SaveTime, if set, warns them: a task whose end is requested saves its
+	// state for this time before it ends, and its next attempt loads the state for as long and continues.
+	MinRunTime, SaveTime time.Duration
 	// Seed shuffles the agents.
 	Seed int64
 	// SampleEvery is the length of one sample of the GPUs in use: 1 h.
@@ -129,17 +132,25 @@ type liveJob struct {
 	predicted time.Duration
 	// estimate is that of its start, nil if it has none.
 	estimate *startEstimate
+	// saved is the work in the saved state of each task, nil if none was saved.
+	saved []time.Duration
 }
 
 // runningTask is a task that holds resources.
 type runningTask struct {
-	id  string
-	job *liveJob
+	id    string
+	job   *liveJob
+	index int // in the job
 	// agent and role are indices in virtualMaster.agents and roles.
 	agent, role int
 	// resources include the overhead of an executor.
 	resources resourceSet
 	start     time.Duration
+	// loading is how long it loads a saved state before it works. work is what it has done when it ends; work that is
+	// not saved is not counted.
+	loading, work time.Duration
+	// saving is set while it saves its state. Then it does not work.
+	saving bool
 	// ended is set when the task ends before its run time, so that its event in the timeline has no effect.
 	ended bool
 }
@@ -182,8 +193,11 @@ func (r *jobReplay) nextMoment() (time.Duration, bool) {
 func (r *jobReplay) runInstant() {
 	for r.err == nil && r.timeline.Len() > 0 && r.timeline.list[0].at <= r.now {
 		switch m := r.timeline.nextEvent(); {
-		case m.kind == taskEnds && !m.task.ended:
+		case m.kind == taskEnds && !m.task.ended && !m.task.saving:
+			m.task.work = r.now - m.task.start - m.task.loading
 			r.endTask(m.task, job.Finished)
+		case m.kind == taskSaved:
+			r.endTask(m.task, job.Killed)
 		case m.kind == offersDue:
 			r.allocateNow()
 		case m.kind == tickDue:
@@ -211,8 +225,8 @@ func (r *jobReplay) stepScheduler(ev sched.Event) {
 	}
 }
 
-// perform does what a master and its agents would do for an operation of the scheduler, without delay. A killed task ends at
-// once, without the time of its kill_grace. Operations that have no effect here, such as acknowledgements, are ignored.
+// perform does what a master and its agents would do for an operation of the scheduler, without delay. A killed task ends
+// without the time of its kill_grace. Operations that have no effect here, such as acknowledgements, are ignored.
 func (r *jobReplay) perform(op sched.Operation) {
 	switch o := op.(type) {
 	case sched.AcceptOffers:
@@ -230,7 +244,7 @@ func (r *jobReplay) perform(op sched.Operation) {
 		r.master.suppressRoles(o.Roles)
 	case sched.KillTask:
 		if t := r.running[o.TaskID]; t != nil {
-			r.endTask(t, job.Killed)
+			r.killTask(t, o.Grace > 0)
 		}
 	case sched.ReconcileTasks:
 		for _, t := range o.Tasks {

@@ -41,7 +41,10 @@ type ReplayResult struct {
 	Types    map[string]*ModelUsage `json:"types"`
 	// InUse is the mean number of GPUs in use in each interval of SampleEvery.
 	InUse []float64 `json:"in_use"`
-	// Preemptions counts tasks. Lost is the work that they had done, in GPU seconds.
+	// Preemptors are the jobs that may preempt others, with ReplaySettings.Short.
+	Preemptors *JobGroup `json:"preemptors,omitempty"`
+	// Preemptions counts tasks. Lost is what they held GPUs for in vain, in GPU seconds: work that was not saved, and the time to
+	// save and load states.
 	Preemptions int     `json:"preemptions"`
 	Lost        float64 `json:"lost_gpu_seconds"`
 	// Error is the error of predictions.
@@ -170,8 +173,8 @@ func (r *ReplayResult) countEnd(p *jobReplay, t *runningTask, state job.State) {
 	}
 	if state == job.Killed {
 		r.Preemptions++
-		r.Lost += held
 	}
+	r.Lost += held - t.work.Seconds()*float64(gpus)
 }
 
 // countJob adds the times of a job that has ended to the samples of all jobs, of its role and of its size.
@@ -189,7 +192,14 @@ func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
 	for i := range l.Spec.Tasks {
 		area += l.runTimeOf(i).Seconds() * float64(l.Spec.Request.GPUs)
 	}
-	for _, g := range []*JobGroup{groupFor(r.Roles, l.Spec.Role), groupFor(r.Sizes, l.countGPUs())} {
+	groups := []*JobGroup{groupFor(r.Roles, l.Spec.Role), groupFor(r.Sizes, l.countGPUs())}
+	if p.cfg.Short > 0 && !l.Spec.Preemptible {
+		if r.Preemptors == nil {
+			r.Preemptors = &JobGroup{}
+		}
+		groups = append(groups, r.Preemptors)
+	}
+	for _, g := range groups {
 		g.Jobs++
 		g.GPUSeconds += area
 		g.wait.addValue(wait)
@@ -236,6 +246,12 @@ func (r *ReplayResult) addResult(o *ReplayResult) {
 	r.complete.mergeSamples(&o.complete)
 	r.slow.mergeSamples(&o.slow)
 	r.run.mergeSamples(&o.run)
+	if o.Preemptors != nil {
+		if r.Preemptors == nil {
+			r.Preemptors = &JobGroup{}
+		}
+		r.Preemptors.addGroup(o.Preemptors)
+	}
 	for name, g := range o.Roles {
 		groupFor(r.Roles, name).addGroup(g)
 	}
@@ -290,6 +306,9 @@ func (r *ReplayResult) computeFigures() {
 	}
 	for _, g := range r.Sizes {
 		g.computeStats()
+	}
+	if r.Preemptors != nil {
+		r.Preemptors.computeStats()
 	}
 	r.Error, r.Estimates = newPredictionError(r.predictionErrors), r.estimates.summarize()
 }

@@ -46,6 +46,7 @@ func replaySettings() map[string]ReplaySettings {
 		role  queue.Role
 		times RunTimeSource
 		short time.Duration
+		save  time.Duration
 	}{
 		"fifo":      {role: queue.Role{}},
 		"strict":    {role: queue.Role{Strict: true}},
@@ -53,9 +54,10 @@ func replaySettings() map[string]ReplaySettings {
 		"shortest":  {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimeExact},
 		"predicted": {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted},
 		"preempt":   {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted, short: time.Minute},
+		"warned":    {role: queue.Role{Order: queue.ShortestFirst}, times: RunTimePredicted, short: time.Minute, save: 10 * time.Second},
 	} {
 		c.role.Name = "all"
-		cfg := ReplaySettings{Agents: agents(6), RunTimes: c.times, Short: c.short}
+		cfg := ReplaySettings{Agents: agents(6), RunTimes: c.times, Short: c.short, MinRunTime: c.save, SaveTime: c.save}
 		cfg.Sched.Policy.Roles = []queue.Role{c.role}
 		all[name] = cfg
 	}
@@ -92,7 +94,7 @@ func TestPhillyTrace(t *testing.T) {
 			if r.Wait.Mean == 0 {
 				t.Error("no job waits: the cluster is too large to compare")
 			}
-			if (name == "preempt") != (r.Preemptions > 0) {
+			if (cfg.Short > 0) != (r.Preemptions > 0) {
 				t.Errorf("%d preemptions", r.Preemptions)
 			}
 		})

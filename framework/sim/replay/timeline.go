@@ -10,7 +10,7 @@ type timelineEvent struct {
 	at     time.Duration
 	number int // among events of equal times the lowest number is first
 	kind   eventKind
-	task   *runningTask // nil unless kind is taskEnds
+	task   *runningTask // of taskEnds and taskSaved
 }
 
 // eventKind is what happens at the time of an event.
@@ -19,6 +19,8 @@ type eventKind int
 const (
 	// taskEnds is the end of the run time of a task. It has no effect if the task was killed before.
 	taskEnds eventKind = iota
+	// taskSaved is the end of a task that was warned and has saved its state.
+	taskSaved
 	// offersDue is an allocation of the master.
 	offersDue
 	// tickDue is a step of the scheduler in which only time has passed.
@@ -55,7 +57,7 @@ func (t *timeline) Pop() any {
 
 // schedule adds an event. An allocation or tick that is due at the same time already is not added again.
 func (t *timeline) schedule(m timelineEvent) {
-	if m.kind != taskEnds {
+	if m.task == nil {
 		if t.due[m] {
 			return
 		}

@@ -33,6 +33,7 @@ type timedFlags struct {
 	order, runTimes, clusters string
 	strict                    bool
 	patience, short           time.Duration
+	minRunTime, saveTime      time.Duration
 	estimateEvery             int
 	// rolesFile has settings of roles, loaded are those.
 	rolesFile string
@@ -55,6 +56,8 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
+	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
+	flags.DurationVar(&f.saveTime, "save-time", 0, "timed: preempted jobs are warned, save their state for this time, and continue from it; if not set, they start over")
 }
 
 // rejectForeign returns an error if a flag of timed arrivals is set for another arrival.
@@ -111,8 +114,8 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, fmt.Errorf("--run-times %q is not one of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
 		return 0, fmt.Errorf("--clusters %q is not one of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
-	case f.patience < 0 || f.short < 0 || f.estimateEvery < 0:
-		return 0, errors.New("--patience, --preempt-for and --estimate-every are not below zero")
+	case f.patience < 0 || f.short < 0 || f.minRunTime < 0 || f.saveTime < 0 || f.estimateEvery < 0:
+		return 0, errors.New("--patience, --preempt-for, --min-run-time, --save-time and --estimate-every are not below zero")
 	case f.estimateEvery > 0 && f.runTimes != "predicted":
 		return 0, errors.New("--estimate-every needs --run-times predicted")
 	}
@@ -293,7 +296,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
+			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, MinRunTime: f.minRunTime, SaveTime: f.saveTime, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
 			cfg.JobEnded = func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
@@ -468,6 +471,9 @@ func (a *simulateCommands) printReport(r *replayReport) error {
 	}
 	fmt.Fprintf(a.Stdout, "%d launches in %d cycles, %.0f decisions/s\n\n", r.Launches, r.Cycles, r.DecisionsPerSecond)
 	rows := []string{reportRow("all", r.Jobs, r.Wait, r.Completion, r.Slowdown)}
+	if g := r.Preemptors; g != nil {
+		rows = append(rows, reportRow("may preempt", g.Jobs, g.Wait, g.Completion, g.Slowdown))
+	}
 	for _, name := range sortedKeys(r.Roles) {
 		g := r.Roles[name]
 		rows = append(rows, reportRow("role "+cmp.Or(name, "(default)"), g.Jobs, g.Wait, g.Completion, g.Slowdown))
