@@ -1,6 +1,10 @@
 package executor
 
-import "time"
+import (
+	"time"
+
+	"mesos-gpu/internal/backoff"
+)
 
 const backoffMin = 100 * time.Millisecond
 
@@ -54,6 +58,6 @@ func (r *reconnection) maxAgentAbsence() time.Duration {
 // attempt up to the agent's limit; its upper half is random, so that executors
 // do not all reconnect to a restarted agent at the same moment.
 func (r *reconnection) backoff(attempt int) time.Duration {
-	d := min(backoffMin<<min(attempt, 16), r.backoffMax)
+	d := min(backoff.Delay(backoffMin, r.backoffMax, attempt), r.backoffMax)
 	return d/2 + r.random(d/2+1)
 }

@@ -18,6 +18,7 @@ import (
 
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -166,12 +167,6 @@ func (c *ConnectionConfig) resolveAddresses() (err error) {
 // BackoffMax; half of it is random, so that the frameworks of a cluster do not
 // reconnect at the same moment.
 func (c *ConnectionConfig) backoff(tries int) time.Duration {
-	d := c.BackoffMin
-	for range tries {
-		if d *= 2; d >= c.BackoffMax {
-			d = c.BackoffMax
-			break
-		}
-	}
+	d := backoff.Delay(c.BackoffMin, c.BackoffMax, tries)
 	return d/2 + time.Duration(c.Random()*float64(d)/2)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"mesos-gpu/internal/backoff"
 )
 
 // RetrySchedule is when failed deliveries are tried again.
@@ -36,13 +38,7 @@ func (s *RetrySchedule) NextAttempt(n *Notification, now time.Time) time.Time {
 	if failed >= s.MaxAttempts {
 		return time.Time{}
 	}
-	pause := s.First
-	for range failed - 1 {
-		if pause *= 2; pause >= s.Longest {
-			break
-		}
-	}
-	pause = min(pause, s.Longest)
+	pause := backoff.Delay(s.First, s.Longest, n.Attempts)
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", n.ID, n.Round, failed))
 	fraction := float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32) // 0 to 1
 	next := now.Add(time.Duration(float64(pause) * (1 - jitter + 2*jitter*fraction)))

@@ -370,13 +370,17 @@ func TestHangingReceiver(t *testing.T) {
 
 // TestNameOfInternalAddress: a name that the list covers by a star may not resolve to an address that is not public.
 func TestNameOfInternalAddress(t *testing.T) {
+	connect := func(hosts job.FetchHosts) error {
+		w := newWebhookClient(&Settings{Targets: notification.AllowedTargets{WebhookHosts: hosts}}, time.Minute, time.Now)
+		_, err := w.client.Get("http://127.0.0.1:1/")
+		return describeRequestError(err)
+	}
 	for _, hosts := range []job.FetchHosts{nil, {"*"}, {"*.example.org"}} {
-		_, err := dialAllowed(t.Context(), &net.Dialer{}, &notification.AllowedTargets{WebhookHosts: hosts}, "tcp", "127.0.0.1:1")
-		if !errors.As(err, new(*notification.ForbiddenTargetError)) {
+		if err := connect(hosts); !errors.As(err, new(*permanentError)) || !errors.As(err, new(*notification.ForbiddenTargetError)) {
 			t.Errorf("%v: %v", hosts, err)
 		}
 	}
-	if _, err := dialAllowed(t.Context(), &net.Dialer{}, &notification.AllowedTargets{WebhookHosts: job.FetchHosts{"127.0.0.1:1"}}, "tcp", "127.0.0.1:1"); err == nil || errors.As(err, new(*notification.ForbiddenTargetError)) {
+	if err := connect(job.FetchHosts{"127.0.0.1:1"}); err == nil || errors.As(err, new(*notification.ForbiddenTargetError)) {
 		t.Errorf("a host with an entry of its own: %v", err)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
 
 	"mesos-gpu/framework/notification"
+	"mesos-gpu/internal/hostcheck"
 )
 
 // Limits of a response. Its body is not kept: it could be that of an internal server.
@@ -32,13 +32,10 @@ type webhookClient struct {
 
 // newWebhookClient returns a client with the settings, which do not change. timeout limits each request.
 func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time) *webhookClient {
-	dialer := &net.Dialer{Timeout: timeout}
 	transport := &http.Transport{
 		// A proxy would resolve the host's name itself, so that its addresses could not be checked.
-		Proxy: nil,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialAllowed(ctx, dialer, &s.Targets, network, addr)
-		},
+		Proxy:                  nil,
+		DialContext:            hostcheck.Dialer{Timeout: timeout, Check: s.Targets.CheckAddress}.DialContext,
 		TLSClientConfig:        s.webhookTLS,
 		MaxResponseHeaderBytes: maxResponseHeader,
 		MaxIdleConns:           16,
@@ -49,39 +46,6 @@ func newWebhookClient(s *Settings, timeout time.Duration, clock func() time.Time
 		Transport: transport, Timeout: timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, clock}
-}
-
-// dialAllowed connects to an address of a host, if all that it resolves to are allowed. It connects to the address that it
-// has checked: a second resolution of the name could have another result.
-func dialAllowed(ctx context.Context, d *net.Dialer, targets *notification.AllowedTargets, network, addr string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, errors.New("the name of its host cannot be resolved")
-	}
-	for _, a := range addrs {
-		if err := targets.CheckAddress(host, port, a); err != nil {
-			return nil, err
-		}
-	}
-	var last error
-	for _, a := range addrs {
-		conn, err := d.DialContext(ctx, network, netip.AddrPortFrom(a.Unmap(), parsePort(port)).String())
-		if err == nil {
-			return conn, nil
-		}
-		last = err
-	}
-	return nil, last
-}
-
-// parsePort returns the number of a port, 0 for any other text.
-func parsePort(text string) uint16 {
-	n, _ := strconv.ParseUint(text, 10, 16)
-	return uint16(n)
 }
 
 // send delivers a notification. It returns a *permanentError if another attempt is useless.
@@ -125,16 +89,19 @@ func (w *webhookClient) send(ctx context.Context, n *notification.Notification) 
 
 // describeRequestError removes the URL, which may be secret, from the error of a request.
 func describeRequestError(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		switch {
-		case errors.As(u.Err, new(*notification.ForbiddenTargetError)):
-			return &permanentError{u.Err}
-		case u.Timeout():
-			return errors.New("it does not answer in time")
-		}
-		return u.Err
+	forbidden := (*notification.ForbiddenTargetError)(nil)
+	u := (*url.Error)(nil)
+	switch {
+	case errors.As(err, &forbidden):
+		return &permanentError{forbidden}
+	case !errors.As(err, &u):
+		return err
+	case u.Timeout():
+		return errors.New("it does not answer in time")
+	case errors.As(err, new(*net.DNSError)):
+		return errors.New("the name of its host cannot be resolved")
 	}
-	return err
+	return u.Err
 }
 
 // permanentError is an error that another attempt does not remove.

@@ -62,14 +62,3 @@ func limitWait(at, now time.Time, wait time.Duration) time.Time {
 	}
 	return at
 }
-
-// backoffDelay doubles first for each earlier try, up to limit.
-func backoffDelay(first, limit time.Duration, tries int) time.Duration {
-	d := first
-	for range tries {
-		if d *= 2; d >= limit {
-			return limit
-		}
-	}
-	return d
-}

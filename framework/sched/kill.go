@@ -3,6 +3,7 @@ package sched
 import (
 	"time"
 
+	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -98,7 +99,7 @@ func (s *State) sendKill(ref taskRef) []Operation {
 		tm.killAt = s.now // sent after the next subscription
 		return nil
 	}
-	tm.killAt = s.now.Add(backoffDelay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
+	tm.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
 	tm.killsSent++
 	return []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced, Grace: warnedGrace(ref)}}
 }

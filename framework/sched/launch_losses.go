@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -34,7 +35,7 @@ func (s *State) countLostLaunch(launching *job.Task) {
 	}
 	l.count, l.last = l.count+1, s.now
 	if l.count >= maxLostLaunches {
-		l.pausedUntil = s.now.Add(backoffDelay(firstAgentPause, s.cfg.RetryDelayMax, l.count-maxLostLaunches))
+		l.pausedUntil = s.now.Add(backoff.Delay(firstAgentPause, s.cfg.RetryDelayMax, l.count-maxLostLaunches))
 		s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
 	}
 	s.launchLosses[launching.AgentID] = l

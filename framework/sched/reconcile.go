@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -85,7 +86,7 @@ func (s *State) handleTick() []Operation {
 	r := &s.reconciliation
 	if len(r.unanswered) > 0 && isDue(r.due, s.now) {
 		r.tries++
-		r.due = s.now.Add(backoffDelay(s.cfg.ReconcileRetry, s.cfg.ReconcileRetryMax, r.tries))
+		r.due = s.now.Add(backoff.Delay(s.cfg.ReconcileRetry, s.cfg.ReconcileRetryMax, r.tries))
 		doubtful = append(doubtful, slices.Collect(maps.Keys(r.unanswered))...)
 	}
 	ops = append(ops, s.reconcileTasks(doubtful)...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -68,7 +69,7 @@ func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran b
 		return s.retryElsewhere(next, old, o)
 	case o.state == job.Failed && countFailures(ref)+1 <= spec.Retries:
 		next.Failures++
-		next.NotBefore = s.now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
+		next.NotBefore = s.now.Add(backoff.Delay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
 		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt, cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
 	case o.state == job.Lost:
 		return s.retryLost(next, attempt, o, ran)
@@ -156,7 +157,7 @@ func (s *State) retryLost(next job.Task, attempt int, o attemptResult, ran bool)
 		return job.Task{Message: fmt.Sprintf("lost in attempt %d, %d times on an agent (limit %d): %s", attempt, next.Losses, s.cfg.MaxAttempts, why)}, false
 	}
 	if attempt > 1 {
-		next.NotBefore = s.now.Add(backoffDelay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-2))
+		next.NotBefore = s.now.Add(backoff.Delay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-2))
 	}
 	next.Message = fmt.Sprintf("attempt %d was lost: %s", attempt, why)
 	return next, true

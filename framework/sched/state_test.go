@@ -130,16 +130,6 @@ func TestJobReturnsCopy(t *testing.T) {
 	}
 }
 
-func TestBackoffDoublesUpToLimit(t *testing.T) {
-	var got []time.Duration
-	for tries := range 5 {
-		got = append(got, backoffDelay(5*time.Second, 30*time.Second, tries))
-	}
-	if diff := cmp.Diff([]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestReconciledUpdateKeepsMessage checks that a reconciled state does not replace the message and an update from the
 // agent does.
 func TestReconciledUpdateKeepsMessage(t *testing.T) {

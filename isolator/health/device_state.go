@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/backoff"
 )
 
 // maxLatched bounds the faults that are kept of a device that reports different errors. One is
@@ -268,13 +269,7 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 
 // quietTime returns how long the device must be clean after its consecutive failures.
 func (p FaultPolicy) quietTime(s DeviceState) time.Duration {
-	q := p.FailedQuiet
-	for range s.consecutiveFailures - 1 {
-		if q *= 2; q >= p.FailureWindow {
-			return p.FailureWindow
-		}
-	}
-	return q
+	return backoff.Delay(p.FailedQuiet, p.FailureWindow, s.consecutiveFailures-1)
 }
 
 func (s DeviceState) markFailed(now time.Time, reason string) DeviceState {

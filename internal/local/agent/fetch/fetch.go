@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path"
@@ -22,6 +21,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/internal/hostcheck"
 	"mesos-gpu/job"
 )
 
@@ -205,22 +205,10 @@ func newHTTPClient(hosts job.FetchHosts) *http.Client {
 				return proxy, err
 			},
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				dialer := net.Dialer{Timeout: time.Minute}
 				if proxied {
-					return dialer.DialContext(ctx, network, address)
+					return (&net.Dialer{Timeout: time.Minute}).DialContext(ctx, network, address)
 				}
-				host, port, err := net.SplitHostPort(address)
-				if err != nil {
-					return nil, err
-				}
-				dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-					at, err := netip.ParseAddrPort(resolved)
-					if err != nil {
-						return err
-					}
-					return hosts.CheckAddress(host, port, at.Addr())
-				}
-				return dialer.DialContext(ctx, network, address)
+				return hostcheck.Dialer{Timeout: time.Minute, Check: hosts.CheckAddress}.DialContext(ctx, network, address)
 			},
 		},
 	}
