@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -31,15 +32,23 @@ type attemptFile struct{ db *bolt.DB }
 
 // openAttemptFile opens the file at path, or creates it and its folder. It fails if another process has it open.
 func openAttemptFile(path string) (f *attemptFile, err error) {
+	var file *os.File
 	defer func() {
 		if r := recover(); r != nil { // bbolt panics for some damaged files
 			f, err = nil, fmt.Errorf("open %s: it is damaged: %v: move it away", path, r)
+			if file != nil { // its mapping remains, and would keep the lock after a Close
+				err = errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+			}
 		}
 	}()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		var err error
+		file, err = os.OpenFile(name, flag, mode)
+		return file, err
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}

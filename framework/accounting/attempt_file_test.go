@@ -1,6 +1,7 @@
 package accounting
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,45 @@ func openTestFile(t testing.TB) *attemptFile {
 	}
 	t.Cleanup(func() { f.close() })
 	return f
+}
+
+// TestDamagedFileIsNotLocked: a file for which bbolt panics is reported as damaged at each attempt, and is not locked: it can be
+// opened after it was repaired.
+func TestDamagedFileIsNotLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "accounting.db")
+	f, err := openAttemptFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.close(); err != nil {
+		t.Fatal(err)
+	}
+	sound, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(sound)
+	for i := 2 * os.Getpagesize(); i < len(damaged); i++ { // all but the two meta pages
+		damaged[i] = 0xff
+	}
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(damaged)
+	for range 2 {
+		if _, err := openAttemptFile(path); err == nil || !strings.Contains(err.Error(), "it is damaged") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	write(sound)
+	f, err = openAttemptFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.close()
 }
 
 func addAll(t testing.TB, f *attemptFile, ends ...sched.AttemptEnd) []attemptRecord {

@@ -28,7 +28,8 @@ func (b *Leader) RecordUsageHistory(ctx context.Context) error {
 func (b *Leader) sampleUsage(ctx context.Context, now time.Time) {
 	err := b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		cluster, jobs := b.measureUsage(now)
-		documents := b.usageHistory(st).Record(now, cluster, jobs, b.Model.IsLiveRun)
+		recorder := b.usageHistory(st)
+		documents := recorder.Record(now, cluster, jobs, b.Model.IsLiveRun)
 		if err := b.checkSpace(); err != nil {
 			return err
 		}
@@ -38,6 +39,7 @@ func (b *Leader) sampleUsage(ctx context.Context, now time.Time) {
 		for key, value := range documents {
 			apply(sched.PutDocument{Key: key, Value: value})
 		}
+		recorder.MarkStored()
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {

@@ -89,16 +89,16 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts i
 	if since.After(now) {
 		g.countedUntil = since // the clock of the last leader was ahead
 	}
-	specs := make(map[string]*job.Spec, len(past.Jobs))
+	specs := make(map[job.RunID]*job.Spec, len(past.Jobs))
 	for _, j := range past.Jobs {
-		specs[j.Spec.Name] = &j.Spec
+		specs[j.RunID()] = &j.Spec
 		for i := range j.Tasks {
 			g.restoreTask(&j.Spec, &j.Tasks[i], since)
 		}
 	}
 	for t := range attempts {
-		if specs[t.Job] != nil {
-			g.restoreTask(specs[t.Job], &t, since)
+		if spec := specs[t.RunID()]; spec != nil {
+			g.restoreTask(spec, &t, since)
 		}
 	}
 	return g, err

@@ -146,6 +146,28 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	l.writeRecord()
 	l.expectTotals(map[string]float64{"* V100": 76, "* A100": 15, "* T4": 7})
 
+	// An earlier run of a name counts for its own role.
+	l = &gpuTimeModel{t: t, now: l.now, document: nil}
+	l.takeOver()
+	l.launchTask("research", "V100", 1)
+	l.now = l.now.Add(time.Second)
+	l.writeRecord()
+	earlier := *l.past.Jobs[0]
+	attempt := earlier.Tasks[0]
+	attempt.ID, attempt.State, attempt.Ended = "attempt", job.Failed, l.now.Add(9*time.Second)
+	if text, err = json.Marshal(attempt); err != nil {
+		t.Fatal(err)
+	}
+	l.attempts = map[string][]byte{"attempt/attempt": text}
+	earlier.Tasks = []job.Task{{ID: "end", Job: attempt.Job, State: job.Finished}}
+	later := job.Job{Spec: earlier.Spec, Run: 2}
+	later.Spec.Role = "production"
+	l.past.Jobs = []*job.Job{&earlier, &later}
+	l.now = l.now.Add(10 * time.Second)
+	l.takeOver()
+	l.writeRecord()
+	l.expectTotals(map[string]float64{"research V100": 10})
+
 	l.document = []byte("{")
 	if _, err := NewSchedulerCounters().RestoreGPUTime(sched.RecoveredState{Documents: map[string][]byte{sched.CountersKey: l.document}}, attemptsIn(nil), l.now); err == nil || !strings.Contains(err.Error(), sched.CountersKey) {
 		t.Errorf("a broken record: %v", err)

@@ -39,7 +39,7 @@ const (
 )
 
 // Recorder collects the samples of a leader. It is safe for concurrent use. It does not store anything: Record returns
-// the documents that have changed, and assumes that the caller stores them.
+// the documents that have changed, again until the caller confirms by MarkStored that they are stored.
 type Recorder struct {
 	mu sync.Mutex
 	// days are the stored days by number; see dayOf.
@@ -51,6 +51,8 @@ type Recorder struct {
 	// stored are the sizes of the documents of jobs, by key; total is their sum.
 	stored map[string]storedSeries
 	total  int
+	// unstored are the documents that Record has returned and that are not stored; nil ones are to be deleted.
+	unstored map[string][]byte
 	// dropped is when old documents were last looked for.
 	dropped time.Time
 }
@@ -77,7 +79,7 @@ type storedSeries struct {
 // NewRecorder returns a recorder that continues the documents of an earlier leader. It returns
 // the errors of damaged ones, which it replaces.
 func NewRecorder(documents iter.Seq2[string, []byte]) (*Recorder, []error) {
-	r := &Recorder{days: map[int64]*clusterDay{}, jobs: map[string]*liveSeries{}, stored: map[string]storedSeries{}}
+	r := &Recorder{days: map[int64]*clusterDay{}, jobs: map[string]*liveSeries{}, stored: map[string]storedSeries{}, unstored: map[string][]byte{}}
 	var errs []error
 	for key, text := range documents {
 		if err := r.loadDocument(key, text); err != nil {
@@ -120,13 +122,13 @@ func (r *Recorder) noteStored(key string, text []byte, s *jobSeries) {
 	r.stored[key] = storedSeries{len(text), s.Updated}
 }
 
-// Record adds the samples of the last minute. It returns the documents to store; an empty one is
-// to be deleted. A live job that is not in jobs held no GPU; isLive reports whether a run has not
+// Record adds the samples of the last minute. It returns the documents to store, those of earlier calls that are not stored
+// included; an empty one is to be deleted. A live job that is not in jobs held no GPU; isLive reports whether a run has not
 // ended.
 func (r *Recorder) Record(now time.Time, cluster ClusterSample, jobs map[string]JobSample, isLive func(run string) bool) map[string][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	documents := map[string][]byte{}
+	documents := r.unstored
 	r.recordCluster(now, cluster, documents)
 	for run, one := range jobs {
 		s := r.jobs[run]
@@ -141,7 +143,14 @@ func (r *Recorder) Record(now time.Time, cluster ClusterSample, jobs map[string]
 		r.dropped = now
 		r.dropOldDocuments(now, documents)
 	}
-	return documents
+	return maps.Clone(documents)
+}
+
+// MarkStored confirms that the documents that Record returned last are stored.
+func (r *Recorder) MarkStored() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.unstored)
 }
 
 // recordCluster adds a sample of the cluster. The first sample of an interval stores the point of the interval before,
@@ -262,7 +271,11 @@ func (r *Recorder) JobHistory(run string, stored func(key string) []byte) api.Jo
 	if s := r.jobs[run]; s != nil {
 		return s.view()
 	}
-	s, err := decodeJobSeries(stored(jobPrefix + run))
+	text, isUnstored := r.unstored[jobPrefix+run]
+	if !isUnstored {
+		text = stored(jobPrefix + run)
+	}
+	s, err := decodeJobSeries(text)
 	if err != nil {
 		s = &jobSeries{Interval: int64(SampleInterval / time.Second)}
 	}

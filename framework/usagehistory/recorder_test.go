@@ -24,6 +24,12 @@ func (j journal) put(documents map[string][]byte) {
 	}
 }
 
+// store stores the documents of a recorder, which it confirms.
+func (j journal) store(r *Recorder, documents map[string][]byte) {
+	j.put(documents)
+	r.MarkStored()
+}
+
 func (j journal) size() (n int) {
 	for key, value := range j {
 		n += len(key) + len(value)
@@ -54,10 +60,10 @@ func sampleOf(held, duty float64) ClusterSample {
 func TestPointBeforeGapIsStored(t *testing.T) {
 	stored := journal{}
 	r := stored.open(t)
-	stored.put(r.Record(start, sampleOf(2, 0.5), nil, always))
-	stored.put(r.Record(start.Add(SampleInterval), sampleOf(4, 0.5), nil, always))
+	stored.store(r, r.Record(start, sampleOf(2, 0.5), nil, always))
+	stored.store(r, r.Record(start.Add(SampleInterval), sampleOf(4, 0.5), nil, always))
 	after := start.Add(4 * pointInterval)
-	stored.put(r.Record(after, sampleOf(1, 0.5), nil, always))
+	stored.store(r, r.Record(after, sampleOf(1, 0.5), nil, always))
 	got := stored.open(t).ClusterHistory(after, 24)
 	if len(got.Times) != 1 || got.Types[0].Held[0] != 3 || got.Times[0] != start.Truncate(pointInterval).Add(pointInterval).Unix() {
 		t.Errorf("got %+v, want the mean of both samples", got)
@@ -70,7 +76,7 @@ func TestClusterHistoryOutlivesLeader(t *testing.T) {
 	stored, now := journal{}, start
 	r := stored.open(t)
 	for i := range 61 {
-		stored.put(r.Record(now, sampleOf(float64(i%5), 0.5), nil, always))
+		stored.store(r, r.Record(now, sampleOf(float64(i%5), 0.5), nil, always))
 		now = now.Add(SampleInterval)
 	}
 	r = stored.open(t) // a failover
@@ -83,7 +89,7 @@ func TestClusterHistoryOutlivesLeader(t *testing.T) {
 			t.Errorf("point %d: %+v", i, got)
 		}
 	}
-	stored.put(r.Record(now, sampleOf(7, 1), nil, always))
+	stored.store(r, r.Record(now, sampleOf(7, 1), nil, always))
 	if got = r.ClusterHistory(now, 24); got.Types[0].Held[12] != 7 || got.Times[12] != now.Unix() {
 		t.Errorf("the present sample is missing: %+v", got)
 	}
@@ -117,7 +123,7 @@ func TestHistorySizeOfThirtyDays(t *testing.T) {
 			for _, text := range documents {
 				written += len(text)
 			}
-			stored.put(documents)
+			stored.store(r, documents)
 			now, minutes = now.Add(SampleInterval), minutes+1
 		}
 	}
@@ -162,7 +168,7 @@ func TestJobDocumentsAreLimited(t *testing.T) {
 	}
 	r.storeJob("live@1", r.jobs["live@1"].jobSeries, documents)
 	stored.put(documents)
-	stored.put(r.Record(now, ClusterSample{}, nil, always))
+	stored.store(r, r.Record(now, ClusterSample{}, nil, always))
 	if stored.size() > maxJobBytes+1<<20 || stored["usage/job/old-0@1"] != nil || stored["usage/job/live@1"] == nil || stored["usage/job/old-999@1"] == nil {
 		t.Errorf("%d documents with %d bytes are left", len(stored), stored.size())
 	}
@@ -179,7 +185,7 @@ func TestJobHistoryOutlivesLeader(t *testing.T) {
 	one := map[string]JobSample{"train@2": {GPUs: 2, Measured: 2, Duty: 0.8, DutyMax: 0.9, MemUsedMiB: 1000, MemMiB: 2000}}
 	record := func(minutes int, live func(string) bool) {
 		for range minutes {
-			stored.put(r.Record(now, ClusterSample{}, one, live))
+			stored.store(r, r.Record(now, ClusterSample{}, one, live))
 			now = now.Add(SampleInterval)
 		}
 	}
@@ -247,10 +253,32 @@ func TestDamagedDocumentsAreReplaced(t *testing.T) {
 	}
 	now := start
 	for range 12 {
-		stored.put(r.Record(now, sampleOf(1, 1), nil, always))
+		stored.store(r, r.Record(now, sampleOf(1, 1), nil, always))
 		now = now.Add(SampleInterval)
 	}
 	if r, errs = NewRecorder(maps.All(stored)); len(errs) != 3 || len(r.ClusterHistory(now, 24).Times) != 2 {
 		t.Errorf("later: %v, %d points", errs, len(r.ClusterHistory(now, 24).Times))
+	}
+}
+
+// TestUnstoredDocumentsAreReturnedAgain checks that the series of an ended job, which the journal did not accept, can be read and
+// is returned until it is stored.
+func TestUnstoredDocumentsAreReturnedAgain(t *testing.T) {
+	stored, never := journal{}, func(string) bool { return false }
+	r := stored.open(t)
+	one := map[string]JobSample{"train@1": {GPUs: 2}}
+	for i := range 3 {
+		stored.store(r, r.Record(start.Add(time.Duration(i)*SampleInterval), ClusterSample{}, one, always))
+	}
+	refused := r.Record(start.Add(3*SampleInterval), ClusterSample{}, nil, never)
+	if v := r.JobHistory("train@1", stored.read); len(refused) == 0 || len(v.Times) < 3 {
+		t.Fatalf("%d documents, and %d points before they are stored", len(refused), len(v.Times))
+	}
+	stored.store(r, r.Record(start.Add(4*SampleInterval), ClusterSample{}, nil, never))
+	if v := stored.open(t).JobHistory("train@1", stored.read); len(v.Times) < 3 {
+		t.Errorf("the next leader has %d points", len(v.Times))
+	}
+	if again := r.Record(start.Add(5*SampleInterval), ClusterSample{}, nil, never); again["usage/job/train@1"] != nil {
+		t.Error("a stored document is returned again")
 	}
 }
