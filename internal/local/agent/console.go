@@ -25,12 +25,12 @@ type sessionConsole struct {
 	attached bool
 }
 
-// openConsole opens pipes, or a terminal if tty is not nil.
-func openConsole(tty *mesos.TTYInfo) (*sessionConsole, error) {
+// openConsole opens pipes, or a terminal of the container if tty is not nil.
+func openConsole(tty *mesos.TTYInfo, box *container.RunningContainer) (*sessionConsole, error) {
 	c := &sessionConsole{terminal: tty != nil}
 	var err error
 	if c.terminal {
-		err = c.openTerminal(tty.WindowSize)
+		err = c.openTerminal(tty.WindowSize, box)
 	} else {
 		err = c.openPipes()
 	}
@@ -53,9 +53,9 @@ func (c *sessionConsole) openPipes() (err error) {
 	return err
 }
 
-// openTerminal opens a pseudo terminal in the agent's own /dev/pts.
-func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize) (err error) {
-	if c.stdin, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+// openTerminal opens both ends of a pseudo terminal of the container.
+func (c *sessionConsole) openTerminal(size *mesos.TTYInfo_WindowSize, box *container.RunningContainer) (err error) {
+	if c.stdin, err = box.OpenTerminal(); err != nil {
 		return err
 	}
 	c.stdout = c.stdin

@@ -153,7 +153,7 @@ func TestSessionReadsItsInput(t *testing.T) {
 	})
 }
 
-// A terminal has the requested size, sends SIGWINCH when the size changes, echoes
+// A terminal has a name in the container, and the requested size, sends SIGWINCH when the size changes, echoes
 // its input, and sends SIGINT for ^C.
 func TestSessionOnATerminal(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
@@ -163,8 +163,9 @@ func TestSessionOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := below(n, "s")
-		const script = `stty size; trap 'stty size; echo changed' WINCH; trap 'echo caught; exit 6' INT; : < /dev/tty && echo mine; echo ready; read line; echo "got $line"; while :; do sleep 0.1; done`
+		const script = `test -e $(tty) && echo named; stty size; trap 'stty size; echo changed' WINCH; trap 'echo caught; exit 6' INT; : < /dev/tty && echo mine; echo ready; read line; echo "got $line"; while :; do sleep 0.1; done`
 		k := r.talk(t.Context(), s, shell(script), terminal, "ready")
+		k.await(t, "named\r\n")
 		k.await(t, "11 22\r\n")
 		k.await(t, "mine\r\n")
 		k.text("words\n")
@@ -213,12 +214,12 @@ func TestTerminalInAnImage(t *testing.T) {
 	if err := r.nest(n, shell("exec sleep 1000"), imageInfo("app:1")); err != nil {
 		t.Fatal(err)
 	}
-	k := r.talk(t.Context(), below(n, "s"), shell("stty size; "+tryGPUs+"; echo ready; exec cat"), terminal, "ready")
+	k := r.talk(t.Context(), below(n, "s"), shell("tty; stty size; "+tryGPUs+"; echo ready; exec cat"), terminal, "ready")
 	k.text("words\n\x04")
 	if err := <-k.ended; err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"11 22\r\n", granted, denied, "words\r\nwords\r\n"} {
+	for _, want := range []string{"/dev/pts/0\r\n", "11 22\r\n", granted, denied, "words\r\nwords\r\n"} {
 		if !strings.Contains(k.out, want) {
 			t.Errorf("%q is not in\n%s", want, k.out)
 		}

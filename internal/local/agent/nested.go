@@ -131,9 +131,6 @@ func nestedFolder(ids []string) string {
 // launchNested starts a container below another. It returns the HTTP status:
 // 200, 202 if the container already exists, or 400.
 func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, error) {
-	if len(l.ids) < 2 {
-		return 0, mesosapi.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", l.ids[0])
-	}
 	// The result is nil if the container already exists.
 	result, err := askLoop(ctx, a.loop, func() (<-chan error, error) {
 		e, parent, err := a.parentOf(l.ids)
@@ -168,6 +165,9 @@ func (a *EmbeddedAgent) launchNested(ctx context.Context, l nestedLaunch) (int, 
 // parentOf returns the executor and, if the parent is a nested container, that
 // container.
 func (a *EmbeddedAgent) parentOf(ids []string) (*executorState, *nestedContainer, error) {
+	if len(ids) < 2 {
+		return nil, nil, mesosapi.Errorf(http.StatusBadRequest, "container %s has no parent: this agent launches none of its own", ids[0])
+	}
 	e := a.byContainer(ids[0])
 	switch {
 	case e == nil:

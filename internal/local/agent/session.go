@@ -63,6 +63,24 @@ func terminalOf(info *mesos.ContainerInfo) (*mesos.TTYInfo, error) {
 	return info.TTYInfo, nil
 }
 
+// sessionParent returns the running container inside which a session runs.
+func (a *EmbeddedAgent) sessionParent(ctx context.Context, id mesos.ContainerID) (*container.RunningContainer, error) {
+	ids, err := containerPath(id)
+	if err != nil {
+		return nil, mesosapi.Errorf(http.StatusBadRequest, "%v", err)
+	}
+	return askLoop(ctx, a.loop, func() (*container.RunningContainer, error) {
+		e, parent, err := a.parentOf(ids)
+		switch {
+		case err != nil:
+			return nil, err
+		case parent != nil:
+			return parent.box, nil
+		}
+		return e.box, nil
+	})
+}
+
 // serveSession launches a session and streams its output in the response. The
 // session ends when the connection closes.
 func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, call *agent.Call_LaunchNestedContainerSession) {
@@ -80,7 +98,12 @@ func (a *EmbeddedAgent) serveSession(w http.ResponseWriter, r *http.Request, cal
 		mesosapi.WriteError(w, err)
 		return
 	}
-	c, err := openConsole(tty)
+	box, err := a.sessionParent(r.Context(), call.ContainerID)
+	if err != nil {
+		mesosapi.WriteError(w, err)
+		return
+	}
+	c, err := openConsole(tty, box)
 	if err != nil {
 		mesosapi.WriteError(w, withStatus(err))
 		return

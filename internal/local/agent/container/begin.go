@@ -34,7 +34,7 @@ func startCommand(o launchOrder) (pid int, err error) {
 // propagate into it.
 func isolateProcess(o launchOrder) error {
 	if o.Join {
-		if err := joinMounts(); err != nil {
+		if err := enterMounts(mountFD); err != nil {
 			return err
 		}
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

@@ -13,7 +13,7 @@ import (
 // enterContainer starts a command in the namespaces of a running container.
 // This process stays in its own PID namespace; its child is in the container's.
 func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
-	if err := joinMounts(); err != nil {
+	if err := enterMounts(mountFD); err != nil {
 		return 0, err
 	}
 	if err := unix.Setns(pidFD, unix.CLONE_NEWPID); err != nil {
@@ -27,13 +27,13 @@ func enterContainer(e enteredContainer, c Command, terminal bool) (int, error) {
 	return forkCommand(c, terminal)
 }
 
-// joinMounts moves this thread to the mount namespace of another container. A
-// thread that shares its working directory with others cannot do that.
-func joinMounts() error {
+// enterMounts moves this thread to a mount namespace. A thread that shares its
+// working directory with others cannot do that.
+func enterMounts(namespace int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare file system: %w", err)
 	}
-	if err := unix.Setns(mountFD, unix.CLONE_NEWNS); err != nil {
+	if err := unix.Setns(namespace, unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("join mount namespace: %w", err)
 	}
 	return nil
