@@ -26,7 +26,8 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	checkStates(&f.jobs[0])
 	f.more["/v1/agents/"+first.ID] = api.AgentDetail{AgentSummary: first, Devices: gpuDevices(f.gpus[:8])}
 	for _, t := range f.jobs[0].Tasks {
-		f.more["/v1/tasks/"+t.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+		f.more["/v1/tasks/"+t.ID+"/output"] = formatOutput(stdout(strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)),
+			stderr("UserWarning: the last batch has 17 of 64 images\n"), stdout("epoch 18: loss 0.1931, 1238 images/s, learning rate 0.000308\n"))
 	}
 	serveFiles(f, f.jobs[0].Tasks)
 	serveRuns(f, &f.jobs[27])
@@ -348,7 +349,7 @@ func TestKeyboard(t *testing.T) {
 	if got := focused(); got != "Kill" {
 		t.Errorf("after the dialog the focus is on %q", got)
 	}
-	for _, stop := range []string{"0", "gpu-000", "1", "gpu-000", "2", "gpu-000", "3", "Stop task", "radio", "checkbox", "search", "Download", "Output"} {
+	for _, stop := range []string{"0", "gpu-000", "1", "gpu-000", "2", "gpu-000", "3", "Stop task", "radio", "checkbox", "checkbox", "search", "Download", "Output"} {
 		press(kb.Tab, stop)
 	}
 }

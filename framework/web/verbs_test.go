@@ -218,9 +218,6 @@ func testPageReads(t *testing.T, v verbs.Verb, address string) {
 		if sent, ok := ev.(*network.EventRequestWillBeSent); ok {
 			path := strings.TrimPrefix(sent.Request.URL, address)
 			path, _, _ = strings.Cut(path, "?")
-			if task, isLog := strings.CutSuffix(path, "/log"); isLog {
-				path = task + "/output" // the page reads one stream of the output at a time
-			}
 			requests <- sent.Request.Method + " " + path
 		}
 	})

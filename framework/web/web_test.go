@@ -15,8 +15,8 @@ import (
 	"mesos-gpu/framework/web"
 )
 
-// maxPage limits the size of all files of the page, in bytes.
-const maxPage = 256 << 10
+// maxPage limits the size of all files of the page, in bytes: the first visit takes less than a second at 3 Mbit/s.
+const maxPage = 320 << 10
 
 // next stands for the API handler.
 var next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"mesos-gpu/internal/term"
+	"mesos-gpu/job/jobfile"
 )
 
 // Output formats, the values of -o.
@@ -101,13 +102,11 @@ func toYAML(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("turn JSON into YAML: %w", err)
 	}
 	clearStyles(&doc)
-	var out bytes.Buffer
-	enc := yaml.NewEncoder(&out)
-	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
+	out, err := jobfile.EncodeYAML(&doc)
+	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	return out.Bytes(), nil
+	return out, nil
 }
 
 // clearStyles removes flow style and quotes from n and its children. The encoder

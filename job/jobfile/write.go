@@ -25,9 +25,11 @@ func Write(w io.Writer, spec *job.Spec) error {
 	if err := checkWritable(m.node); err != nil {
 		return fmt.Errorf("write job file of %s: %w", spec.Name, err)
 	}
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	if err := e.Encode(m.node); err != nil {
+	text, err := EncodeYAML(m.node)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err != nil {
 		return fmt.Errorf("write job file of %s: %w", spec.Name, err)
 	}
 	return nil

@@ -84,17 +84,24 @@ export async function readStart(response, limit) {
   }
 }
 
+// readLines calls onLines with the lines of a response, as many as each chunk ends.
+export async function readLines(response, onLines) {
+  let incomplete = ''; // the beginning of the next line
+  await readChunks(response, (text) => {
+    const lines = (incomplete + text).split('\n');
+    incomplete = lines.pop();
+    onLines(lines);
+  });
+}
+
 // streamEvents reads server-sent events. It calls onEvent with the parsed data and the
 // name of an event, '' for none, and onInput for all input, including comments.
 export async function streamEvents(path, signal, onEvent, onInput) {
   const response = await fetchResponse(path, signal);
   onInput();
-  let incomplete = ''; // the beginning of the next line
   let name = '';
-  await readChunks(response, (text) => {
+  await readLines(response, (lines) => {
     onInput();
-    const lines = (incomplete + text).split('\n');
-    incomplete = lines.pop();
     for (const line of lines) {
       if (line === '') name = '';
       else if (line.startsWith('event: ')) name = line.slice(7);

@@ -1,12 +1,14 @@
 // The end of a task's output, followed while the task runs, with a search and a download.
-import { Problem, fetchResponse, encodePath, readChunks } from './api.js';
-import { saveFile } from './download.js';
+import { Problem, encodePath, fetchResponse, readChunks, readLines } from './api.js';
+import { saveFile, saveText } from './download.js';
 import { createButton, createElement, createFilter, createLink, formatCount, setAttribute, setText, syncChildren } from './dom.js';
+import { OutputLines, textOfPart } from './output_lines.js';
 
-const tailBytes = 64 << 10; // bytes from the end
-const maxCharacters = 512 << 10; // characters on the page
+const tailLines = 1000; // lines from the end
+const tailBytes = 64 << 10; // bytes from the end, of a task without an index of its output
 const retryDelay = 3000; // milliseconds until a failed request is repeated
 const scrollTolerance = 8; // pixels; so close to the end the log follows new output
+const streams = [['', 'both'], ['stdout', 'stdout'], ['stderr', 'stderr']];
 
 // createLog creates a section with the output of a task; more is shown in its head.
 export function createLog(more) {
@@ -23,10 +25,10 @@ class Log {
   task = undefined;
   request = new AbortController(); // aborts the current request
   #state = ''; // the task's state at the last call of show
-  #stream = 'stdout';
-  #chosen = false; // the user has chosen the stream
+  #stream = ''; // the selected stream, or both
   #query = '';
-  #received = ''; // the output, of which #text shows the matching lines
+  #output = new OutputLines();
+  #nodes = new Map(); // the elements of lines
   #reading = false; // true also after everything is read
   #text = createElement('pre', { class: 'log', tabindex: 0, role: 'region', 'aria-label': 'Output' });
   #name = createElement('code');
@@ -34,24 +36,26 @@ class Log {
   #matches = createElement('span', { class: 'note', 'aria-live': 'polite' });
   #attempts = createElement('span', { class: 'attempts' });
   #follow = createElement('input', { type: 'checkbox', checked: true, on: { change: () => this.#scroll() } });
-  #streams = ['stdout', 'stderr'].map((stream) => createElement('input', { type: 'radio', name: 'stream', value: stream, checked: stream === 'stdout', on: { change: () => this.#choose(stream) } }));
+  #times = createElement('input', { type: 'checkbox', on: { change: () => this.#drawAll() } });
 
   constructor(more) {
     this.#text.addEventListener('scroll', () => { this.#follow.checked = this.#atEnd(); });
+    const choices = streams.map(([stream, label]) => createElement('label', {},
+      createElement('input', { type: 'radio', name: 'stream', value: stream, checked: stream === this.#stream, on: { change: () => this.#choose(stream) } }), ` ${label}`));
     this.node = createElement('section', { class: 'card' }, createElement('div', { class: 'title' }, createElement('h3', {}, 'Output'), more),
-      createElement('div', { class: 'tools' }, this.#name, this.#attempts, ...this.#streams.map((input) => createElement('label', {}, input, ` ${input.value}`)), createElement('label', {}, this.#follow, ' follow'),
+      createElement('div', { class: 'tools' }, this.#name, this.#attempts, ...choices,
+        createElement('label', {}, this.#times, ' times'), createElement('label', {}, this.#follow, ' follow'),
         createFilter('Search', (text) => this.#search(text)), this.#matches, createButton('Download', () => this.#download(), { class: 'small' })),
       this.#note, this.#text);
   }
 
   #choose(stream) {
-    this.#chosen = true;
     this.#stream = stream;
     this.#restart();
   }
 
   // show switches to another task, or retries if the state has changed and there was no
-  // output before. Of a failed task it shows standard error, unless the user has chosen.
+  // output before.
   show(task, state, attempts = []) {
     const taskChanged = task !== this.task;
     const retry = !this.#reading && state !== this.#state;
@@ -60,86 +64,98 @@ class Log {
     if (!taskChanged && !retry) return;
     this.task = task;
     setText(this.#name, task ?? '');
-    if (!this.#chosen) this.#setStream(state === 'FAILED' ? 'stderr' : 'stdout');
     if (task) this.#restart();
-  }
-
-  #setStream(stream) {
-    this.#stream = stream;
-    for (const input of this.#streams) input.checked = input.value === stream;
-  }
-
-  #path(query) {
-    return `v1/tasks/${encodePath(this.task)}/log?${query}&stream=${this.#stream}`;
   }
 
   async #restart() {
     this.request.abort();
     const controller = this.request = new AbortController();
-    this.#text.replaceChildren();
-    this.#received = '';
+    this.#output = new OutputLines();
+    this.#drawAll();
     this.#reading = true;
     setText(this.#note, '');
     try {
-      const response = await fetchResponse(this.#path(`follow=true&tail=${tailBytes}`), controller.signal);
-      await readChunks(response, (chunk) => { if (!controller.signal.aborted) this.#add(chunk); });
+      await this.#read(true, controller.signal, (parts) => { if (!controller.signal.aborted) this.#add(parts); });
       if (controller.signal.aborted) return;
-      this.#end(this.#received ? 'End of the output.' : `The task wrote nothing to ${this.#stream}.`);
+      const target = this.#stream ? ` to ${this.#stream}` : '';
+      setText(this.#note, this.#output.lines.length ? 'End of the output.' : `The task wrote nothing${target}.`);
     } catch (err) {
       if (controller.signal.aborted) return;
       this.#reading = false;
-      this.#end(err.message);
+      setText(this.#note, err.message);
       if (!(err instanceof Problem)) setTimeout(() => { if (!controller.signal.aborted) this.#restart(); }, retryDelay);
     }
   }
 
-  // #end shows the other stream if this one was not chosen and is empty.
-  #end(note) {
-    setText(this.#note, note);
-    if (this.#received || this.#chosen || this.#stream === 'stdout') return;
-    this.#setStream('stdout');
-    this.#restart();
-  }
-
-  #add(chunk) {
-    const follow = this.#follow.checked;
-    this.#received = (this.#received + chunk).slice(-maxCharacters);
-    if (this.#query) this.#draw();
-    else this.#append(chunk);
-    if (follow) this.#scroll();
-  }
-
-  #append(chunk) {
-    this.#text.append(chunk);
-    let length = this.#text.textContent.length;
-    while (length > maxCharacters && this.#text.childNodes.length > 1) {
-      length -= this.#text.firstChild.length;
-      this.#text.firstChild.remove();
+  // #read calls onParts with parts of the output: its end, and then what the task writes, or all
+  // that there is. An agent without an index of the output, which gives the order, has only the
+  // bytes of one stream.
+  async #read(follow, signal, onParts) {
+    const path = `v1/tasks/${encodePath(this.task)}`;
+    try {
+      const query = (follow ? `follow=true&tail=${tailLines}` : 'follow=false') + (this.#stream && `&stream=${this.#stream}`);
+      const response = await fetchResponse(`${path}/output?${query}`, signal);
+      await readLines(response, (lines) => onParts(lines.map((line) => JSON.parse(line)).filter((part) => !part.complete)));
+    } catch (err) {
+      if (!(err instanceof Problem) || err.status !== 404) throw err;
+      const stream = this.#stream || 'stdout';
+      const query = follow ? `follow=true&tail=${tailBytes}` : 'follow=false';
+      await readChunks(await fetchResponse(`${path}/log?${query}&stream=${stream}`, signal), (text) => onParts([{ stream, text }]));
     }
+  }
+
+  #add(parts) {
+    const follow = this.#follow.checked;
+    const { changed, removed } = this.#output.add(parts);
+    for (const line of changed) this.#drawLine(line);
+    for (const line of removed) {
+      this.#nodes.get(line)?.remove();
+      this.#nodes.delete(line);
+    }
+    this.#countMatches();
+    if (follow) this.#scroll();
   }
 
   #search(text) {
     this.#query = text.toLowerCase();
-    this.#draw();
+    this.#drawAll();
   }
 
-  // #draw shows the lines that contain the search text, with the text marked.
-  #draw() {
-    if (!this.#query) {
-      setText(this.#matches, '');
-      this.#text.replaceChildren(this.#received);
-      this.#scroll();
-      return;
+  #drawAll() {
+    this.#nodes.clear();
+    this.#text.replaceChildren();
+    for (const line of this.#output.lines) this.#drawLine(line);
+    this.#countMatches();
+    this.#scroll();
+  }
+
+  // #drawLine shows a line if it contains the search text, which is marked.
+  #drawLine(line) {
+    if (!line.text.toLowerCase().includes(this.#query)) return;
+    let node = this.#nodes.get(line);
+    if (!node) {
+      node = createElement('span', { class: line.stream });
+      this.#nodes.set(line, node);
+      this.#text.append(node);
     }
-    const lines = this.#received.split('\n').filter((line) => line.toLowerCase().includes(this.#query));
-    setText(this.#matches, formatCount(lines.length, 'line'));
-    this.#text.replaceChildren(...lines.flatMap((line) => [...markMatches(line, this.#query), '\n']));
+    const time = this.#times.checked && line.time ? [createElement('time', {}, `${line.time} `)] : [];
+    node.replaceChildren(...time, ...(this.#query ? markMatches(line.text, this.#query) : [line.text]));
+  }
+
+  #countMatches() {
+    setText(this.#matches, this.#query ? formatCount(this.#nodes.size, 'line') : '');
   }
 
   // #download saves the whole output.
   async #download() {
     try {
-      await saveFile(this.#path('follow=false'), `${this.task}.${this.#stream}.txt`);
+      if (this.#stream) {
+        await saveFile(`v1/tasks/${encodePath(this.task)}/log?follow=false&stream=${this.#stream}`, `${this.task}.${this.#stream}.txt`);
+        return;
+      }
+      let text = '';
+      await this.#read(false, undefined, (parts) => { text += parts.map(textOfPart).join(''); });
+      saveText(text, `${this.task}.txt`);
     } catch (err) {
       setText(this.#note, `Not downloaded: ${err.message}`);
     }

@@ -81,6 +81,6 @@ func flowYAML(value *yaml.Node) (string, error) {
 		return value.Value, nil
 	}
 	value.Style = yaml.FlowStyle
-	text, err := yaml.Marshal(value)
+	text, err := jobfile.EncodeYAML(value)
 	return strings.TrimSpace(string(text)), err
 }
