@@ -23,16 +23,9 @@ type agentCache struct {
 
 // buildCluster returns the cluster with what the held offers have free. Agents without offers have nothing free. The
 // caller may change it until the next call.
-func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, offers []Offer, p *placement.Policy) *placement.PartitionedCluster {
-	agents := fit.JoinOffers(offers)
-	offered := make(map[placement.AgentKey]bool, len(agents))
-	for i := range agents {
-		a := &agents[i]
-		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
-	}
-	// Agents that have offers now, or had some in the last plan, differ from the cached cluster.
+func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, pool *offerPool, p *placement.Policy) *placement.PartitionedCluster {
 	if c.cluster != nil {
-		changed := agents
+		changed, offered := joinHeldOffers(t, pool.heldOffersOf(t.changedAgents))
 		for _, key := range slices.SortedFunc(maps.Keys(t.changedAgents), placement.AgentKey.Compare) {
 			if last := t.lastOffered[key]; last != nil && !offered[key] {
 				a := last.AgentResources
@@ -45,6 +38,7 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		}
 	}
 	if c.cluster == nil {
+		agents, offered := joinHeldOffers(t, pool.heldOffers())
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
 		}
@@ -53,9 +47,20 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		}
 		c.cluster = placement.NewPartitionedCluster(agents, p, now)
 	}
-	t.changedAgents = offered // their next offers will differ
+	clear(t.changedAgents)
 	c.working.CopyState(c.cluster)
 	return &c.working
+}
+
+// joinHeldOffers returns the agents of the offers, and their keys.
+func joinHeldOffers(t *agentTable, offers []Offer) ([]fit.AgentResources, map[placement.AgentKey]bool) {
+	agents := fit.JoinOffers(offers)
+	offered := make(map[placement.AgentKey]bool, len(agents))
+	for i := range agents {
+		a := &agents[i]
+		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
+	}
+	return agents, offered
 }
 
 // addUnofferedRoles adds each agent for the roles to which it has not been offered, with nothing free: a role may reclaim

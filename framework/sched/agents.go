@@ -18,8 +18,8 @@ type agentTable struct {
 	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
 	// since. An agent that is no longer listed is removed.
 	lastOffered map[placement.AgentKey]*agentSnapshot
-	// changedAgents are the keys of lastOffered that have changed since the last plan, and those of agents that had offers
-	// in it. The next plan reads these agents again.
+	// changedAgents are the agents of which offers have arrived or left the pool since the last plan. The next plan reads
+	// these agents again.
 	changedAgents map[placement.AgentKey]bool
 	// cordons are the cordons by host. Operators change them; they apply to agents that register later too.
 	cordons map[string]CordonState

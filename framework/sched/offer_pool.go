@@ -1,6 +1,10 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"mesos-gpu/framework/sched/placement"
+)
 
 // offerPool is the offers that wait for an answer.
 type offerPool struct {
@@ -31,8 +35,19 @@ func (p *offerPool) heldOffers() []Offer {
 	return offers
 }
 
+// heldOffersOf returns the held offers of some agents.
+func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) (offers []Offer) {
+	for _, h := range p.offers {
+		if agents[placement.AgentKey{ID: h.AgentID, Role: h.Role}] {
+			offers = append(offers, h.Offer)
+		}
+	}
+	return offers
+}
+
 // takeOffers removes offers from the pool and returns those that were in it.
-func (p *offerPool) takeOffers(ids []string) (taken []Offer) {
+func (p *offerPool) takeOffers(ids []string) []Offer {
+	taken := make([]Offer, 0, len(ids))
 	for _, id := range ids {
 		if h, ok := p.offers[id]; ok {
 			taken = append(taken, h.Offer)

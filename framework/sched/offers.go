@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"mesos-gpu/framework/sched/placement"
 )
 
 // addOffers holds offers until the next Cycle. They show which freed places Mesos knows about, and change why jobs wait.
@@ -14,6 +16,7 @@ func (s *State) addOffers(offers []Offer) {
 	}
 	for _, o := range offers {
 		s.offers.offers[o.ID] = heldOffer{o, s.now}
+		s.changedAgents[placement.AgentKey{ID: o.AgentID, Role: o.Role}] = true
 	}
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)

@@ -25,17 +25,17 @@ func (s *State) placeWaiting() []Operation {
 
 	// 2. Decline the offers of agents that get no tasks. Without any other offers, a plan can only preempt.
 	ops := s.declineClosed()
-	offers := s.offers.heldOffers()
+	offers := len(s.offers.offers)
 	s.queueCache.evictStale()
 	reclaims := s.cfg.Policy.DeservesGPUs()
 	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible || reclaims }
-	if len(offers) == 0 && !slices.ContainsFunc(s.queueCache.queuedJobs(&s.jobTable), isPreemptible) {
+	if offers == 0 && !slices.ContainsFunc(s.queueCache.queuedJobs(&s.jobTable), isPreemptible) {
 		return ops
 	}
 
 	// 3. Collect what waits and what runs.
 	in := s.fillPlacementInput(&s.queueCache.buffers)
-	if len(offers) == 0 && !hasPreemptible(&in) && (!reclaims || len(in.Waiting) == 0) {
+	if offers == 0 && !hasPreemptible(&in) && (!reclaims || len(in.Waiting) == 0) {
 		return ops
 	}
 
@@ -43,14 +43,14 @@ func (s *State) placeWaiting() []Operation {
 	policy := s.cfg.Policy.Policy
 	policy.Fit.Typical = s.taskMix.mostFrequent()
 	agents := placement.CachedAgents{
-		Cluster:    s.agentCache.buildCluster(s.now, &s.agentTable, s.roleNames(), offers, &policy),
+		Cluster:    s.agentCache.buildCluster(s.now, &s.agentTable, s.roleNames(), &s.offers, &policy),
 		LeftoverOf: func(a *fit.AgentResources) fit.TaskResources { return s.leftoverOf(a, s.now) },
 		Buffers:    &s.agentCache.buffers,
 	}
 	if reclaims {
 		agents.NewestOffers = s.newestOffers()
 	}
-	agents.KeepsOffers = !overdue && len(offers) <= maxHeldOffers
+	agents.KeepsOffers = !overdue && offers <= maxHeldOffers
 	s.planCount++
 	plan := placement.MakePlan(agents, &in, &policy)
 

@@ -147,24 +147,25 @@ func (s *State) giveUpTask(ref taskRef) []Operation {
 // ended.
 func (s *State) expireWaiting() []Operation {
 	var ops []Operation
+	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
+	reclaims := s.DeservesGPUs()
 	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
 		j := q.Job
 		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
-		if at := j.Submitted.Add(j.Spec.PreemptAfter); j.Spec.PreemptAfter > 0 && at.After(s.offers.pausesCheckedAt) && !at.After(s.now) {
-			s.offers.stale = true // it may preempt others now
+		if j.Spec.PreemptAfter > 0 && isNewlyDue(j.Submitted.Add(j.Spec.PreemptAfter)) || reclaims && isNewlyDue(s.offersDue(j.Spec.Role, j.Submitted)) {
+			s.offers.stale = true // it may preempt others, or reclaim GPUs, now
 		}
-		if end := s.offersDue(j.Spec.Role, j.Submitted); s.DeservesGPUs() && end.After(s.offers.pausesCheckedAt) && !end.After(s.now) {
-			s.offers.stale = true // it may reclaim GPUs now
-		}
-		pause := s.longestPause(&j.Spec)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
-			allowed := pause
+			if t.State != job.Waiting || t.NotBefore.IsZero() && !late {
+				continue
+			}
+			allowed := s.longestPause(&j.Spec)
 			if t.Attempt <= 1 {
 				allowed = 0 // it has no pause, its time is in the future if the clock was set back
 			}
-			if limited := limitWait(t.NotBefore, s.now, allowed); t.State == job.Waiting && limited != t.NotBefore {
+			if limited := limitWait(t.NotBefore, s.now, allowed); limited != t.NotBefore {
 				t.NotBefore = limited
 				s.changes.markTask(ref)
 				if allowed == 0 {
@@ -172,14 +173,15 @@ func (s *State) expireWaiting() []Operation {
 				}
 			}
 			switch {
-			case t.State != job.Waiting:
 			case late && !t.Ran:
 				ops = append(ops, s.endAttempt(ref, attemptResult{state: job.Failed, message: fmt.Sprintf("found no place in %s, the job's max_wait", j.Spec.MaxWait)})...)
-			case t.Attempt > 1 && t.NotBefore.After(s.offers.pausesCheckedAt) && !t.NotBefore.After(s.now):
+			case t.Attempt > 1 && isNewlyDue(t.NotBefore):
 				s.requestOffers(ref)
 			}
 		}
-		s.retireJob(j)
+		if late {
+			s.retireJob(j)
+		}
 	}
 	s.offers.pausesCheckedAt = s.now
 	return ops

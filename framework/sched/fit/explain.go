@@ -13,8 +13,8 @@ import (
 func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 	q := c.newExplainer(d)
 	agents := q.openAgents()
-	if len(agents) == 0 && q.closedAgents > 0 {
-		return Shortage{q.missingText(), describeNoneOpen(q.closedAgents)}
+	if closed := q.countClosedAgents(); len(agents) == 0 && closed > 0 {
+		return Shortage{q.missingText(), describeNoneOpen(closed)}
 	}
 	if len(agents) == 0 && len(c.capacities) > 0 {
 		return Shortage{q.missingText(), fmt.Sprintf("none of %d %s offers to role %q", len(c.capacities), gpu.Plural(len(c.capacities), "agent"), d.Role)}

@@ -23,18 +23,20 @@ type demandExplainer struct {
 	class  *demandClass
 	// typeRequirement requires the types alone.
 	typeRequirement *hardware.Requirement
-	// closedAgents counts the agents of the role that accept no tasks.
-	closedAgents int
 }
 
 func (c *Cluster) newExplainer(d *Demand) demandExplainer {
-	q := demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
-	for _, i := range c.index.roleAgents(q.class.roleID) {
-		if c.index.agents[i].Closed {
-			q.closedAgents++
+	return demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+}
+
+// countClosedAgents counts the agents of the role that accept no tasks.
+func (q *demandExplainer) countClosedAgents() (closed int) {
+	for _, i := range q.index.roleAgents(q.class.roleID) {
+		if q.index.agents[i].Closed {
+			closed++
 		}
 	}
-	return q
+	return closed
 }
 
 // openAgents returns the agents of the role that accept tasks.
@@ -143,7 +145,7 @@ func describeNoneOpen(closed int) string {
 
 // describeKnown formats how many agents are considered.
 func (q *demandExplainer) describeKnown(agents int) string {
-	if q.closedAgents > 0 {
+	if q.countClosedAgents() > 0 {
 		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent accepts", "agents accept"))
 	}
 	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
@@ -151,7 +153,7 @@ func (q *demandExplainer) describeKnown(agents int) string {
 
 // openClause restricts a sentence to agents that accept tasks, if some do not.
 func (q *demandExplainer) openClause() string {
-	if q.closedAgents > 0 {
+	if q.countClosedAgents() > 0 {
 		return " that accepts tasks"
 	}
 	return ""
