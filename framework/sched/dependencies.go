@@ -57,7 +57,11 @@ func (t *jobTable) nearestJobName(name string, sees func(role string) bool) stri
 			best, distance = other.Spec.Name, d
 		}
 	}
-	for _, other := range t.queue[max(0, len(t.queue)-maxNameCandidates):] {
+	compared := 0
+	for other := range t.queue.newest() {
+		if compared++; compared > maxNameCandidates {
+			break
+		}
 		compare(other)
 	}
 	for _, ended := range t.ended.newestNames(maxNameCandidates) {

@@ -425,7 +425,7 @@ func (w *fuzzWorld) checkOperated() {
 // checkPlacedJobs checks that the index has exactly the jobs with tasks that hold places, in order.
 func (w *fuzzWorld) checkPlacedJobs() {
 	var want []*job.Job
-	for _, j := range w.st.queue {
+	for j := range w.st.queue.all() {
 		placed := 0
 		for i := range j.Tasks {
 			if j.Tasks[i].State.IsPlaced() {
@@ -439,8 +439,8 @@ func (w *fuzzWorld) checkPlacedJobs() {
 			w.t.Fatalf("%d tasks of %s are counted as placed, want %d", w.st.placed.tasks[j], j.Spec.Name, placed)
 		}
 	}
-	if !slices.Equal(want, w.st.placed.jobs) || len(want) != len(w.st.placed.tasks) {
-		w.t.Fatalf("%d jobs are indexed as placed, want %d", len(w.st.placed.jobs), len(want))
+	if !slices.Equal(want, slices.Collect(w.st.placed.jobs.all())) || len(want) != len(w.st.placed.tasks) {
+		w.t.Fatalf("%d jobs are indexed as placed, want %d", w.st.placed.jobs.count, len(want))
 	}
 }
 

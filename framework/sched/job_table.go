@@ -18,7 +18,7 @@ type jobTable struct {
 	// before it.
 	tasks map[string]taskRef
 	// queue are the jobs that have not ended, in the order of submission. Each is the newest run of its name.
-	queue []*job.Job
+	queue submissionList
 	// ended are the other jobs.
 	ended endedJobs
 	// placed are the jobs of queue with tasks that hold places.
@@ -74,24 +74,15 @@ func (t *jobTable) addJob(j *job.Job) {
 
 // enqueueJob adds a job that has not ended to the queue. textBytes is the length of its texts.
 func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
-	t.queue = append(t.queue, j)
+	t.queue.add(j)
 	t.liveBytes.Add(&j.Spec, textBytes)
 	t.liveJobs.Add(&j.Spec, 1)
 }
 
-// endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue. Jobs at the front
-// end first, so the shorter part of the queue is moved.
+// endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue.
 func (t *jobTable) endJob(j *job.Job) bool {
-	i, ok := slices.BinarySearchFunc(t.queue, j, compareSubmission)
-	switch {
-	case !ok:
+	if !t.queue.remove(j) {
 		return false
-	case i < len(t.queue)/2:
-		copy(t.queue[1:i+1], t.queue[:i])
-		t.queue[0] = nil // the memory before the queue must not hold a job
-		t.queue = t.queue[1:]
-	default:
-		t.queue = slices.Delete(t.queue, i, i+1)
 	}
 	delete(t.updating, j)
 	textBytes := j.Spec.TextBytes()
@@ -121,8 +112,8 @@ func (t *jobTable) removeJob(j *job.Job) {
 type placedJobs struct {
 	// tasks is how many such tasks each of the jobs has.
 	tasks map[*job.Job]int
-	// jobs are in the order of submission.
-	jobs []*job.Job
+	// jobs are the same jobs in the order of submission.
+	jobs submissionList
 }
 
 // countTask adds n, 1 or -1, to the number of a job's tasks that hold places.
@@ -131,19 +122,18 @@ func (p *placedJobs) countTask(j *job.Job, n int) {
 	if p.tasks[j] = before + n; before > 0 && before+n > 0 {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(p.jobs, j, compareSubmission)
 	if before == 0 {
-		p.jobs = slices.Insert(p.jobs, i, j)
+		p.jobs.add(j)
 		return
 	}
 	delete(p.tasks, j)
-	p.jobs = slices.Delete(p.jobs, i, i+1)
+	p.jobs.remove(j)
 }
 
 // placedTasks yields the tasks that hold places, in the order of submission. The caller may move them to other states.
 func (t *jobTable) placedTasks() iter.Seq[taskRef] {
 	return func(yield func(taskRef) bool) {
-		for _, j := range slices.Clone(t.placed.jobs) {
+		for _, j := range slices.Collect(t.placed.jobs.all()) {
 			for i := range j.Tasks {
 				if j.Tasks[i].State.IsPlaced() && !yield(taskRef{j, i}) {
 					return
@@ -171,7 +161,7 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 		return []*job.Job{j}
 	}
 	var list []*job.Job
-	for _, other := range t.queue {
+	for other := range t.queue.all() {
 		if queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
 			list = append(list, other)
 		}
@@ -180,7 +170,7 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 }
 
 // CountQueuedJobs returns the number of jobs that have not ended.
-func (t *jobTable) CountQueuedJobs() int { return len(t.queue) }
+func (t *jobTable) CountQueuedJobs() int { return t.queue.count }
 
 // Job returns a copy of the run NAME@RUN, or of the newest one for NAME alone.
 func (t *jobTable) Job(name string) (*job.Job, bool) {

@@ -16,7 +16,7 @@ import (
 // agents. Jobs without waiting tasks are left out. Without names it covers all jobs.
 func (s *State) PendingReasons(names ...string) map[string]placement.PendingReason {
 	if len(names) == 0 {
-		for _, j := range s.queue {
+		for j := range s.queue.all() {
 			names = append(names, j.Spec.Name)
 		}
 	}

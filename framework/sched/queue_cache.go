@@ -55,7 +55,7 @@ func (c *queueCache) evictStale() {
 // looking up thousands of names.
 func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
 	before, list, at := c.cached, c.cached[:0], 0
-	for _, j := range t.queue {
+	for j := range t.queue.all() {
 		for at < len(before) && before[at].Job != j {
 			at++
 		}

@@ -30,8 +30,8 @@ func TestQueueCacheFollowsQueue(t *testing.T) {
 				for _, q := range st.queueCache.queuedJobs(&st.jobTable) {
 					got = append(got, q.Job)
 				}
-				if !slices.Equal(got, st.queue) {
-					t.Fatalf("%d jobs are cached, want the %d of %v", len(got), len(st.queue), st.queue)
+				if want := slices.Collect(st.queue.all()); !slices.Equal(got, want) {
+					t.Fatalf("%d jobs are cached, want the %d of %v", len(got), len(want), want)
 				}
 			}
 		}

@@ -36,7 +36,7 @@ func (s *State) QueueOrder() []string {
 		usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
 		add(j)
 	}
-	for _, j := range s.queue {
+	for j := range s.queue.all() {
 		if name := j.Spec.Name; !listed[name] && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
 			names = append(names, name)
 		}

@@ -80,7 +80,7 @@ func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
 			u.addHeld(t.Shares[i].Type, t.Shares[i].MilliDevices)
 		}
 	}
-	for _, j := range s.placed.jobs {
+	for j := range s.placed.jobs.all() {
 		if isLimited(j.Spec.Role, j.Spec.Owner) {
 			u := userOf(j.Spec.Owner)
 			u.Running++

@@ -43,7 +43,7 @@ func (s *State) countWaitingJobs(role, owner string) (n int) {
 			n += *live
 		}
 	}
-	for _, j := range s.placed.jobs {
+	for j := range s.placed.jobs.all() {
 		if quota.IsWithinRole(j.Spec.Role, role) && (owner == "" || j.Spec.Owner == owner) {
 			n--
 		}
