@@ -64,11 +64,64 @@ func (q *callQueue) enqueue(op sched.Operation) {
 
 // dequeue returns the next operation that may be sent at now. If there is
 // none, op is nil and wait is the time until the next attempt; zero means
-// after the next enqueue. Other calls leave half of the bucket to urgent ones:
-// below the rate all calls keep their order, above it urgent ones overtake.
+// after the next enqueue.
 func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Duration) {
+	ops, wait := q.dequeueIndependent(now, 1)
+	if len(ops) == 0 {
+		return nil, wait
+	}
+	return ops[0], 0
+}
+
+// dequeueIndependent is dequeue for up to n operations that may be sent at the
+// same time: all are directed to agents, each to another one. Calls for one
+// agent keep their order, and so do calls for the framework and all others.
+func (q *callQueue) dequeueIndependent(now time.Time, n int) (ops []sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	agents := map[string]bool{"": true} // a call without an agent is sent alone
+	for len(ops) < n {
+		list, wait := q.nextList(now)
+		if list == nil {
+			return ops, wait
+		}
+		op := (*list)[0].op
+		agent := agentOf(op)
+		if len(ops) > 0 && agents[agent] {
+			break
+		}
+		q.rate.tokens--
+		(*list)[0] = queuedCall{} // for the garbage collector
+		*list = (*list)[1:]
+		if ops = append(ops, op); agent == "" {
+			break
+		}
+		agents[agent] = true
+	}
+	return ops, 0
+}
+
+// agentOf returns the agent to which an urgent call is directed, "" for others.
+func agentOf(op sched.Operation) string {
+	switch o := op.(type) {
+	case sched.AcceptOffers:
+		return o.AgentID
+	case sched.KillTask:
+		return o.AgentID
+	case sched.AcknowledgeUpdate:
+		return o.AgentID
+	case sched.AcknowledgeOperation:
+		return o.AgentID
+	default:
+		return ""
+	}
+}
+
+// nextList returns the list whose first call may be sent at now, or nil and
+// the time until the next attempt. Other calls leave half of the bucket to
+// urgent ones: below the rate all calls keep their order, above it urgent ones
+// overtake.
+func (q *callQueue) nextList(now time.Time) (*[]queuedCall, time.Duration) {
 	list, reserve := &q.otherCalls, q.rate.size/2
 	switch {
 	case len(q.urgentCalls) == 0 && len(q.otherCalls) == 0:
@@ -80,11 +133,7 @@ func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Durati
 	if wait := q.rate.waitForToken(now, reserve); wait > 0 {
 		return nil, wait
 	}
-	q.rate.tokens--
-	op = (*list)[0].op
-	(*list)[0] = queuedCall{} // for the garbage collector
-	*list = (*list)[1:]
-	return op, 0
+	return list, 0
 }
 
 // tokenBucket limits a rate. It gains rate tokens a second, up to size.

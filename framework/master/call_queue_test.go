@@ -78,3 +78,25 @@ func TestQueueBoundsTheRate(t *testing.T) {
 		t.Errorf("120 calls took %s, want 11 to 12 s: a burst of 10, a reserve of 5, 10 a second", took)
 	}
 }
+
+// Calls that are made at the same time are for different agents: those for one agent, and calls without an agent, keep
+// their order.
+func TestIndependentCallsAreForDifferentAgents(t *testing.T) {
+	q := newCallQueue(100)
+	accept := func(agent string) sched.Operation { return sched.AcceptOffers{AgentID: agent} }
+	kill := func(agent string) sched.Operation { return sched.KillTask{AgentID: agent, TaskID: "t"} }
+	ack := func(agent string) sched.Operation { return sched.AcknowledgeUpdate{AgentID: agent, TaskID: "t"} }
+	for _, op := range []sched.Operation{
+		accept("a"), accept("b"), ack("c"), kill("a"), accept("d"), sched.ReviveOffers{}, kill(""), kill(""), accept("a"), accept("b"), accept("c"), accept("d"),
+	} {
+		q.enqueue(op)
+	}
+	for _, want := range [][]sched.Operation{
+		{accept("a"), accept("b"), ack("c")}, {kill("a"), accept("d")}, {sched.ReviveOffers{}}, {kill("")}, {kill("")}, {accept("a"), accept("b"), accept("c")}, {accept("d")}, nil,
+	} {
+		got, wait := q.dequeueIndependent(time.Unix(1, 0), 3)
+		if fmt.Sprint(got) != fmt.Sprint(want) || wait != 0 {
+			t.Errorf("took %v, want %v; wait %s", got, want, wait)
+		}
+	}
+}

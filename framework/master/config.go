@@ -113,7 +113,7 @@ func (c *ConnectionConfig) setDefaults() {
 		c.CallTries = 5
 	}
 	if c.CallRate <= 0 {
-		c.CallRate = 500
+		c.CallRate = 2000
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64

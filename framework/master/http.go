@@ -31,7 +31,7 @@ func (c *ConnectionConfig) newTransport() http.RoundTripper {
 		TLSClientConfig:       c.tls,
 		TLSHandshakeTimeout:   5 * time.Second,
 		ResponseHeaderTimeout: c.CallTimeout,
-		MaxIdleConnsPerHost:   2,
+		MaxIdleConnsPerHost:   maxConcurrentCalls + 1,
 		IdleConnTimeout:       time.Minute,
 	}
 }

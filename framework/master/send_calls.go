@@ -9,18 +9,29 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
 
 	"mesos-gpu/framework/sched"
 )
 
-// sendCalls makes the posted calls one after the other until ctx ends. If a
-// call fails for a reason other than the call itself, the session ends: after
-// the next SUBSCRIBED everything is reconciled.
+// maxConcurrentCalls is how many calls for different agents are made at the
+// same time. A gang or a service on 1000 agents takes as many ACCEPTs, each of
+// which waits for the master's answer.
+const maxConcurrentCalls = 8
+
+// sendCalls makes the posted calls, in their order unless they are independent
+// of each other, until ctx ends. If a call fails for a reason other than the
+// call itself, the session ends: after the next SUBSCRIBED everything is
+// reconciled.
 func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCauseFunc) {
 	for {
-		op, wait := s.queue.dequeue(time.Now())
-		if op != nil {
-			if err := s.performOperation(ctx, op); err != nil && ctx.Err() == nil {
+		ops, wait := s.queue.dequeueIndependent(time.Now(), maxConcurrentCalls)
+		if len(ops) > 0 {
+			var sending errgroup.Group
+			for _, op := range ops {
+				sending.Go(func() error { return s.performOperation(ctx, op) })
+			}
+			if err := sending.Wait(); err != nil && ctx.Err() == nil {
 				cancel(err)
 				return
 			}

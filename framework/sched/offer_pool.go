@@ -36,7 +36,8 @@ func (p *offerPool) heldOffers() []Offer {
 }
 
 // heldOffersOf returns the held offers of some agents.
-func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) (offers []Offer) {
+func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) []Offer {
+	offers := make([]Offer, 0, min(len(agents), len(p.offers))) // an agent rarely has two for a role
 	for _, h := range p.offers {
 		if agents[placement.AgentKey{ID: h.AgentID, Role: h.Role}] {
 			offers = append(offers, h.Offer)
