@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-gpu bench bench-start sim scale lint vuln fuzz mutate clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-gpu bench bench-compare bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/in
 BENCH ?= .
 bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, confining containers, metrics, volumes, and bench-start
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./framework/... ./isolator/... ./marathon/... ./volumemgr/... ./internal/e2e ./internal/e2e/marathon
+
+COMMIT ?=
+PACKAGES ?= ./framework/sched/...
+bench-compare: ## benchmarks of PACKAGES beside those of an earlier COMMIT, run alternately, with the differences; BENCH=PATTERN chooses some
+	scripts/bench-compare.sh $(COMMIT) -bench '$(BENCH)' $(PACKAGES)
 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts
