@@ -43,86 +43,140 @@ func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) 
 	})
 }
 
-// appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are neither offered nor used
-// again, nor among what the last offers of their agents left.
+// appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are not used again, and that
+// their role sees neither in an offer nor in what the last offer of their agent left. Another role may see them: it may
+// return the offer, so that they still count.
 func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTask {
 	s.freed = slices.DeleteFunc(s.freed, func(p freedPlace) bool { return !p.until.After(s.now) })
 	if len(s.freed) == 0 {
 		return running
 	}
-	free := s.unseenGPUs(running)
+	agents := s.agentsWithFreedPlaces()
+	for i := range running {
+		if a := agents[running[i].AgentID]; a != nil && len(running[i].Shares) == 0 {
+			a.remove(running[i].Spec.Request.GPUs, running[i].DeviceIDs)
+		}
+	}
+	s.removeVisibleGPUs(agents)
 	for i := range s.freed {
-		if r := &s.freed[i].RunningTask; free[r.AgentID].takePlace(r) {
-			running = append(running, *r)
+		r := s.freed[i].RunningTask
+		if agents[r.AgentID].takePlace(&r) {
+			running = append(running, r)
 		}
 	}
 	return running
 }
 
-// unseenGPUs returns, for each agent with a freed place, its GPUs that may be free although no offer shows them.
-func (s *State) unseenGPUs(running []queue.RunningTask) map[string]*unseenGPUs {
+// agentsWithFreedPlaces returns the GPUs of each agent with a freed place, all of them unseen.
+func (s *State) agentsWithFreedPlaces() map[string]*unseenGPUs {
 	agents := map[string]*unseenGPUs{}
 	for i := range s.freed {
-		id := s.freed[i].AgentID
-		agents[id] = &unseenGPUs{seen: map[string]bool{}, isListed: s.listedAgents[id].GPUs > 0, left: s.listedAgents[id].GPUs}
-	}
-	for i := range running {
-		if u := agents[running[i].AgentID]; u != nil && len(running[i].Shares) == 0 {
-			u.remove(running[i].Spec.Request.GPUs, running[i].DeviceIDs)
+		id, role := s.freed[i].AgentID, s.freed[i].Spec.Role
+		if agents[id] == nil {
+			n := s.listedAgents[id].GPUs
+			agents[id] = &unseenGPUs{isListed: n > 0, all: gpuSet{left: n}, byRole: map[string]*gpuSet{}}
 		}
-	}
-	offered := map[string]bool{}
-	for _, h := range s.offers.offers {
-		if u := agents[h.AgentID]; u != nil {
-			offered[h.AgentID] = true
-			u.remove(h.GPUs, h.DeviceIDs)
-		}
-	}
-	roles := s.roleNames()
-	for id, u := range agents {
-		if offered[id] {
-			continue
-		}
-		var newest *agentSnapshot
-		for _, role := range roles {
-			last := s.leftover(placement.AgentKey{ID: id, Role: role}, s.now)
-			if last != nil && (newest == nil || last.isNewer(newest)) {
-				newest = last
-			}
-		}
-		if newest != nil {
-			u.remove(newest.GPUs, newest.DeviceIDs)
+		if agents[id].byRole[role] == nil {
+			agents[id].byRole[role] = &gpuSet{left: s.listedAgents[id].GPUs}
 		}
 	}
 	return agents
 }
 
-// unseenGPUs are the GPUs of an agent that no task holds and no offer has.
+// removeVisibleGPUs removes the GPUs that each role sees: those in its offers or, on an agent without offers to it, what
+// its last offer left. All roles together see those in offers or, without any, what the newest offer left.
+func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
+	offered := map[placement.AgentKey]bool{}
+	for _, h := range s.offers.offers {
+		a := agents[h.AgentID]
+		if a == nil {
+			continue
+		}
+		offered[placement.AgentKey{ID: h.AgentID}], offered[placement.AgentKey{ID: h.AgentID, Role: h.Role}] = true, true
+		a.all.remove(h.GPUs, h.DeviceIDs)
+		if of := a.byRole[h.Role]; of != nil {
+			of.remove(h.GPUs, h.DeviceIDs)
+		}
+	}
+	roles := s.roleNames()
+	for id, a := range agents {
+		var newest *agentSnapshot
+		for _, role := range roles {
+			key := placement.AgentKey{ID: id, Role: role}
+			last := s.leftover(key, s.now)
+			if last == nil {
+				continue
+			}
+			if newest == nil || last.isNewer(newest) {
+				newest = last
+			}
+			if of := a.byRole[role]; of != nil && !offered[key] {
+				of.remove(last.GPUs, last.DeviceIDs)
+			}
+		}
+		if newest != nil && !offered[placement.AgentKey{ID: id}] {
+			a.all.remove(newest.GPUs, newest.DeviceIDs)
+		}
+	}
+}
+
+// unseenGPUs are the GPUs of an agent that no task holds and that are in no offer.
 type unseenGPUs struct {
-	// seen are the ids of all others, left is their number. It is only known if the master has listed the agent.
-	seen     map[string]bool
-	left     int
+	// isListed reports that the master has listed the agent: only then the numbers of GPUs are known.
 	isListed bool
+	// all are those in no offer to any role, byRole those in no offer to one role that has a freed place there.
+	all    gpuSet
+	byRole map[string]*gpuSet
 }
 
-func (u *unseenGPUs) remove(gpus int, ids []string) {
-	u.left -= gpus
+// gpuSet is GPUs of one agent: left is their number, seen are the ids of all others.
+type gpuSet struct {
+	left int
+	seen map[string]bool
+}
+
+func (g *gpuSet) remove(gpus int, ids []string) {
+	g.left -= gpus
 	for _, id := range ids {
-		u.seen[id] = true
+		if g.seen == nil {
+			g.seen = map[string]bool{}
+		}
+		g.seen[id] = true
 	}
 }
 
-// takePlace reports whether the place of an ended task may be among the GPUs, and removes it from them.
+// remove removes GPUs that no role may get.
+func (u *unseenGPUs) remove(gpus int, ids []string) {
+	u.all.remove(gpus, ids)
+	for _, of := range u.byRole {
+		of.remove(gpus, ids)
+	}
+}
+
+// takePlace reports whether the place of an ended task may be among the GPUs that its role does not see, and removes it
+// from them. It marks the place if another role sees it.
 func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
-	switch n := r.Spec.Request.GPUs; {
-	case n == 0 || len(r.Shares) > 0:
-		return true
-	case len(r.DeviceIDs) > 0:
-		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return u.seen[id] })
-	case u.isListed && u.left < n:
-		return false
-	default:
-		u.left -= n
+	n := r.Spec.Request.GPUs
+	if n == 0 || len(r.Shares) > 0 {
 		return true
 	}
+	of := u.byRole[r.Spec.Role]
+	switch {
+	case u.mayHave(&u.all, r):
+		u.remove(n, nil)
+	case u.mayHave(of, r):
+		of.remove(n, nil)
+		r.OfferedElsewhere = true
+	default:
+		return false
+	}
+	return true
+}
+
+// mayHave reports whether the place of an ended task may be among some of the GPUs.
+func (u *unseenGPUs) mayHave(g *gpuSet, r *queue.RunningTask) bool {
+	if len(r.DeviceIDs) > 0 {
+		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return g.seen[id] })
+	}
+	return !u.isListed || g.left >= r.Spec.Request.GPUs
 }

@@ -339,7 +339,7 @@ func (r *reclaimer) preparePool() {
 	r.in.Running = running
 	for i := range running {
 		t := &running[i]
-		if !t.Ending || t.Stuck {
+		if !t.Ending || t.Stuck || t.OfferedElsewhere { // what is offered to any role is in the pool
 			continue
 		}
 		if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 {

@@ -58,6 +58,8 @@ type RunningTask struct {
 	Ending bool
 	// Ended tasks have ended: they no longer count against a quota.
 	Ended bool
+	// OfferedElsewhere is set for an ended task whose place is probably in an offer to another role. That role may return it.
+	OfferedElsewhere bool
 	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
 	// ignored a kill.
 	Stuck bool
