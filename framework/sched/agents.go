@@ -237,11 +237,15 @@ func (t *agentTable) knownAgents(except map[placement.AgentKey]bool, roles []str
 		a := t.listedAgents[key.ID]
 		all[i] = fit.AgentResources{
 			ID: key.ID, Role: key.Role, Hostname: a.Hostname, Types: a.Types, Inventory: a.Inventory, TotalGPUs: a.GPUs, AllShared: a.Shared,
-			Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+			Driver: a.Driver, CUDA: a.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone, Ports: slices.Clone(defaultPorts),
 		}
 	}
 	return all
 }
+
+// defaultPorts are those of a Mesos agent without other settings. The ports of an agent are unknown until it offers
+// something, which may not be before tasks have ended for a job that needs ports.
+var defaultPorts = []PortRange{{First: 31000, Last: 32000}}
 
 // sharedDevicesOf returns the devices of an agent that tasks share.
 func (t *agentTable) sharedDevicesOf(agentID string) []SharedDevice {

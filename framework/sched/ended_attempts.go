@@ -164,9 +164,8 @@ func (a *endedAttempts) recordLateEnd(u TaskUpdate) (t job.Task, late bool) {
 	return t, true
 }
 
-// restore reads the recorded attempts, and deletes those of unknown jobs.
-func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) {
-	var known []job.Task
+// restore reads the recorded attempts, deletes those of unknown jobs, and returns the others, oldest first.
+func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) (known []job.Task) {
 	var unknown []string
 	for key, text := range a.documents.DocumentsIn(attemptPrefix) {
 		_, t, _ := ParseAttempt(key, text)
@@ -184,4 +183,5 @@ func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) {
 		j, _ := jobs.Find(t.RunID().String())
 		a.add(t, j.Spec.Role)
 	}
+	return known
 }

@@ -1,11 +1,13 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
 )
 
 // freedPlaces are the places of tasks that have ended, until Mesos has had the time to offer them again. Plans treat those
@@ -25,6 +27,64 @@ const (
 	freedPlaceTimeout     = 10 * time.Second
 	reclaimedPlaceTimeout = leftoverValidity
 )
+
+// recordFreedPlace remembers the place of a task that has ended, and revives offers for jobs that its end may let start.
+func (s *State) recordFreedPlace(ref taskRef) {
+	s.freed = append(s.freed, s.freedPlaceOf(ref.job, ref.get()))
+	for role := range s.quotaBlockedRoles { // a quota may have room now
+		s.offerDemands.entry(role).reviveWanted = true
+	}
+	clear(s.quotaBlockedRoles)
+}
+
+// freedPlaceOf returns the place of a task that was launched and has ended.
+func (s *State) freedPlaceOf(j *job.Job, t *job.Task) freedPlace {
+	r := placeOf(j, t)
+	r.Ending, r.Ends, r.Ended, r.Stuck = true, t.Ended, true, s.isClosed(t.Hostname, t.AgentID)
+	timeout := freedPlaceTimeout
+	if s.cfg.Policy.DeservesGPUs() {
+		timeout = reclaimedPlaceTimeout
+	}
+	return freedPlace{r, t.Ended.Add(timeout)}
+}
+
+// restoreFreedPlaces remembers the places of the recorded tasks and attempts that ended last: the victims of a claim may
+// have ended just before the last leader did, and Mesos may not have offered their places yet. Those that had expired at
+// the last recorded change are left out.
+func (s *State) restoreFreedPlaces(jobs []*job.Job, attempts []job.Task) {
+	type endedTask struct {
+		*job.Task
+		job *job.Job
+	}
+	var ended []endedTask
+	var lastChange time.Time
+	add := func(j *job.Job, t *job.Task) {
+		if t.Changed.After(lastChange) {
+			lastChange = t.Changed
+		}
+		if !t.State.IsLive() && !t.Launched.IsZero() && !t.Ended.IsZero() {
+			ended = append(ended, endedTask{t, j})
+		}
+	}
+	for _, j := range jobs {
+		for i := range j.Tasks {
+			add(j, &j.Tasks[i])
+		}
+	}
+	for i := range attempts {
+		if j, ok := s.jobs.Find(attempts[i].RunID().String()); ok {
+			add(j, &attempts[i])
+		}
+	}
+	for _, e := range ended {
+		if p := s.freedPlaceOf(e.job, e.Task); p.until.After(lastChange) {
+			s.freed = append(s.freed, p)
+		}
+	}
+	slices.SortFunc(s.freed, func(a, b freedPlace) int {
+		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))
+	})
+}
 
 // dropOffered forgets the places that new offers may have. An offer need not have all places that were freed before it
 // arrived: the master may have made it earlier. So places with GPUs are kept if appendFreedPlaces can recognize those that

@@ -60,7 +60,7 @@ func (m *lateMaster) offer(agent, role string, n int) {
 	m.made++
 	ids := slices.Clone(m.free[agent][:n])
 	m.free[agent] = slices.Clone(m.free[agent][n:])
-	o := Offer{ID: fmt.Sprint("o", m.made), AgentID: agent, Hostname: agent, Role: role, Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n, DeviceIDs: ids, Types: []string{"V100"}}
+	o := Offer{ID: fmt.Sprint("o", m.made), AgentID: agent, Hostname: agent, AgentURL: "http://" + agent, Role: role, Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n, DeviceIDs: ids, Types: []string{"V100"}}
 	for _, id := range ids {
 		first := 31000 + 10*int(id[len(id)-1]-'0')
 		o.Ports = append(o.Ports, PortRange{First: first, Last: first + 9})
@@ -153,6 +153,25 @@ func (m *lateMaster) process() {
 	}
 }
 
+// failOver ends the scheduler and starts another one with what the first one has recorded. Its calls have reached the
+// master; offers are void, and agents repeat their updates.
+func (m *lateMaster) failOver(listed []Agent) {
+	m.t.Logf("the scheduler fails over")
+	for len(m.toMaster) > 0 {
+		m.process()
+	}
+	for _, o := range m.offers {
+		m.free[o.AgentID] = append(m.free[o.AgentID], o.DeviceIDs...)
+	}
+	clear(m.offers)
+	clear(m.filters)
+	clear(m.suppressed)
+	updates := slices.DeleteFunc(m.toScheduler, func(e Event) bool { _, ok := e.(TaskUpdate); return !ok })
+	m.toScheduler = append([]Event{AgentsListed{Agents: listed}}, updates...)
+	m.st = New(m.st.cfg, RecoveredState{m.st.FrameworkID(), m.st.Jobs(), m.st.Documents()})
+	m.step(Subscribed{FrameworkID: "f"})
+}
+
 // settle delivers everything in order, with all that is free in each offer, until nothing happens.
 func (m *lateMaster) settle(agents []string) {
 	for quiet := 0; quiet < 20; quiet++ {
@@ -179,7 +198,7 @@ func (m *lateMaster) settle(agents []string) {
 }
 
 // TestReclaimsNoMoreWhenOffersAreLate: a role's jobs end at most as many tasks of other roles as it deserves GPUs, in
-// whatever parts and however late Mesos offers the GPUs of the ended ones.
+// whatever parts and however late Mesos offers the GPUs of the ended ones, and although the scheduler fails over.
 func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &lateMaster{
@@ -218,7 +237,7 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 		demand := rapid.IntRange(1, deserved).Draw(t, "demand")
 		submit("train", "prod", demand, gang)
 		for seconds := 0; seconds < 40; {
-			switch rapid.SampledFrom([]string{"end", "offer", "offer", "deliver", "deliver", "process", "process", "wait", "done"}).Draw(t, "next") {
+			switch rapid.SampledFrom([]string{"end", "offer", "offer", "deliver", "deliver", "process", "process", "wait", "done", "fail over"}).Draw(t, "next") {
 			case "end":
 				if len(m.killed) > 0 {
 					m.end(rapid.IntRange(0, len(m.killed)-1).Draw(t, "which"))
@@ -242,6 +261,9 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 				seconds += 3
 				m.now = m.now.Add(3 * time.Second)
 				m.step(Tick{})
+			case "fail over":
+				seconds += 5
+				m.failOver(listed)
 			case "done":
 				seconds += 2
 			}
@@ -254,7 +276,7 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 			}
 		}
 		if prod != demand {
-			t.Fatalf("%d of %d tasks of train run", prod, demand)
+			t.Fatalf("%d of %d tasks of train run: %v", prod, demand, m.st.PendingReasons())
 		}
 		if len(m.victims) > demand {
 			t.Fatalf("%d tasks ended for %d tasks of a role that deserves %d", len(m.victims), demand, deserved)

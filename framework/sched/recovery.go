@@ -74,7 +74,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			}
 		}
 	}
-	s.endedAttempts.restore(&s.jobs)
+	s.restoreFreedPlaces(jobs, s.endedAttempts.restore(&s.jobs))
 	s.restoreRunTimes()
 	s.restoreUnaccounted()
 	s.restoreUsage()

@@ -17,14 +17,8 @@ func maxOverrun(runs time.Duration) time.Duration { return max(runs/10, time.Min
 // used, is stuck: nothing waits for its place.
 func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	t := ref.get()
-	spec := ref.job.SpecOf(t)
-	r := queue.RunningTask{
-		TaskID: t.ID, AgentID: t.AgentID, Spec: spec,
-		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: t.Changed,
-	}
-	if !t.Started.IsZero() {
-		r.Since = t.Started
-	}
+	r := placeOf(ref.job, t)
+	spec := r.Spec
 	switch runs := spec.ExpectedRunTime(); {
 	case !t.KillRequested.IsZero():
 		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.ShutdownDelay()+spec.KillGrace)+placement.ExitSlack)
@@ -34,6 +28,14 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	}
 	r.Stuck = r.Stuck || t.State == job.Unreachable || s.isClosed(t.Hostname, t.AgentID)
 	return r
+}
+
+// placeOf returns the place of a task that was launched, without its end.
+func placeOf(j *job.Job, t *job.Task) queue.RunningTask {
+	return queue.RunningTask{
+		TaskID: t.ID, AgentID: t.AgentID, Spec: j.SpecOf(t),
+		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: cmp.Or(t.Started, t.Changed),
+	}
 }
 
 // forecastTask is runningTask with a predicted end, if run times are predicted and the job declares none.
@@ -54,20 +56,4 @@ func (s *State) runningTasks() []queue.RunningTask {
 		list = append(list, s.runningTask(ref))
 	}
 	return s.appendFreedPlaces(list)
-}
-
-// recordFreedPlace remembers the place of a task that is about to end, and revives offers for jobs that its end may let
-// start.
-func (s *State) recordFreedPlace(ref taskRef) {
-	r, t := s.runningTask(ref), ref.get()
-	r.Ending, r.Ends, r.Ended, r.Stuck = true, s.now, true, s.isClosed(t.Hostname, t.AgentID)
-	timeout := freedPlaceTimeout
-	if s.cfg.Policy.DeservesGPUs() {
-		timeout = reclaimedPlaceTimeout
-	}
-	s.freed = append(s.freed, freedPlace{r, s.now.Add(timeout)})
-	for role := range s.quotaBlockedRoles { // a quota may have room now
-		s.offerDemands.entry(role).reviveWanted = true
-	}
-	clear(s.quotaBlockedRoles)
 }
