@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 	"github.com/docker/go-connections/nat"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
@@ -157,6 +160,21 @@ func (s containerSpec) namedVolume(d *mesos.Volume_Source_DockerVolume) (string,
 		s.host.VolumeDriver = *d.Driver
 	}
 	return d.Name, nil
+}
+
+// findNewVolumes returns the named volumes in a container's mounts that the
+// engine does not have. It creates them, empty, with the container.
+func findNewVolumes(ctx context.Context, engine *client.Client, binds []string) (names []string) {
+	for _, bind := range binds {
+		name, _, _ := strings.Cut(bind, ":")
+		if path.IsAbs(name) {
+			continue
+		}
+		if _, err := engine.VolumeInspect(ctx, name); errdefs.IsNotFound(err) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // chooseNetwork sets the network. A docker parameter may replace it.

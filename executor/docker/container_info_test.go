@@ -206,6 +206,24 @@ cat /option/there`), testSpec(
 	}
 }
 
+// The first task with a named volume finds on standard error that it is empty; the next one is not.
+func TestNewVolumeIsReported(t *testing.T) {
+	h := newHost(t)
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:newvolume", nil, nil))
+	name := fmt.Sprintf("mesos-gpu-test-new-%d", os.Getpid())
+	t.Cleanup(func() {
+		if err := h.engine.VolumeRemove(context.Background(), name, true); err != nil {
+			t.Error(err)
+		}
+	})
+	work := foreign(shell(img, "echo own >&2"), testSpec(volumeAt("/data", fromSource(dockerVolume(name, "local")))))
+	for _, want := range []string{"mesos-gpu: volume " + name + " did not exist on this agent: it is new and empty\nown\n", "own\n"} {
+		if _, _, stderr := newHost(t).run(t, work); stderr != want { // with a sandbox of its own
+			t.Errorf("stderr is %q, want %q", stderr, want)
+		}
+	}
+}
+
 // Volumes with the host's shared memory are rejected unless the operator allows them.
 // Folders next to it are allowed.
 func TestSharedMemoryVolumesAreRejected(t *testing.T) {

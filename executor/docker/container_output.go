@@ -79,6 +79,15 @@ func (w timedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// reportNewVolumes writes to standard error, before the task does, that volumes
+// are empty: the name may be mistyped, or the data on another agent.
+func (o *containerOutput) reportNewVolumes(names []string) {
+	for _, name := range names {
+		// A lossyWriter accepts all output.
+		_, _ = fmt.Fprintf(timedWriter{o.files[1], o}, "mesos-gpu: volume %s did not exist on this agent: it is new and empty\n", name)
+	}
+}
+
 // attachOutput copies into the open files. It does not open them by name
 // again: the task may have replaced them before a restart of the engine.
 func (r *runningContainer) attachOutput(ctx context.Context, o *containerOutput) error {

@@ -42,7 +42,9 @@ type runningContainer struct {
 	sandbox       string
 	logs          rotate.RotationLimits
 	containerLock *containerLock
-	startedAt     time.Time
+	// newVolumes are the named volumes that the engine creates with the container.
+	newVolumes []string
+	startedAt  time.Time
 	// Set by inspectStarted:
 	data         []byte
 	addresses    []string
@@ -80,6 +82,7 @@ func (r *runningContainer) startProcess(ctx context.Context) error {
 		return err
 	}
 	r.output, r.startedAt = out, time.Now()
+	out.reportNewVolumes(r.newVolumes)
 	r.watchExit(ctx, container.WaitConditionNextExit)
 	// Before the task starts, which could take the watchdog's address.
 	if r.watchdog, err = newExecWatchdog(r); err != nil {

@@ -123,6 +123,7 @@ func (d *EngineRuntime) createContainer(ctx, steps context.Context, r *runningCo
 			return err
 		}
 	}
+	r.newVolumes = findNewVolumes(steps, r.engine, s.host.Binds)
 	try := func() error {
 		created, err := r.engine.ContainerCreate(steps, s.config, s.host, s.network, nil, r.name)
 		r.id = created.ID
