@@ -55,6 +55,8 @@ func TestOperatorCommands(t *testing.T) {
 	}{
 		{[]string{"queue"}, `{"jobs":[{"position":1,"name":"train","role":"research","priority":3,"submitted":"2020-01-01T00:00:00Z","tasks":4,"waiting":2,"gpus":"2 x A100","reason":"2 of 4 tasks: no agent"}]}`,
 			[]string{"GET /v1/queue"}, "1 train research 3 2 of 4 2 x A100 "},
+		{[]string{"gpus", "-o", "wide"}, `{"gpus":[{"uuid":"GPU-a","model":"Tesla","type":"V100","mem_mib":9,"pci":"0000:3b:00.0","agent":"S0","hostname":"gpu1","state":"free"}]}`,
+			[]string{"GET /v1/gpus"}, "HOST TYPE MODEL MEMORY UUID STATE SHARED TASK NOTE PCI AGENT\ngpu1 V100 Tesla 9 MiB GPU-a free - - 0000:3b:00.0 S0\n0 of 1 GPU held\n"},
 		{[]string{"quota", "get"}, rolesAnswer, []string{"GET /v1/roles"}, "research V100=8, *=16 (set) V100=3.5, *=3.5 2\na/b none - 0\n"},
 		{[]string{"quota", "get", "a/b", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "a/b none - 0 1 shortest binpack false\n"},
 		{[]string{"quota", "get", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "research *=16 A100=8 A100=10, *=10 A100=12, *=12 A100=5.5, *=5.5 3\n"},

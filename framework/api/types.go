@@ -124,10 +124,13 @@ type AgentList struct {
 
 // GPUView is one device. UUID is empty on an agent that offers GPUs by count.
 type GPUView struct {
-	UUID     string `json:"uuid"`
-	Model    string `json:"model"`
-	Type     string `json:"type"`
-	MemMiB   int64  `json:"mem_mib"`
+	UUID   string `json:"uuid"`
+	Model  string `json:"model"`
+	Type   string `json:"type"`
+	MemMiB int64  `json:"mem_mib"`
+	// PCI is the bus address, by which nvidia-smi names the GPU on its agent; empty if the
+	// agent does not report it.
+	PCI      string `json:"pci,omitempty"`
 	Agent    string `json:"agent"`
 	Hostname string `json:"hostname"`
 	// Task is the id of this scheduler's task that holds the GPU, or "". The ids of

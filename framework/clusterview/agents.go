@@ -173,7 +173,7 @@ func (r *Reader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
 		agent := agentView(&a, cordons)
 		for _, d := range devicesOf(&a) {
 			g := api.GPUView{
-				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB,
+				UUID: d.UUID, Model: d.Model, Type: d.Type(), MemMiB: d.MemMiB, PCI: d.PCI,
 				Agent: a.ID, Hostname: a.Hostname, Task: holder[d.UUID], Shared: sharedGPUOf(&a, d.UUID), State: gpuStateOf(&a, d.UUID),
 			}
 			g.Reason, g.Note = gpuReasonOf(&g, &agent, findWithheld(&a, d.UUID))

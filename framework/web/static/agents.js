@@ -58,6 +58,7 @@ export function renderAgent(store, id) {
       { name: 'Device', phone: 'title', draw: drawDevice },
       { name: 'Type', text: (cell) => cell.type || 'GPU' },
       { name: 'Memory', number: true, text: (cell) => (cell.mem ? formatSize(cell.mem) : '') },
+      { name: 'PCI', class: 'wide', phone: 'hide', text: (cell) => cell.inventory?.pci ?? '' },
       { name: 'NUMA', number: true, text: (cell) => (cell.inventory && cell.inventory.numa >= 0 ? String(cell.inventory.numa) : '') },
       { name: 'State', phone: 'state', text: formatCellState },
       { name: 'Tasks', class: 'wide tasks', phone: 'wide', draw: drawTasks },

@@ -87,7 +87,8 @@ func printGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
 		{Name: "SHARED", Value: func(g api.GPUView) string { return formatSharedCapacity(g.Shared) }},
 		{Name: "TASK", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.Task) }},
 		{Name: "NOTE", Value: func(g api.GPUView) string { return g.Note }},
-	}, term.TableColumn[api.GPUView]{Name: "AGENT", Value: func(g api.GPUView) string { return g.Agent }})
+	}, term.TableColumn[api.GPUView]{Name: "PCI", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.PCI) }},
+		term.TableColumn[api.GPUView]{Name: "AGENT", Value: func(g api.GPUView) string { return g.Agent }})
 	if err != nil || p.NoHeaders {
 		return err
 	}
