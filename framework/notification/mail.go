@@ -19,12 +19,12 @@ const maxDigestLines = 200
 const maxSubject = 120
 
 // MailMessage returns a mail, with its headers, about one notification, or a digest of several to the same recipient.
-// Sender and recipient are valid addresses.
-func MailMessage(from string, list []*Notification, now time.Time) []byte {
+// errorLines are the end of the standard error of the task of a single one. Sender and recipient are valid addresses.
+func MailMessage(from string, list []*Notification, errorLines []string, now time.Time) []byte {
 	first := list[0]
 	to, _ := job.MailAddress(first.To)
 	_, domain, _ := strings.Cut(from, "@")
-	subject, text := mailSubject(&first.Facts), mailText(&first.Facts)
+	subject, text := mailSubject(&first.Facts), mailText(&first.Facts, errorLines)
 	if len(list) > 1 {
 		subject, text = fmt.Sprintf("[mesos-gpu] %d events of jobs", len(list)), digestText(list)
 	}
@@ -97,7 +97,7 @@ func describeEvent(f *Facts) string {
 }
 
 // mailText returns the text of a mail about one event. Empty facts have no line.
-func mailText(f *Facts) string {
+func mailText(f *Facts, errorLines []string) string {
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
@@ -126,6 +126,12 @@ func mailText(f *Facts) string {
 	}{{"Event", f.Time}, {"Submitted", f.Submitted}, {"Started", f.Started}, {"Ended", f.Ended}} {
 		if !at.time.IsZero() {
 			line(at.name, at.time.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(errorLines) > 0 {
+		fmt.Fprintf(&b, "\nLast lines of the standard error of %s:\n\n", oneLine(f.TaskIDs[0]))
+		for _, text := range errorLines {
+			fmt.Fprintf(&b, "  %s\n", oneLine(text))
 		}
 	}
 	fmt.Fprintf(&b, "\nmesos-gpu describe %s\nmesos-gpu logs %s\n", runName(f), runName(f))

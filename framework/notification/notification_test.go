@@ -145,7 +145,7 @@ func TestMailIsSafe(t *testing.T) {
 				Reason: text.Draw(t, "reason"), Hostname: text.Draw(t, "host"), ExitCode: &code, Tasks: 12, TaskIDs: []string{text.Draw(t, "task")}, Submitted: time.Unix(1, 0),
 			}))
 		}
-		raw := MailMessage("gpu@example.org", list, time.Unix(1_700_000_000, 0).UTC())
+		raw := MailMessage("gpu@example.org", list, []string{text.Draw(t, "output")}, time.Unix(1_700_000_000, 0).UTC())
 		m, err := mail.ReadMessage(bytes.NewReader(raw))
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestMailIsSafe(t *testing.T) {
 func TestMailHasNoLineOfOneDot(t *testing.T) {
 	for length := range 100 {
 		n := New("mailto:alice@example.org", Facts{Event: job.NotifyStart, Job: strings.Repeat("x", length), Run: 1})
-		raw := MailMessage("gpu@example.org", []*Notification{n}, time.Unix(1_700_000_000, 0).UTC())
+		raw := MailMessage("gpu@example.org", []*Notification{n}, nil, time.Unix(1_700_000_000, 0).UTC())
 		m, err := mail.ReadMessage(bytes.NewReader(raw))
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func TestMailHasTheFacts(t *testing.T) {
 		Event: job.NotifyFailure, Time: time.Unix(1_700_000_100, 0), Job: "träin", Run: 2, Role: "research", Owner: "alice", State: job.Failed, Reason: "exited with status 3",
 		ExitCode: &code, Tasks: 12, TaskIDs: []string{"t.0.1"}, Hostname: "gpu1", Submitted: time.Unix(1_700_000_000, 0), Ended: time.Unix(1_700_000_100, 0),
 	})
-	m, err := mail.ReadMessage(bytes.NewReader(MailMessage("gpu@example.org", []*Notification{n}, time.Unix(1_700_000_100, 0).UTC())))
+	m, err := mail.ReadMessage(bytes.NewReader(MailMessage("gpu@example.org", []*Notification{n}, []string{"Traceback:", "."}, time.Unix(1_700_000_100, 0).UTC())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,12 +201,12 @@ func TestMailHasTheFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Reason:    exited with status 3\r\n", "Exit code: 3", "Role:      research", "Tasks:     t.0.1 and 11 more", "Host:      gpu1", "Ended:     2023-11-14T22:15:00Z"} {
+	for _, want := range []string{"Reason:    exited with status 3\r\n", "Exit code: 3", "Role:      research", "Tasks:     t.0.1 and 11 more", "Host:      gpu1", "Ended:     2023-11-14T22:15:00Z", "standard error of t.0.1:\r\n\r\n  Traceback:\r\n  .\r\n\r\nmesos-gpu describe"} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("the mail lacks %q:\n%s", want, body)
 		}
 	}
-	digest := MailMessage("gpu@example.org", []*Notification{n, n}, time.Unix(1_700_000_100, 0).UTC())
+	digest := MailMessage("gpu@example.org", []*Notification{n, n}, nil, time.Unix(1_700_000_100, 0).UTC())
 	if !bytes.Contains(digest, []byte("Subject: [mesos-gpu] 2 events of jobs\r\n")) {
 		t.Errorf("digest:\n%s", digest)
 	}

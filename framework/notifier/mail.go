@@ -20,7 +20,7 @@ import (
 
 // sendMail sends one mail about the notifications, which have the same recipient. It returns a *permanentError if
 // another attempt is useless. It takes at most timeout, from the connection to the server's last answer.
-func sendMail(ctx context.Context, s *Settings, list []*notification.Notification, timeout time.Duration, now time.Time) error {
+func sendMail(ctx context.Context, s *Settings, list []*notification.Notification, errorLines []string, timeout time.Duration, now time.Time) error {
 	if err := s.Targets.CheckTarget(list[0].To); err != nil {
 		return &permanentError{err}
 	}
@@ -37,7 +37,7 @@ func sendMail(ctx context.Context, s *Settings, list []*notification.Notificatio
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
-	if err := m.deliver(conn, to, notification.MailMessage(m.from, list, now)); err != nil {
+	if err := m.deliver(conn, to, notification.MailMessage(m.from, list, errorLines, now)); err != nil {
 		if ctx.Err() != nil {
 			return errors.New("the mail server does not answer in time")
 		}

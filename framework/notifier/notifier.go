@@ -101,6 +101,8 @@ type delivery struct {
 type deliveryRun struct {
 	*Notifier
 	model *readmodel.Model
+	// readErrors reads the end of a task's standard error.
+	readErrors ErrorReader
 	// started are the attempts that have started, by notification. They stay until the model has their outcome.
 	started map[string]attemptKey
 	// busy counts the deliveries in progress by target, total all of them.
@@ -112,10 +114,17 @@ type deliveryRun struct {
 	done chan delivery
 }
 
-// Deliver delivers the notifications that the model contains and will contain, until ctx ends. It reports the outcomes
-// by send. A notification whose outcome is not recorded before ctx ends is delivered again by the next leader.
-func (n *Notifier) Deliver(ctx context.Context, m *readmodel.Model, send func(sched.Event)) error {
-	run := &deliveryRun{Notifier: n, model: m, started: map[string]attemptKey{}, busy: map[string]int{}, done: make(chan delivery, maxDeliveries)}
+// ErrorReader returns the last lines of the standard error of the task that a failure is about, or none if the target may not
+// read them or they cannot be read.
+type ErrorReader func(ctx context.Context, n *notification.Notification) []string
+
+// errorReadTimeout limits reading a task's standard error, for example from an agent that is gone.
+const errorReadTimeout = 5 * time.Second
+
+// Deliver delivers the notifications that the model contains and will contain, until ctx ends. Mails of failures have what
+// readErrors returns. It reports the outcomes by send. A notification whose outcome is not recorded before ctx ends is delivered again by the next leader.
+func (n *Notifier) Deliver(ctx context.Context, m *readmodel.Model, readErrors ErrorReader, send func(sched.Event)) error {
+	run := &deliveryRun{Notifier: n, model: m, readErrors: readErrors, started: map[string]attemptKey{}, busy: map[string]int{}, done: make(chan delivery, maxDeliveries)}
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	wait := time.NewTimer(0)
@@ -215,12 +224,22 @@ func (r *deliveryRun) start(ctx context.Context, workers *sync.WaitGroup, list .
 	workers.Go(func() {
 		err := ctx.Err()
 		if _, isMail := job.MailAddress(to); err == nil && isMail {
-			err = sendMail(ctx, s, list, r.cfg.Timeout, r.cfg.Clock())
+			err = sendMail(ctx, s, list, r.readErrorLines(ctx, list), r.cfg.Timeout, r.cfg.Clock())
 		} else if err == nil {
 			err = webhooks.send(ctx, list[0])
 		}
 		r.done <- delivery{list, err}
 	})
+}
+
+// readErrorLines returns the end of the standard error for the mail of a single failure.
+func (r *deliveryRun) readErrorLines(ctx context.Context, list []*notification.Notification) []string {
+	if n := list[0]; len(list) > 1 || n.Event != job.NotifyFailure || len(n.TaskIDs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, errorReadTimeout)
+	defer cancel()
+	return r.readErrors(ctx, list[0])
 }
 
 // finish passes the outcome of a delivery to send. The time of the next attempt is zero after the last one.

@@ -36,11 +36,13 @@ type mailServer struct {
 	addr string
 	// mails has the accepted mails, as "RECIPIENT\nMESSAGE".
 	mails chan string
+	// mechanism is that of logins.
+	mechanism string
 
 	mu sync.Mutex
 	// reject is the answer to the next recipients, nil to accept them.
 	reject error
-	// logins are the users that have logged in, with the mechanism.
+	// logins are the users that have logged in, each after the mechanism and a space.
 	logins []string
 }
 
@@ -58,23 +60,44 @@ func (m *mailServer) NewSession(*smtp.Conn) (smtp.Session, error) {
 // mailSession is one connection. It has the methods of smtp.Session.
 type mailSession struct {
 	server *mailServer
-	user   string
 	to     string
 }
 
-func (s *mailSession) AuthMechanisms() []string { return []string{sasl.Plain} }
+func (s *mailSession) AuthMechanisms() []string { return []string{s.server.mechanism} }
 
 func (s *mailSession) Auth(string) (sasl.Server, error) {
-	return sasl.NewPlainServer(func(_, user, password string) error {
-		if password != "mail password" {
-			return smtp.ErrAuthFailed
-		}
-		s.user = user
-		s.server.mu.Lock()
-		s.server.logins = append(s.server.logins, user)
-		s.server.mu.Unlock()
-		return nil
-	}), nil
+	if s.server.mechanism == sasl.Login {
+		return &loginServer{check: s.login}, nil
+	}
+	return sasl.NewPlainServer(func(_, user, password string) error { return s.login(user, password) }), nil
+}
+
+// login accepts one password.
+func (s *mailSession) login(user, password string) error {
+	if password != "mail password" {
+		return smtp.ErrAuthFailed
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.logins = append(s.server.logins, s.server.mechanism+" "+user)
+	return nil
+}
+
+// loginServer is the server's side of the mechanism LOGIN, which package sasl does not have.
+type loginServer struct {
+	check func(user, password string) error
+	// answers are the user and the password.
+	answers []string
+}
+
+func (l *loginServer) Next(response []byte) (challenge []byte, done bool, err error) {
+	if response != nil {
+		l.answers = append(l.answers, string(response))
+	}
+	if len(l.answers) == 2 {
+		return nil, true, l.check(l.answers[0], l.answers[1])
+	}
+	return []byte([]string{"Username:", "Password:"}[len(l.answers)]), false, nil
 }
 
 func (s *mailSession) Mail(string, *smtp.MailOptions) error { return nil }
@@ -97,10 +120,11 @@ func (s *mailSession) Data(r io.Reader) error {
 func (s *mailSession) Reset()        {}
 func (s *mailSession) Logout() error { return nil }
 
-// newMailServer starts a server on a loopback address. Without a certificate it offers no STARTTLS.
-func newMailServer(t *testing.T, certificate *tls.Certificate) *mailServer {
+// newMailServer starts a server on a loopback address. Without a certificate it offers no STARTTLS. With implicitTLS
+// connections start with TLS.
+func newMailServer(t *testing.T, certificate *tls.Certificate, implicitTLS bool) *mailServer {
 	t.Helper()
-	m := &mailServer{mails: make(chan string, 100)}
+	m := &mailServer{mails: make(chan string, 100), mechanism: sasl.Plain}
 	m.Server = smtp.NewServer(m)
 	m.Domain, m.ErrorLog = "localhost", log.New(io.Discard, "", 0)
 	if certificate != nil {
@@ -111,6 +135,9 @@ func newMailServer(t *testing.T, certificate *tls.Certificate) *mailServer {
 		t.Fatal(err)
 	}
 	m.addr = l.Addr().String()
+	if implicitTLS {
+		l = tls.NewListener(l, m.TLSConfig)
+	}
 	go func() { _ = m.Serve(l) }() // it ends with Close
 	t.Cleanup(func() { m.Close() })
 	return m
@@ -158,13 +185,16 @@ func newDeliveryTest(t *testing.T, settings string) *deliveryTest {
 	d.notifier = New(s, NotifierConfig{Timeout: time.Second, Clock: d.now, Log: frameworktest.DiscardLog()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- d.notifier.Deliver(ctx, d.model, d.apply) }()
+	go func() { done <- d.notifier.Deliver(ctx, d.model, noErrorOutput, d.apply) }()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
 	return d
 }
+
+// noErrorOutput is an ErrorReader for tasks that wrote nothing.
+func noErrorOutput(context.Context, *notification.Notification) []string { return nil }
 
 func (d *deliveryTest) now() time.Time {
 	d.mu.Lock()
@@ -220,31 +250,51 @@ func certificateOf(t *testing.T) (*tls.Certificate, string) {
 	return &c, certFile
 }
 
-// TestMailByAuthenticatedTLS: a mail reaches a real server over STARTTLS, after a login, with the facts of its event.
+// TestMailByAuthenticatedTLS: a mail reaches a real server over STARTTLS and over a connection that starts with TLS, after a login
+// by each mechanism, with the facts of its event. A wrong password is reported and tried again.
 func TestMailByAuthenticatedTLS(t *testing.T) {
 	certificate, caFile := certificateOf(t)
-	m := newMailServer(t, certificate)
-	credential := filepath.Join(t.TempDir(), "credential")
-	if err := os.WriteFile(credential, []byte("gpu:mail password\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := newDeliveryTest(t, fmt.Sprintf("mail: {server: '%s', from: gpu@example.org, domains: [example.org], credential_file: %s, ca_file: %s}", m.addr, credential, caFile))
-	d.endJobs(1, "mailto:alice@example.org")
-	mail := m.await(t)
-	if r := d.awaitOutcome(); !r.Delivered || !strings.HasPrefix(mail, "alice@example.org\n") || !strings.Contains(mail, "Subject: [mesos-gpu] job-1@1 was killed\r\n") || !strings.Contains(mail, "State:     KILLED") || !strings.Contains(mail, "Message-ID: <"+r.ID+"@example.org>") {
-		t.Errorf("outcome %+v of the mail\n%s", r, mail)
-	}
-	if len(m.logins) != 1 || m.logins[0] != "gpu" {
-		t.Errorf("logins %v", m.logins)
-	}
-	if f := d.notifier.Figures(); f.Mails.Sent != 1 || f.Mails.Failed != 0 {
-		t.Errorf("figures %+v", f)
+	for _, c := range []struct {
+		scheme, mechanism string
+	}{{"", sasl.Plain}, {"smtp://", sasl.Login}, {"smtps://", sasl.Plain}, {"smtps://", sasl.Login}} {
+		t.Run(c.scheme+c.mechanism, func(t *testing.T) {
+			m := newMailServer(t, certificate, c.scheme == "smtps://")
+			m.mechanism = c.mechanism
+			credential := filepath.Join(t.TempDir(), "credential")
+			settings := fmt.Sprintf("mail: {server: '%s%s', from: gpu@example.org, domains: [example.org], credential_file: %s, ca_file: %s}", c.scheme, m.addr, credential, caFile)
+			for _, password := range []string{"wrong", "mail password"} {
+				if err := os.WriteFile(credential, []byte("gpu:"+password+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				d := newDeliveryTest(t, settings)
+				d.endJobs(1, "mailto:alice@example.org")
+				r := d.awaitOutcome()
+				if password == "wrong" {
+					if r.Delivered || r.Next.IsZero() || !strings.Contains(r.Error, "535") || strings.Contains(r.Error, password) || len(m.logins) > 0 {
+						t.Errorf("a wrong password: outcome %+v, logins %q", r, m.logins)
+					}
+					continue
+				}
+				if !r.Delivered {
+					t.Fatalf("outcome %+v", r)
+				}
+				if mail := m.await(t); !strings.HasPrefix(mail, "alice@example.org\n") || !strings.Contains(mail, "Subject: [mesos-gpu] job-1@1 was killed\r\n") || !strings.Contains(mail, "State:     KILLED") || !strings.Contains(mail, "Message-ID: <"+r.ID+"@example.org>") {
+					t.Errorf("mail\n%s", mail)
+				}
+				if len(m.logins) != 1 || m.logins[0] != c.mechanism+" gpu" {
+					t.Errorf("logins %q", m.logins)
+				}
+				if f := d.notifier.Figures(); f.Mails.Sent != 1 || f.Mails.Failed != 0 {
+					t.Errorf("figures %+v", f)
+				}
+			}
+		})
 	}
 }
 
 // TestPasswordNeedsTLS: without STARTTLS the password is not sent, and without a login a mail to a loopback server is.
 func TestPasswordNeedsTLS(t *testing.T) {
-	m := newMailServer(t, nil)
+	m := newMailServer(t, nil, false)
 	m.AllowInsecureAuth = true
 	credential := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(credential, []byte("gpu:mail password\n"), 0o600); err != nil {
@@ -271,7 +321,7 @@ func TestPasswordNeedsTLS(t *testing.T) {
 // TestMailFailures: an unknown recipient is given up, a busy server is tried again, and a certificate of another
 // authority ends the connection.
 func TestMailFailures(t *testing.T) {
-	m := newMailServer(t, nil)
+	m := newMailServer(t, nil, false)
 	d := newDeliveryTest(t, fmt.Sprintf("mail: {server: '%s', from: gpu@example.org, domains: ['*']}\nretry: {first: 10ms, longest: 20ms}", m.addr))
 	m.setReject(&smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 7, 1}, Message: "greylisted"})
 	d.endJobs(1, "mailto:alice@example.org")
@@ -288,7 +338,7 @@ func TestMailFailures(t *testing.T) {
 		t.Errorf("unknown recipient: %+v", r)
 	}
 	certificate, _ := certificateOf(t)
-	other := newMailServer(t, certificate)
+	other := newMailServer(t, certificate, false)
 	d = newDeliveryTest(t, fmt.Sprintf("mail: {server: '%s', from: gpu@example.org, domains: ['*']}", other.addr))
 	d.endJobs(1, "mailto:alice@example.org")
 	if r := d.awaitOutcome(); r.Delivered || r.Next.IsZero() || !strings.Contains(r.Error, "certificate") {
@@ -298,7 +348,7 @@ func TestMailFailures(t *testing.T) {
 
 // TestManyMailsAreOneDigest: after the limit of a recipient, what is pending is one mail, within the limit.
 func TestManyMailsAreOneDigest(t *testing.T) {
-	m := newMailServer(t, nil)
+	m := newMailServer(t, nil, false)
 	d := newDeliveryTest(t, fmt.Sprintf("mail: {server: '%s', from: gpu@example.org, domains: ['*'], per_hour: 3}", m.addr))
 	for range 2 {
 		d.endJobs(1, "mailto:alice@example.org")

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -116,17 +115,5 @@ func readLastErrorLines(ctx context.Context, c *client.Client, task string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	if _, rest, found := bytes.Cut(data, []byte("\n")); found && len(data) == reportedBytes && len(rest) > 0 {
-		data = rest // the first line is incomplete
-	}
-	text := strings.TrimRight(string(data), "\r\n")
-	if text == "" {
-		return nil, nil
-	}
-	lines := strings.Split(text, "\n")
-	lines = lines[max(0, len(lines)-reportedLines):]
-	for i, line := range lines {
-		lines[i] = term.EscapeControls(strings.TrimSuffix(line, "\r"))
-	}
-	return lines, nil
+	return term.LastLines(data, len(data) == reportedBytes, reportedLines), nil
 }
