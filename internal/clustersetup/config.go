@@ -70,6 +70,8 @@ type File struct {
 	Text string
 	// Group is the group that may read it, "" for root.
 	Group string
+	// Packaged is the content with which the package installs the file, "" if it does not.
+	Packaged string
 }
 
 // Paths of configuration files.
@@ -326,7 +328,7 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 		flags += " --simulate " + c.Simulate
 	}
 	service := "# Tasks survive a restart of the agent, in cgroups that systemd leaves alone.\nKillMode=process\nDelegate=yes\n"
-	return append(files, File{Path: AgentConf, Mode: 0o644, Text: text}, File{Path: ModulesFile, Mode: 0o644, Text: modules},
+	return append(files, File{Path: AgentConf, Mode: 0o644, Text: text, Packaged: etc.Agent}, File{Path: ModulesFile, Mode: 0o644, Text: modules},
 		File{Path: AgentEnv, Mode: 0o644, Text: formatEnv("Options of mesos-agent. To apply a change: systemctl restart mesos-agent. Some need an empty MESOS_WORK_DIR/meta, which ends the tasks.", options)},
 		c.unit("mesos-agent", "Mesos agent", "mesos-gpu-agent.service", AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'", path.Join(c.MesosPrefix, "sbin/mesos-agent"), flags))), nil
 }
@@ -362,7 +364,7 @@ func (c *ClusterConfig) schedulerFiles() ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(files, File{Path: SchedulerConf, Mode: 0o644, Text: text}), nil
+	return append(files, File{Path: SchedulerConf, Mode: 0o644, Text: text, Packaged: etc.Scheduler}), nil
 }
 
 // setOptions sets options in a commented configuration file. Empty values remain unset.

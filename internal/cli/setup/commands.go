@@ -132,7 +132,7 @@ func (a *setupCommands) writeConfig(f configFlags) (err error) {
 	}
 	if !f.force {
 		for _, file := range files {
-			if old, err := os.ReadFile(filepath.Join(f.out, file.Path)); err == nil && string(old) != file.Text {
+			if old, err := os.ReadFile(filepath.Join(f.out, file.Path)); err == nil && string(old) != file.Text && string(old) != file.Packaged {
 				return fmt.Errorf("%s exists with another content: nothing was written; --force replaces it", filepath.Join(f.out, file.Path))
 			}
 		}

@@ -201,3 +201,30 @@ func TestConfigurationIsNotReplaced(t *testing.T) {
 		t.Errorf("a machine without configuration: got %v", err)
 	}
 }
+
+// The configuration that the package installs is replaced until it is changed.
+func TestPackagedConfigurationIsReplaced(t *testing.T) {
+	for _, role := range []string{clustersetup.Agent, clustersetup.Scheduler} {
+		root := t.TempDir()
+		path := filepath.Join(root, configFile(role))
+		if role == clustersetup.Agent {
+			path = filepath.Join(root, clustersetup.AgentConf)
+		}
+		packaged, err := os.ReadFile(filepath.Join("../../../deploy/etc", filepath.Base(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{string(packaged), string(packaged) + "log-level=debug\n"} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := runSetup(t, "config", "--role", role, "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--out", root)
+			if (err == nil) != (text == string(packaged)) {
+				t.Errorf("%s: changed %t: got %v", role, text != string(packaged), err)
+			}
+		}
+	}
+}
