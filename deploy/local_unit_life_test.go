@@ -1,0 +1,115 @@
+//go:build packages
+
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mesos-gpu/isolator/nvml/nvmltest"
+)
+
+const localUnit = "mesos-gpu-local"
+
+// TestLocalUnitUnderSystemd runs mesos-gpu-local.service on a machine with systemd. Two tasks hold a GPU each, and keep their
+// processes and devices through a restart of the service, SIGKILL, a stop with a later start, and an upgrade of the package. The
+// kernel is asked for the devices after each of these: a process that enters the task's cgroup can open the task's GPU only.
+func TestLocalUnitUnderSystemd(t *testing.T) {
+	for _, layout := range availableCgroupVersions(t) {
+		t.Run(layout, func(t *testing.T) {
+			m := bootMachine(t, layout)
+			m.installStandIns(t)
+			before := m.listFiles(t)
+			m.installPackage(t, os.Getenv("MESOS_GPU_PACKAGES"))
+			if state := m.unitProperty(t, localUnit, "UnitFileState") + " " + m.unitProperty(t, localUnit, "ActiveState"); state != "disabled inactive" {
+				t.Errorf("%s is %s, want disabled inactive", localUnit, state)
+			}
+			m.run(t, `mkdir -p /etc/systemd/system/`+localUnit+`.service.d
+				printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\n' >/etc/systemd/system/`+localUnit+`.service.d/standin.conf
+				systemctl daemon-reload; systemctl enable --now `+localUnit)
+			m.awaitLocal(t)
+			for _, name := range []string{"first", "second"} {
+				m.run(t, `printf 'name: `+name+`\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; mesos-gpu wait --for running `+name)
+			}
+			tasks := m.taskProcesses(t)
+			devices := m.taskDevices(t)
+			if len(devices) != 2 || devices[0] == devices[1] {
+				t.Fatalf("the tasks may open the GPUs %q, want one each", devices)
+			}
+			for _, event := range []struct{ name, script string }{
+				{"restart", "systemctl restart " + localUnit},
+				{"SIGKILL", "systemctl kill --kill-whom=main --signal=KILL " + localUnit},
+				{"stop and start", "systemctl stop " + localUnit + "; systemctl start " + localUnit},
+				{"upgrade", ""},
+			} {
+				pid := m.unitProperty(t, localUnit, "MainPID")
+				if event.script == "" {
+					m.installPackage(t, filepath.Join(os.Getenv("MESOS_GPU_PACKAGES"), "next"))
+				} else {
+					m.run(t, event.script)
+				}
+				m.awaitCondition(t, "the service runs again after "+event.name, func() bool {
+					now := m.unitProperty(t, localUnit, "MainPID")
+					return now != "0" && now != pid
+				})
+				m.awaitLocal(t)
+				m.awaitCondition(t, "both tasks run after "+event.name, func() bool {
+					return strings.Count(m.run(t, "mesos-gpu describe first; mesos-gpu describe second"), ".1.") > 0 && strings.Count(m.run(t, "mesos-gpu ps --no-headers"), "RUNNING") == 2
+				})
+				if now := m.taskProcesses(t); !slices.Equal(now, tasks) {
+					t.Errorf("after %s the processes are %q, before it they were %q", event.name, now, tasks)
+				}
+				if now := m.taskDevices(t); !slices.Equal(now, devices) {
+					t.Errorf("after %s the tasks may open the GPUs %q, before it %q", event.name, now, devices)
+				}
+			}
+			if got := m.run(t, "mesos-gpu version | head -n 1"); got != "mesos-gpu v0.0.2\n" {
+				t.Errorf("after the upgrade: %s", got)
+			}
+			m.run(t, "mesos-gpu kill first second; mesos-gpu run --gpus 2 --cpus 0.1 --mem 32MiB -- true")
+			if left := m.listProcesses(t, "sleep 600"); len(left) > 0 {
+				t.Errorf("processes of killed tasks: %q", left)
+			}
+			m.run(t, "dpkg --remove mesos-gpu; ls /var/lib/mesos-gpu/local/scheduler.journal; dpkg --purge mesos-gpu; rm -r /etc/systemd/system/"+localUnit+".service.d /root/job.yaml")
+			m.checkNothingLeft(t, before)
+		})
+	}
+}
+
+// awaitLocal waits until the service's socket answers and both GPUs are offered.
+func (m machine) awaitLocal(t *testing.T) {
+	t.Helper()
+	m.awaitCondition(t, "both GPUs are offered", func() bool {
+		out, err := m.newCommand(t, "mesos-gpu gpus --no-headers").Output()
+		return err == nil && strings.Count(string(out), "GPU-") == 2
+	})
+}
+
+// taskDevices returns, for each task, the GPUs that a process in the task's device cgroup can open. The nodes have no driver: to
+// open one that is allowed fails with another error than to open one that is not.
+func (m machine) taskDevices(t *testing.T) (list []string) {
+	t.Helper()
+	for _, process := range m.listProcesses(t, "sleep 600") {
+		pid, command, _ := strings.Cut(process, " ")
+		if !strings.HasPrefix(command, "sleep") {
+			continue
+		}
+		out := m.run(t, `mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)devices(,|$)/ { print $2; exit }' /proc/mounts)
+			group=$(awk -F: '$2 ~ /(^|,)devices(,|$)/ { print $3 }' /proc/`+pid+`/cgroup)
+			sh -c 'echo $$ >"$0"; for n in 0 1; do true </dev/nvidia$n; done' "$mount$group/cgroup.procs" 2>&1 || true`)
+		open := ""
+		for _, node := range []string{"nvidia0", "nvidia1"} {
+			switch {
+			case strings.Contains(out, node+": No such device or address"):
+				open += node
+			case !strings.Contains(out, node+": Operation not permitted"):
+				t.Errorf("the probe in the cgroup of %s prints %q", process, out)
+			}
+		}
+		list = append(list, open)
+	}
+	return list
+}
