@@ -1,51 +1,60 @@
 package sim
 
-import "math"
-
-// boundsPerPercent is at how many points of each percent of arrival a bound is computed. More points come closer to the
-// mean over all arrivals that round to that percent.
-const boundsPerPercent = 4
+import (
+	"math"
+	"slices"
+)
 
 // AllocationBounds returns, by percent of arrival, the largest allocation that any placement in any order can reach with
-// the tasks of a seed, in percent of all GPUs. It is the counterpart of SeedRun.Allocation. It ignores CPUs, memory, that
-// the GPUs of a task are on one agent, and that tasks arrive one by one. It respects the requested models, and that tasks
-// share a GPU only if they fit it together.
+// the tasks of a seed, in percent of all GPUs. It is the counterpart of SeedRun.Allocation. It ignores that tasks arrive
+// one by one, and divides agents of equal size among sets of tasks, also in fractions. It respects the GPUs and CPUs of
+// each agent, the memory of agents of equal size together, the requested models, and that tasks share a GPU only if they
+// fit it together.
 func (t *ClusterTrace) AllocationBounds(seed int64) map[int]float64 {
 	a, all := t.drawArrivals(seed), float64(t.CountGPUs()*milliPerGPU)
 	requested, sum := make([]int64, len(a.tasks)), int64(0) // the total of the first i+1 tasks
-	rounded := map[int][]int{}                              // by percent: how many tasks have arrived
+	rounded := map[int][]int{}                              // by percent: the tasks that arrive at it
 	for i, task := range a.tasks {
 		sum += task.totalMilli()
 		requested[i] = sum
 		at := int(math.RoundToEven(100 * float64(sum) / all))
-		rounded[at] = append(rounded[at], i+1)
+		rounded[at] = append(rounded[at], i)
 	}
+	p := t.newPackingProblem(a.tasks)
 	bounds := map[int]float64{}
-	for _, at := range ArrivalPercents() {
-		counts := rounded[at]
-		if len(counts) == 0 {
+	for _, at := range slices.Backward(ArrivalPercents()) {
+		arrivals := rounded[at]
+		if len(arrivals) == 0 {
 			continue
 		}
-		sum, from := 0.0, 0
-		for part := range boundsPerPercent {
-			to := len(counts) * (part + 1) / boundsPerPercent
-			if to == from {
-				continue
+		first, middle := arrivals[0], arrivals[len(arrivals)/2]
+		prices := p.solvePrices(p.countTasks(a.tasks[:middle+1])) // they bound the other arrivals nearly as well
+		most, sum := milliPerGPU*prices.boundFor(p.countTasks(a.tasks[:first])), 0.0
+		for _, i := range arrivals {
+			if group, ok := p.groupOf[a.tasks[i]]; ok {
+				most += milliPerGPU * prices.tasks[group]
 			}
-			// The bound of the last point holds for all earlier ones, since it grows with each arrival.
-			most := t.maxMilliInUse(a.tasks[:counts[to-1]])
-			for _, n := range counts[from:to] {
-				sum += min(most, float64(requested[n-1]))
-			}
-			from = to
+			sum += min(most, float64(requested[i]))
 		}
-		bounds[at] = 100 * sum / float64(len(counts)) / all
+		bounds[at] = 100 * sum / float64(len(arrivals)) / all
 	}
 	return bounds
 }
 
+// countTasks returns how many tasks of each group there are.
+func (p *packingProblem) countTasks(tasks []*RecordedTask) []int {
+	counts := make([]int, len(p.tasks))
+	for _, task := range tasks {
+		if i, ok := p.groupOf[task]; ok {
+			counts[i]++
+		}
+	}
+	return counts
+}
+
 // maxMilliInUse returns how many thousandths of GPUs the tasks can use at most.
 func (t *ClusterTrace) maxMilliInUse(tasks []*RecordedTask) float64 {
-	c := t.newCuttingStock(tasks)
-	return c.upperBound(c.solvePrices())
+	p := t.newPackingProblem(tasks)
+	counts := p.countTasks(tasks)
+	return milliPerGPU * p.solvePrices(counts).boundFor(counts)
 }
