@@ -16,7 +16,8 @@ const localUnit = "mesos-gpu-local"
 
 // TestLocalUnitUnderSystemd runs mesos-gpu-local.service on a machine with systemd. Two tasks hold a GPU each, and keep their
 // processes and devices through a restart of the service, SIGKILL, a stop with a later start, and an upgrade of the package. The
-// kernel is asked for the devices after each of these: a process that enters the task's cgroup can open the task's GPU only.
+// kernel is asked for the devices after each of these: a process that enters the task's cgroup can open the task's GPU only. After a
+// power loss the tasks are started again, and the queue is kept.
 func TestLocalUnitUnderSystemd(t *testing.T) {
 	for _, layout := range availableCgroupVersions(t) {
 		t.Run(layout, func(t *testing.T) {
@@ -69,13 +70,38 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 			if got := m.run(t, "mesos-gpu version | head -n 1"); got != "mesos-gpu v0.0.2\n" {
 				t.Errorf("after the upgrade: %s", got)
 			}
-			m.run(t, "mesos-gpu kill first second; mesos-gpu run --gpus 2 --cpus 0.1 --mem 32MiB -- true")
+			m.checkReboot(t, devices)
+			m.run(t, "mesos-gpu kill first second waits; mesos-gpu run --gpus 2 --cpus 0.1 --mem 32MiB -- true")
 			if left := m.listProcesses(t, "sleep 600"); len(left) > 0 {
 				t.Errorf("processes of killed tasks: %q", left)
 			}
 			m.run(t, "dpkg --remove mesos-gpu; ls /var/lib/mesos-gpu/local/scheduler.journal; dpkg --purge mesos-gpu; rm -r /etc/systemd/system/"+localUnit+".service.d /root/job.yaml")
 			m.checkNothingLeft(t, before)
 		})
+	}
+}
+
+// checkReboot checks what a power loss leaves: the queue with a job that waits, and both tasks in their second attempt, with a GPU
+// each. The service starts after the stand-ins of devices exist.
+func (m *machine) checkReboot(t *testing.T, devices []string) {
+	t.Helper()
+	m.run(t, `printf 'name: waits\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; systemctl disable `+localUnit)
+	m.reboot(t)
+	if left := m.listProcesses(t, "sleep 600"); len(left) > 0 {
+		t.Fatalf("after the reboot still running: %q", left)
+	}
+	m.addDevices(t)
+	m.run(t, "systemctl enable --now "+localUnit)
+	m.awaitLocal(t)
+	m.awaitCondition(t, "both tasks run in their second attempt", func() bool {
+		list := m.run(t, "mesos-gpu ps --no-headers")
+		return strings.Count(list, "RUNNING") == 2 && strings.Contains(m.run(t, "mesos-gpu describe first"), "first.0.2.") && strings.Contains(m.run(t, "mesos-gpu describe second"), "second.0.2.")
+	})
+	if list := m.run(t, "mesos-gpu queue --no-headers"); !strings.Contains(list, "waits") {
+		t.Errorf("after the reboot the queue is %q", list)
+	}
+	if now := m.taskDevices(t); len(now) != 2 || now[0] == now[1] || !slices.Contains(devices, now[0]) || !slices.Contains(devices, now[1]) {
+		t.Errorf("after the reboot the tasks may open the GPUs %q, want one each", now)
 	}
 }
 

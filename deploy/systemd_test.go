@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ type machine struct {
 	root, cgroups string
 	kind          string // package format: deb or rpm
 	init          int    // pid of its systemd on the host
+	powerOff      func() // ends its processes
 }
 
 // availableCgroupVersions returns the cgroup versions that a machine can have: v1 only if the
@@ -41,20 +43,34 @@ func bootMachine(t *testing.T, layout string) machine {
 	testneeds.RequireProgram(t, "unshare", "util-linux")
 	m := machine{root: t.TempDir(), cgroups: layout, kind: "deb"}
 	runProgram(t, "tar", "-C", m.root, "-xf", os.Getenv("MESOS_GPU_CLEAN_ROOT"))
+	m.boot(t)
+	return m
+}
+
+// reboot ends all processes of the machine at once, as a power loss does, and boots it again. Only its files remain.
+func (m *machine) reboot(t *testing.T) {
+	t.Helper()
+	m.powerOff()
+	m.boot(t)
+}
+
+// boot starts the machine's systemd, and waits for its units.
+func (m *machine) boot(t *testing.T) {
+	t.Helper()
 	group := fmt.Sprintf("mesos-gpu-test-%d", os.Getpid())
-	c := exec.Command("sh", "testdata/boot.sh", m.root, group, layout)
+	c := exec.Command("sh", "testdata/boot.sh", m.root, group, m.cgroups)
 	c.Stdout, c.Stderr = t.Output(), t.Output()
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	m.powerOff = sync.OnceFunc(func() {
 		_ = c.Process.Kill() // ends all processes of the machine
 		_ = c.Wait()
 		removeCgroups(t, group)
 	})
+	t.Cleanup(m.powerOff)
 	m.init = m.awaitBoot(t, c.Process.Pid)
-	return m
 }
 
 // awaitBoot waits until systemd has started all units, and returns its pid.

@@ -90,10 +90,16 @@ func (m machine) installStandIns(t *testing.T) gpu.Host {
 	runProgram(t, "cp", os.Getenv(nvmltest.StateVariable), filepath.Join(m.root, "etc/nvml"))
 	runProgram(t, "cp", nvmltest.BuildLibrary(t, t.TempDir()), filepath.Join(m.root, "usr/lib"))
 	runProgram(t, "cp", filepath.Join(driver, "proc/driver/nvidia/version"), filepath.Join(m.root, "etc/nvidia-version"))
+	m.addDevices(t)
+	return host
+}
+
+// addDevices creates the nodes and the files of the kernel that a reboot removes.
+func (m machine) addDevices(t *testing.T) {
+	t.Helper()
 	m.run(t, `mount -t tmpfs tmpfs /proc/driver; mkdir /proc/driver/nvidia; cp /etc/nvidia-version /proc/driver/nvidia/version
 		sed '/^Block/i 195 nvidia\n195 nvidiactl\n511 nvidia-uvm\n' /proc/devices | sed '/^$/d' >/etc/nvidia-devices; mount --bind /etc/nvidia-devices /proc/devices
 		mknod -m 666 /dev/nvidia0 c 195 0; mknod -m 666 /dev/nvidia1 c 195 1; mknod -m 666 /dev/nvidiactl c 195 255; mknod -m 666 /dev/nvidia-uvm c 511 0`)
-	return host
 }
 
 func (m machine) installPackage(t *testing.T, dir string) {

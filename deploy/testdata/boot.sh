@@ -36,6 +36,8 @@ mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --bind "$root/proc/sys" "$root/proc/sys"
 mount -o remount,bind,ro "$root/proc/sys"
+cat /proc/sys/kernel/random/uuid >"$root/etc/boot-id" # each boot has its own
+mount --bind "$root/etc/boot-id" "$root/proc/sys/kernel/random/boot_id"
 mount -t sysfs -o ro sysfs "$root/sys"
 case $3 in
 v1) legacy ;;
