@@ -197,7 +197,7 @@ func TestReadPhilly(t *testing.T) {
 	const head = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 	text := head + "2017-10-09 07:01:55,66.0,1,66.0,b\n2017-10-09 07:01:00,5,16,80,a\n"
 	list, err := ReadPhillyJobs(strings.NewReader(text), "f", nil)
-	want := []PhillyJob{{Line: 3, RunTime: 5 * time.Second, GPUs: 16, Cluster: "a"}, {Line: 2, ArrivesAt: 55 * time.Second, RunTime: 66 * time.Second, GPUs: 1, Cluster: "b"}}
+	want := []VirtualClusterJob{{Line: 3, RunTime: 5 * time.Second, GPUs: 16, Cluster: "a"}, {Line: 2, ArrivesAt: 55 * time.Second, RunTime: 66 * time.Second, GPUs: 1, Cluster: "b"}}
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("got %+v, %v", list, err)
 	}
@@ -205,7 +205,7 @@ func TestReadPhilly(t *testing.T) {
 		"yesterday,66,1,66,a":           `f:2: timestamp "yesterday"`,
 		"2017-10-09 07:01:55,-1,1,1,a":  `f:2: duration "-1"`,
 		"2017-10-09 07:01:55,NaN,1,1,a": `f:2: duration "NaN"`,
-		"2017-10-09 07:01:55,1,0,1,a":   `f:2: num_gpus "0": want 1 to 1024`,
+		"2017-10-09 07:01:55,1,0,1,a":   `f:2: num_gpus "0": want 1 to 2048`,
 		"2017-10-09 07:01:55,1,1,1,":    "f:2: cluster is empty",
 		"2017-10-09 07:01:55,1":         "f:2: num_gpus",
 	} {
@@ -223,8 +223,32 @@ func TestReadPhilly(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := ReadPhillyClusters(strings.NewReader("vc,node num\na,none\n"), "f"); err == nil || !strings.Contains(err.Error(), `f:2: virtual cluster "a" has "none" agents`) {
+	if _, err := ReadVirtualClusters(strings.NewReader("vc,node num\na,none\n"), "f"); err == nil || !strings.Contains(err.Error(), `f:2: virtual cluster "a" has "none" agents`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadHelios(t *testing.T) {
+	const head = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+	text := head + "2,u2,vcA,16,32,2,FAILED,2020-04-01 00:01:00,,,5,0\n1,u1,vcB,0,3,1,COMPLETED,2020-04-01 00:00:30,,,60,0\n"
+	list, err := ReadHeliosJobs(strings.NewReader(text), "f", nil)
+	want := []VirtualClusterJob{{Line: 3, RunTime: time.Minute, CPUs: 3, Cluster: "vcB", User: "u1"}, {Line: 2, ArrivesAt: 30 * time.Second, RunTime: 5 * time.Second, GPUs: 16, CPUs: 32, Cluster: "vcA", User: "u2"}}
+	if err != nil || !slices.Equal(list, want) {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	records := slices.Collect(recordsInOneRole(list))
+	if one, gang := records[0].Spec, records[1].Spec; one.Tasks != 1 || one.Request.GPUs != 0 || one.CPUs != 3 || one.Owner != "u1" || gang.Tasks != 2 || gang.Request.GPUs != 8 || gang.CPUs != 16 || !gang.Gang {
+		t.Errorf("got %+v and %+v", one, gang)
+	}
+	for row, want := range map[string]string{
+		"3,u,v,-1,1,1,,2020-04-01 00:00:30,,,1,0": `f:2: gpu_num "-1": want 0 to 2048`,
+		"3,u,v,1,few,1,,2020-04-01 00:00:30,,,1,": `f:2: cpu_num "few"`,
+		"3,u,,1,1,1,,2020-04-01 00:00:30,,,1,0":   "f:2: vc is empty",
+		"3,u,v,1,1,1,,today,,,1,0":                `f:2: submit_time "today"`,
+	} {
+		if _, err := ReadHeliosJobs(strings.NewReader(head+row+"\n"), "f", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", row, err, want)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // readPhillyTrace reads the trace in testdata.
-func readPhillyTrace(t testing.TB) []PhillyJob {
+func readPhillyTrace(t testing.TB) []VirtualClusterJob {
 	t.Helper()
 	f, err := os.Open("testdata/philly.csv")
 	if err != nil {
@@ -32,8 +32,8 @@ func readPhillyTrace(t testing.TB) []PhillyJob {
 	return list
 }
 
-func recordsInOneRole(list []PhillyJob) iter.Seq[JobRecord] {
-	return PhillyRecords(list, func(*PhillyJob) (string, bool) { return "all", true })
+func recordsInOneRole(list []VirtualClusterJob) iter.Seq[JobRecord] {
+	return VirtualClusterRecords(list, func(*VirtualClusterJob) (string, bool) { return "all", true })
 }
 
 // agents returns n agents with eight GPUs each.

@@ -52,7 +52,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.patience, "patience", queue.DefaultPatience, "timed: maximum time for which shorter jobs go first")
 	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
-	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: Philly's virtual clusters: pooled, shared (one role each), own (separate agents)")
+	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: virtual clusters of Philly or Helios: pooled, shared (one role each), own (separate agents)")
 	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
@@ -83,8 +83,10 @@ func detectForm(path string) string {
 	switch {
 	case err != nil:
 		return ""
-	case bytes.HasPrefix(head, []byte("timestamp,")):
+	case isPhillyRecord(head):
 		return "a record of Philly"
+	case isHeliosRecord(head):
+		return "a record of Helios"
 	case isJournal(head):
 		return "a journal"
 	}
@@ -315,10 +317,12 @@ func (a *simulateCommands) loadRecord(ctx context.Context, agents, tasks string,
 	switch {
 	case err != nil:
 		return nil, err
-	case bytes.HasPrefix(head, []byte("timestamp,")):
-		return a.loadPhilly(agents, tasks, f)
+	case isPhillyRecord(head):
+		return a.loadVirtualClusters(agents, tasks, replay.ReadPhillyJobs, f)
+	case isHeliosRecord(head):
+		return a.loadVirtualClusters(agents, tasks, replay.ReadHeliosJobs, f)
 	case f.clusters != clustersPooled:
-		return nil, &cli.UsageError{Err: fmt.Errorf("--clusters %s is for records of Philly", f.clusters)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--clusters %s is for records of Philly and Helios", f.clusters)}
 	}
 	list, err := readFile(agents, sim.ReadAgents)
 	if err != nil {
@@ -359,6 +363,15 @@ func readHead(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, 1<<10))
+}
+
+// isPhillyRecord reports whether head is the start of a record of Philly.
+func isPhillyRecord(head []byte) bool { return bytes.HasPrefix(head, []byte("timestamp,")) }
+
+// isHeliosRecord reports whether the first line of head has the columns of Helios.
+func isHeliosRecord(head []byte) bool {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.Contains(line, []byte("gpu_num")) && bytes.Contains(line, []byte("submit_time"))
 }
 
 // isJournal reports whether head is the start of a bbolt file: its magic number follows
@@ -409,15 +422,15 @@ func (c *replayCase) loadJobFile(path string) error {
 	return nil
 }
 
-// loadPhilly loads a Philly trace. It reports each row that it cannot parse and omits
+// loadVirtualClusters loads a trace of virtual clusters, whose jobs readJobs reads. It reports each row that it cannot parse and omits
 // the jobs of virtual clusters without agents.
-func (a *simulateCommands) loadPhilly(agents, tasks string, f *timedFlags) (*replayRecord, error) {
-	clusters, err := readFile(agents, replay.ReadPhillyClusters)
+func (a *simulateCommands) loadVirtualClusters(agents, tasks string, readJobs func(io.Reader, string, func(error)) ([]replay.VirtualClusterJob, error), f *timedFlags) (*replayRecord, error) {
+	clusters, err := readFile(agents, replay.ReadVirtualClusters)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := readFile(tasks, func(r io.Reader, name string) ([]replay.PhillyJob, error) {
-		return replay.ReadPhillyJobs(r, name, func(err error) { fmt.Fprintf(a.Stderr, "left out: %v\n", err) })
+	jobs, err := readFile(tasks, func(r io.Reader, name string) ([]replay.VirtualClusterJob, error) {
+		return readJobs(r, name, func(err error) { fmt.Fprintf(a.Stderr, "left out: %v\n", err) })
 	})
 	if err != nil {
 		return nil, err
@@ -437,12 +450,12 @@ func (a *simulateCommands) loadPhilly(agents, tasks string, f *timedFlags) (*rep
 		case clustersOwn:
 			record.cases = append(record.cases, replayCase{
 				agents: vc.ReplayAgents(), roles: []queue.Role{f.newRole(vc.Name)},
-				jobs: slices.Collect(replay.PhillyRecords(jobs, func(j *replay.PhillyJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
+				jobs: slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
 			})
 		}
 	}
 	if f.clusters != clustersOwn {
-		all.jobs = slices.Collect(replay.PhillyRecords(jobs, func(j *replay.PhillyJob) (string, bool) {
+		all.jobs = slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) {
 			if f.clusters == clustersShared {
 				return j.Cluster, listed[j.Cluster]
 			}

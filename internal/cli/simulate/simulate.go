@@ -48,8 +48,8 @@ func (a *simulateCommands) simulateCommand() *cobra.Command {
 		Long: `Place recorded tasks on a recorded cluster with each policy, and print the share of its GPUs that each policy allocates.
 With --arrival timed, replay a record under a virtual clock and print how long jobs waited.
 
-Files are CSV, plain or gzip, in the form of Alibaba's openb traces. With --arrival timed they may also be Philly's (a list of virtual clusters and a list
-of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
+Files are CSV, plain or gzip, in the form of Alibaba's openb traces. With --arrival timed they may also be Philly's or Helios's (a list of virtual clusters and
+a list of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.timed.rejectForeign(c.Flags(), f.arrival); err != nil {
 				return &cli.UsageError{Err: err}
@@ -58,8 +58,8 @@ of jobs), and --tasks may be a job file or a copy of the scheduler's journal.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for Philly's jobs: vc, node num")
-	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also Philly's jobs, a job file, a journal")
+	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for jobs of Philly or Helios: vc, node num")
+	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also jobs of Philly or Helios, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "policies to compare, of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")

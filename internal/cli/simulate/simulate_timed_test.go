@@ -67,6 +67,23 @@ func TestTimedClusters(t *testing.T) {
 	}
 }
 
+// TestTimedHelios replays the example in the columns of Helios: each virtual cluster is a role.
+func TestTimedHelios(t *testing.T) {
+	agents := filepath.Join(t.TempDir(), "vc.csv")
+	writeText(t, agents, "vc,node num\nvcA,2\nvcB,1\n")
+	tasks := "../../../framework/sim/replay/testdata/helios.csv"
+	got := runTimed(t, agents, tasks, "--clusters", "own")
+	if got.Jobs != 7 || got.LeftOut != 1 || got.GPUs != 24 || len(got.Roles) != 2 || got.Never != 0 {
+		t.Errorf("got %d jobs, %d left out, %d GPUs, %d roles, %d never started", got.Jobs, got.LeftOut, got.GPUs, len(got.Roles), got.Never)
+	}
+	if w := got.Roles["vcA"].Wait.Max; w < 3500 || w > 3601 {
+		t.Errorf("a gang of both agents runs for an hour, and the job after it waits %g s", w)
+	}
+	if _, stderr, code := runCommandString("simulate", "--agents", agents, "--tasks", tasks); code == 0 || !strings.Contains(stderr, "is a record of Helios: replay it with --arrival timed") {
+		t.Errorf("without a clock: status %d, %s", code, stderr)
+	}
+}
+
 // TestTimedRoles: settings of a roles file apply to the roles of a record, those of the roles above included.
 func TestTimedRoles(t *testing.T) {
 	agents, tasks := phillyTrace(t)

@@ -16,35 +16,47 @@ import (
 	"mesos-gpu/framework/sched"
 )
 
-// Limits of a Philly trace.
+// Limits and format of traces of virtual clusters.
 const (
-	maxRows          = 10_000_000
-	maxGPUsPerJob    = 1024
-	phillyTimeLayout = "2006-01-02 15:04:05"
-	// phillyGPUsPerAgent is the number of GPUs of each agent: the published list of virtual clusters counts agents with
-	// eight GPUs.
-	phillyGPUsPerAgent = 8
+	maxRows         = 10_000_000
+	maxGPUsPerJob   = 2048
+	traceTimeLayout = "2006-01-02 15:04:05"
+	// gpusPerAgent and cpusPerAgent are those of each agent: the lists of virtual clusters count agents with eight GPUs.
+	gpusPerAgent = 8
+	cpusPerAgent = 64
 )
 
-// PhillyJob is a row of the trace.
-type PhillyJob struct {
+// VirtualClusterJob is a row of a trace of virtual clusters.
+type VirtualClusterJob struct {
 	Line      int           // in the file, which names the job
 	ArrivesAt time.Duration // from the first
 	RunTime   time.Duration
 	GPUs      int
-	// Cluster is the virtual cluster to which it was submitted.
-	Cluster string
+	// CPUs of the job; 0 if the trace has none.
+	CPUs int
+	// Cluster is the virtual cluster to which it was submitted, User the user who did, "" if the trace has none.
+	Cluster, User string
 }
 
 // ReadPhillyJobs reads jobs of Microsoft's Philly clusters in the format that Sia (SOSP 2023) published: timestamp,
 // duration in seconds, num_gpus, gpu_time, cluster. It returns them sorted by arrival. It calls bad with the error of each
 // unreadable row and skips the row; with a nil bad such a row is an error.
-func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, error) {
-	t, err := openColumns(r, name, "timestamp", "duration", "num_gpus", "cluster")
+func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]VirtualClusterJob, error) {
+	return readVirtualClusterJobs(r, name, bad, parsePhillyRow, "timestamp", "duration", "num_gpus", "cluster")
+}
+
+// ReadHeliosJobs reads jobs of SenseTime's Helios clusters, a cluster_log.csv, as ReadPhillyJobs does: submit_time, duration
+// in seconds, gpu_num, cpu_num, vc, user. Jobs may have no GPUs.
+func ReadHeliosJobs(r io.Reader, name string, bad func(error)) ([]VirtualClusterJob, error) {
+	return readVirtualClusterJobs(r, name, bad, parseHeliosRow, "submit_time", "duration", "gpu_num", "cpu_num", "vc", "user")
+}
+
+func readVirtualClusterJobs(r io.Reader, name string, bad func(error), parse func([]string) (VirtualClusterJob, time.Time, error), columns ...string) ([]VirtualClusterJob, error) {
+	t, err := openColumns(r, name, columns...)
 	if err != nil {
 		return nil, err
 	}
-	var list []PhillyJob
+	var list []VirtualClusterJob
 	var at []time.Time
 	for {
 		row, line, err := t.nextRow()
@@ -54,7 +66,7 @@ func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, err
 		if err != nil {
 			return nil, err
 		}
-		j, arrives, err := parsePhillyRow(row)
+		j, arrives, err := parse(row)
 		if err != nil {
 			err = fmt.Errorf("%s:%d: %w", name, line, err)
 			if bad == nil {
@@ -76,18 +88,14 @@ func ReadPhillyJobs(r io.Reader, name string, bad func(error)) ([]PhillyJob, err
 	for i := range list {
 		list[i].ArrivesAt = at[i].Sub(first)
 	}
-	slices.SortStableFunc(list, func(a, b PhillyJob) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
+	slices.SortStableFunc(list, func(a, b VirtualClusterJob) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
 	return list, nil
 }
 
 // parsePhillyRow parses the columns that ReadPhillyJobs opens. A job of less than a second gets one second.
-func parsePhillyRow(row []string) (j PhillyJob, at time.Time, err error) {
-	if at, err = time.Parse(phillyTimeLayout, row[0]); err != nil {
-		return j, at, fmt.Errorf("timestamp %q: want %s", row[0], phillyTimeLayout)
-	}
-	seconds, err := strconv.ParseFloat(row[1], 64)
-	if err != nil || !(seconds >= 0 && seconds < 1e9) {
-		return j, at, fmt.Errorf("duration %q: want seconds", row[1])
+func parsePhillyRow(row []string) (j VirtualClusterJob, at time.Time, err error) {
+	if at, j.RunTime, err = parseTimes("timestamp", row[0], row[1]); err != nil {
+		return j, at, err
 	}
 	if j.GPUs, err = strconv.Atoi(row[2]); err != nil || j.GPUs < 1 || j.GPUs > maxGPUsPerJob {
 		return j, at, fmt.Errorf("num_gpus %q: want 1 to %d", row[2], maxGPUsPerJob)
@@ -95,18 +103,46 @@ func parsePhillyRow(row []string) (j PhillyJob, at time.Time, err error) {
 	if j.Cluster = strings.Clone(row[3]); j.Cluster == "" {
 		return j, at, errors.New("cluster is empty")
 	}
-	j.RunTime = max(time.Duration(seconds*float64(time.Second)), time.Second)
 	return j, at, nil
 }
 
-// VirtualCluster is a virtual cluster of Philly and the number of its agents.
+// parseHeliosRow parses the columns that ReadHeliosJobs opens.
+func parseHeliosRow(row []string) (j VirtualClusterJob, at time.Time, err error) {
+	if at, j.RunTime, err = parseTimes("submit_time", row[0], row[1]); err != nil {
+		return j, at, err
+	}
+	if j.GPUs, err = strconv.Atoi(row[2]); err != nil || j.GPUs < 0 || j.GPUs > maxGPUsPerJob {
+		return j, at, fmt.Errorf("gpu_num %q: want 0 to %d", row[2], maxGPUsPerJob)
+	}
+	if j.CPUs, err = strconv.Atoi(row[3]); err != nil || j.CPUs < 0 {
+		return j, at, fmt.Errorf("cpu_num %q: want a number", row[3])
+	}
+	if j.Cluster, j.User = strings.Clone(row[4]), strings.Clone(row[5]); j.Cluster == "" {
+		return j, at, errors.New("vc is empty")
+	}
+	return j, at, nil
+}
+
+// parseTimes parses the time of submission and the duration, at least a second. column is the name of the first.
+func parseTimes(column, submitted, duration string) (at time.Time, runTime time.Duration, err error) {
+	if at, err = time.Parse(traceTimeLayout, submitted); err != nil {
+		return at, 0, fmt.Errorf("%s %q: want %s", column, submitted, traceTimeLayout)
+	}
+	seconds, err := strconv.ParseFloat(duration, 64)
+	if err != nil || !(seconds >= 0 && seconds < 1e9) {
+		return at, 0, fmt.Errorf("duration %q: want seconds", duration)
+	}
+	return at, max(time.Duration(seconds*float64(time.Second)), time.Second), nil
+}
+
+// VirtualCluster is a virtual cluster and the number of its agents.
 type VirtualCluster struct {
 	Name   string
 	Agents int
 }
 
-// ReadPhillyClusters reads virtual clusters and their numbers of agents: vc, node num.
-func ReadPhillyClusters(r io.Reader, name string) ([]VirtualCluster, error) {
+// ReadVirtualClusters reads virtual clusters and their numbers of agents: vc, node num.
+func ReadVirtualClusters(r io.Reader, name string) ([]VirtualCluster, error) {
 	t, err := openColumns(r, name, "vc", "node num")
 	if err != nil {
 		return nil, err
@@ -132,13 +168,13 @@ func ReadPhillyClusters(r io.Reader, name string) ([]VirtualCluster, error) {
 func (v VirtualCluster) ReplayAgents() []ReplayAgent {
 	list := make([]ReplayAgent, v.Agents)
 	for i := range list {
-		list[i] = ReplayAgent{ID: fmt.Sprintf("%s-%03d", v.Name, i), GPUs: phillyGPUsPerAgent, Model: "P100", Has: sched.Amount{CPUs: 64, MemMiB: 512 << 10}}
+		list[i] = ReplayAgent{ID: fmt.Sprintf("%s-%03d", v.Name, i), GPUs: gpusPerAgent, Model: "P100", Has: sched.Amount{CPUs: cpusPerAgent, MemMiB: 512 << 10}}
 	}
 	return list
 }
 
-// PhillyRecords converts jobs to records. role returns the role of a job, and false to skip it.
-func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bool)) iter.Seq[JobRecord] {
+// VirtualClusterRecords converts jobs to records. role returns the role of a job, and false to skip it.
+func VirtualClusterRecords(list []VirtualClusterJob, role func(j *VirtualClusterJob) (name string, ok bool)) iter.Seq[JobRecord] {
 	return func(yield func(JobRecord) bool) {
 		for i := range list {
 			j := &list[i]
@@ -146,9 +182,12 @@ func PhillyRecords(list []PhillyJob, role func(j *PhillyJob) (name string, ok bo
 			if !ok {
 				continue
 			}
-			// parsePhillyRow rejects jobs that NewGangSpec refuses.
-			spec, _ := NewGangSpec("line-"+strconv.Itoa(j.Line), j.GPUs, phillyGPUsPerAgent, sched.Amount{CPUs: 4, MemMiB: 32 << 10})
-			spec.Role, spec.Owner = name, j.Cluster // the record has no users
+			// The parsers reject jobs that NewGangSpec refuses.
+			spec, _ := NewGangSpec("line-"+strconv.Itoa(j.Line), j.GPUs, gpusPerAgent, sched.Amount{CPUs: 4, MemMiB: 32 << 10})
+			if j.CPUs > 0 {
+				spec.CPUs = min(float64(j.CPUs)/float64(spec.Tasks), cpusPerAgent)
+			}
+			spec.Role, spec.Owner = name, cmp.Or(j.User, j.Cluster)
 			if !yield(JobRecord{Spec: spec, ArrivesAt: j.ArrivesAt, RunTimes: []time.Duration{j.RunTime}}) {
 				return
 			}
