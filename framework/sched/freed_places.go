@@ -105,7 +105,8 @@ func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) 
 
 // appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are not used again, and that
 // their role sees neither in an offer nor in what the last offer of their agent left. Another role may see them: it may
-// return the offer, so that they still count.
+// return the offer, so that they still count. Of places whose GPUs their role sees the rest counts for freedPlaceTimeout:
+// Mesos offers a task's GPUs, what its executor used and the rest of the agent one by one, and to different roles.
 func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTask {
 	s.freed = slices.DeleteFunc(s.freed, func(p freedPlace) bool { return !p.until.After(s.now) })
 	if len(s.freed) == 0 {
@@ -120,7 +121,7 @@ func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTa
 	s.removeVisibleGPUs(agents)
 	for i := range s.freed {
 		r := s.freed[i].RunningTask
-		if agents[r.AgentID].takePlace(&r) {
+		if agents[r.AgentID].takePlace(&r) && (!r.GPUsOffered || s.now.Sub(r.Ends) < freedPlaceTimeout) {
 			running = append(running, r)
 		}
 	}
@@ -134,7 +135,7 @@ func (s *State) agentsWithFreedPlaces() map[string]*unseenGPUs {
 		id, role := s.freed[i].AgentID, s.freed[i].Spec.Role
 		if agents[id] == nil {
 			n := s.listedAgents[id].GPUs
-			agents[id] = &unseenGPUs{isListed: n > 0, all: gpuSet{left: n}, byRole: map[string]*gpuSet{}}
+			agents[id] = &unseenGPUs{isListed: n > 0, idle: gpuSet{left: n}, all: gpuSet{left: n}, byRole: map[string]*gpuSet{}}
 		}
 		if agents[id].byRole[role] == nil {
 			agents[id].byRole[role] = &gpuSet{left: s.listedAgents[id].GPUs}
@@ -180,13 +181,14 @@ func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
 	}
 }
 
-// unseenGPUs are the GPUs of an agent that no task holds and that are in no offer.
+// unseenGPUs are the GPUs of an agent that no task holds, by what Mesos has offered of them.
 type unseenGPUs struct {
 	// isListed reports that the master has listed the agent: only then the numbers of GPUs are known.
 	isListed bool
-	// all are those in no offer to any role, byRole those in no offer to one role that has a freed place there.
-	all    gpuSet
-	byRole map[string]*gpuSet
+	// idle are those that no task holds, all those that are in no offer to any role either. byRole are those in no offer to
+	// one role that has a freed place there.
+	idle, all gpuSet
+	byRole    map[string]*gpuSet
 }
 
 // gpuSet is GPUs of one agent: left is their number, seen are the ids of all others.
@@ -207,14 +209,15 @@ func (g *gpuSet) remove(gpus int, ids []string) {
 
 // remove removes GPUs that no role may get.
 func (u *unseenGPUs) remove(gpus int, ids []string) {
+	u.idle.remove(gpus, ids)
 	u.all.remove(gpus, ids)
 	for _, of := range u.byRole {
 		of.remove(gpus, ids)
 	}
 }
 
-// takePlace reports whether the place of an ended task may be among the GPUs that its role does not see, and removes it
-// from them. It marks the place if another role sees it.
+// takePlace reports whether the place of an ended task may be among the GPUs, and removes it from them. It marks the place
+// if another role or its own role sees it.
 func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
 	n := r.Spec.Request.GPUs
 	if n == 0 || len(r.Shares) > 0 {
@@ -227,6 +230,9 @@ func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
 	case u.mayHave(of, r):
 		of.remove(n, nil)
 		r.OfferedElsewhere = true
+	case u.mayHave(&u.idle, r):
+		u.idle.remove(n, nil)
+		r.GPUsOffered = true
 	default:
 		return false
 	}

@@ -182,6 +182,9 @@ func (r *remainder) addPlacement(d *fit.Demand, p *fit.Placement) {
 
 func (r *remainder) subtractTask(t *queue.RunningTask, overhead fit.Amount) {
 	r.addAmount(queue.TaskAmount(t.Spec, overhead), -1)
+	if t.GPUsOffered {
+		return
+	}
 	if r.addShares(t.Shares, -1); len(t.Shares) > 0 {
 		return
 	}

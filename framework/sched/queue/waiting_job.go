@@ -60,6 +60,8 @@ type RunningTask struct {
 	Ended bool
 	// OfferedElsewhere is set for an ended task whose place is probably in an offer to another role. That role may return it.
 	OfferedElsewhere bool
+	// GPUsOffered is set for an ended task whose GPUs have been offered to its role. Other resources of its place may not.
+	GPUsOffered bool
 	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
 	// ignored a kill.
 	Stuck bool
@@ -82,6 +84,9 @@ func (j *WaitingJob) ExpectedRunTime() time.Duration {
 
 // Resources returns what the task frees when it ends. overhead is what its executor uses besides the task.
 func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
+	if r.GPUsOffered {
+		return fit.TaskResources{Amount: TaskAmount(r.Spec, overhead)}
+	}
 	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
 	if len(r.Shares) > 0 {
 		h.GPUs, h.DeviceIDs, h.Shares = 0, nil, r.Shares
