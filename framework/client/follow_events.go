@@ -62,10 +62,10 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 }
 
 // FollowEvents is like StreamEvents, but reconnects when the stream breaks and yields each
-// state once. It ends with ctx, or with the first permanent error.
+// state once, except that of the oldest ended attempts if there are very many. It ends with ctx, or with the first permanent error.
 func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
-		seen := map[string]api.TaskEvent{} // the last event of each task, because a new stream repeats all states
+		seen := eventHistory{maxEnded: maxEndedAttempts}
 		var down time.Time                 // time of the first failure after the last event
 		for tries := 0; ; tries++ {
 			var broke error
@@ -75,11 +75,7 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 					break
 				}
 				down, tries = time.Time{}, 0
-				if old, ok := seen[ev.Task]; ok && (old.State == ev.State || isOutdated(ev, old)) {
-					continue
-				}
-				seen[ev.Task] = ev
-				if !yield(ev, nil) {
+				if seen.add(ev) && !yield(ev, nil) {
 					return
 				}
 			}
@@ -99,6 +95,38 @@ func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 			}
 		}
 	}
+}
+
+// maxEndedAttempts limits the memory of a client that follows all jobs for a long time.
+const maxEndedAttempts = 100_000
+
+// eventHistory has the last event of each attempt, because a new stream repeats all states.
+type eventHistory struct {
+	last map[string]api.TaskEvent
+	// ended are the attempts that have ended, in that order. The history forgets the oldest of more
+	// than maxEnded; their end is new again if a later stream repeats it.
+	ended    []string
+	maxEnded int
+}
+
+// add reports whether the event is new, and remembers it.
+func (h *eventHistory) add(ev api.TaskEvent) bool {
+	old, known := h.last[ev.Task]
+	if known && (old.State == ev.State || isOutdated(ev, old)) {
+		return false
+	}
+	if h.last == nil {
+		h.last = map[string]api.TaskEvent{}
+	}
+	h.last[ev.Task] = ev
+	if ev.State.IsLive() || known && !old.State.IsLive() {
+		return true
+	}
+	if h.ended = append(h.ended, ev.Task); len(h.ended) > h.maxEnded {
+		delete(h.last, h.ended[0])
+		h.ended = h.ended[1:]
+	}
+	return true
 }
 
 // isOutdated reports whether ev is older than old, an event of the same attempt: a standby

@@ -235,4 +235,16 @@ func TestMailsAreLimited(t *testing.T) {
 	}
 }
 
+// Recipients without mails in the last hour are removed by later mails to others.
+func TestOldRecipientsAreRemoved(t *testing.T) {
+	l, now := RateLimiter{PerWindow: 3}, time.Unix(1_700_000_000, 0)
+	for _, to := range []string{"a", "b", "c"} {
+		l.CountSent(to, now)
+		now = now.Add(RateWindow)
+	}
+	if len(l.sent) != 1 {
+		t.Errorf("%d recipients, want the last one", len(l.sent))
+	}
+}
+
 const opensslSignature = "f1cf8ba6a2fa64bd8193b9db564f42cd35d0fc2a46f6a2c2903f897838a7f23a"

@@ -1,6 +1,9 @@
 package notification
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // RateWindow is the time over which mails to a recipient are counted.
 const RateWindow = time.Hour
@@ -11,8 +14,9 @@ type RateLimiter struct {
 	// PerWindow is the limit.
 	PerWindow int
 	// sent are the times of the mails within the window, oldest first, by recipient. Remaining removes older ones of the
-	// recipient that it is called for.
-	sent map[string][]time.Time
+	// recipient that it is called for, CountSent recipients without mails in the window, once in each window.
+	sent   map[string][]time.Time
+	pruned time.Time
 }
 
 // Remaining returns how many mails the recipient may still get now. If there are none, next is when there is one.
@@ -36,6 +40,10 @@ func (l *RateLimiter) Remaining(to string, now time.Time) (n int, next time.Time
 func (l *RateLimiter) CountSent(to string, now time.Time) {
 	if l.sent == nil {
 		l.sent = map[string][]time.Time{}
+	}
+	if now.Sub(l.pruned) >= RateWindow {
+		l.pruned = now
+		maps.DeleteFunc(l.sent, func(_ string, times []time.Time) bool { return now.Sub(times[len(times)-1]) >= RateWindow })
 	}
 	l.sent[to] = append(l.sent[to], now)
 }
