@@ -42,7 +42,7 @@ class Log {
     this.#text.addEventListener('scroll', () => { this.#follow.checked = this.#atEnd(); });
     const choices = streams.map(([stream, label]) => createElement('label', {},
       createElement('input', { type: 'radio', name: 'stream', value: stream, checked: stream === this.#stream, on: { change: () => this.#choose(stream) } }), ` ${label}`));
-    this.node = createElement('section', { class: 'card' }, createElement('div', { class: 'title' }, createElement('h3', {}, 'Output'), more),
+    this.node = createElement('section', { class: 'card output' }, createElement('div', { class: 'title' }, createElement('h3', {}, 'Output'), more),
       createElement('div', { class: 'tools' }, this.#name, this.#attempts, ...choices,
         createElement('label', {}, this.#times, ' times'), createElement('label', {}, this.#follow, ' follow'),
         createFilter('Search', (text) => this.#search(text)), this.#matches, createButton('Download', () => this.#download(), { class: 'small' })),
