@@ -59,7 +59,7 @@ func TestPackages(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 		make := exec.CommandContext(t.Context(), "../scripts/package.sh", runtime.GOARCH)
-		make.Env = append(os.Environ(), "PACKAGE_OUT="+dir, "VERSION=v1.2.3", "PACKAGE_COMPRESSION=gzip", "PACKAGE_CHECK_RELEASE=0")
+		make.Env = append(os.Environ(), "PACKAGE_OUT="+dir, "VERSION=v1.2.3", "PACKAGE_COMPRESSION=zstd", "PACKAGE_CHECK_RELEASE=0")
 		if out, err := make.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

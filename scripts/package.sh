@@ -5,7 +5,7 @@
 # so each architecture needs a C compiler; scripts/package-tools.sh cross installs
 # Debian's. All programs are looked for before the first build. The same commit and
 # compilers give the same bytes.
-# PACKAGE_COMPRESSION=gzip is for tests: xz takes 13 s of processor time for each
+# PACKAGE_COMPRESSION=zstd is for tests: xz takes 13 s of processor time for each
 # package.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -11,6 +11,11 @@
 # - framework/journal: framework and internal/e2e
 # - framework/crash, which runs schedulers as processes that it kills: framework
 # - internal/clustersim, in which each simulated cluster is one goroutine
+# And except these, whose tests run in less than a tenth of the time that a binary
+# with the detector takes to link:
+# - internal/cli, internal/cli/cluster, internal/cli/daemons, internal/cli/simulate,
+#   which read flags and print: cmd/mesos-gpu and internal/e2e
+# - internal/e2e/starts, which without Apache Mesos only computes statistics
 # make test-long runs framework/journal and framework/crash with the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -43,6 +48,6 @@ go list -test -f '{{.ImportPath}} {{join .Deps "|"}}' ./... |
 			sub(/_test$/, "", d)
 			if (d in starts) kind = "race"
 		}
-		if (substr(tested, length(module) + 2) ~ /^(framework\/(sim|sim\/replay|journal|crash)|internal\/clustersim)$/) kind = "plain"
+		if (substr(tested, length(module) + 2) ~ /^(framework\/(sim|sim\/replay|journal|crash)|internal\/clustersim|internal\/cli(\/(cluster|daemons|simulate))?|internal\/e2e\/starts)$/) kind = "plain"
 		if (kind == want) print (tested in rank ? rank[tested] : 999), tested
 	}' | sort -n -k1,1 -s | cut -d' ' -f2

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,8 +67,10 @@ func truncateUnder(t *testing.T, path string) (written int, there []int) {
 	}
 	written = stop()
 	for line := range strings.Lines(strings.Join(files(t, path), "")) {
-		var n int
-		if _, err := fmt.Sscanf(line, "%08d\n", &n); err == nil && len(line) == 9 {
+		if len(line) != 9 {
+			continue
+		}
+		if n, err := strconv.Atoi(line[:8]); err == nil {
 			there = append(there, n)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
@@ -177,7 +178,11 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 // TestGPUTimeIsIndependentOfFailover checks for random events and failovers that the total
 // equals the sum of what the tasks held, and that recorded totals never decrease.
 func TestGPUTimeIsIndependentOfFailover(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(50)
+	if testneeds.IsLongRun() {
+		seeds = 1000
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		l := &gpuTimeModel{t: t, now: time.Unix(1_700_000_000, 0)}
 		l.takeOver()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
 )
 
 // binary is the path of mesos-gpu, built with the race detector for this run. Daemons, and commands
@@ -291,12 +292,18 @@ func (c *cluster) awaitJobEnd(job string) {
 // awaitJob waits until a job satisfies done, and returns it.
 func (c *cluster) awaitJob(job string, done func(*api.JobView) bool) api.JobView {
 	c.t.Helper()
+	requester, err := client.New(c.api) // a command for each request would take 20 ms of processor time
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(waitTimeout)
 	for {
-		var view api.JobView
-		decodeJSON(c.t, c.mustRun("describe", "-o", "json", job), &view)
+		view, err := requester.GetJob(c.t.Context(), job)
+		if err != nil {
+			c.t.Fatal(err)
+		}
 		if done(&view) {
 			return view
 		}
