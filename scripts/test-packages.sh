@@ -15,7 +15,7 @@
 # with the detector takes to link:
 # - internal/cli, internal/cli/cluster, internal/cli/daemons, internal/cli/simulate,
 #   which read flags and print: cmd/mesos-gpu and internal/e2e
-# - internal/e2e/starts, which without Apache Mesos only computes statistics
+# - internal/e2e/starts, which has only benchmarks
 # make test-long runs framework/journal and framework/crash with the detector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
