@@ -119,8 +119,8 @@ func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTa
 		}
 	}
 	s.removeVisibleGPUs(agents)
-	for i := range s.freed {
-		r := s.freed[i].RunningTask
+	for _, p := range slices.Backward(s.freed) { // the places that were freed last are the likeliest not to be offered
+		r := p.RunningTask
 		if agents[r.AgentID].takePlace(&r) && (!r.GPUsOffered || s.now.Sub(r.Ends) < freedPlaceTimeout) {
 			running = append(running, r)
 		}
