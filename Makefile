@@ -6,7 +6,7 @@ GO ?= go
 .PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-gpu bench bench-compare bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/mesos-gpu
 	GO=$(GO) scripts/build-progress.sh -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/mesos-gpu ./cmd/mesos-gpu
