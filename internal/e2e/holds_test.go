@@ -66,6 +66,47 @@ func checkHolds(t *testing.T, c *cluster) {
 	}
 }
 
+// movingRoles is the roles file of checkMoves.
+const movingRoles = "from: {}\nto: {}\n"
+
+// checkMoves pauses a role without draining it, and moves a waiting job of it to another role, with another list of GPU types and
+// limit of parallel tasks. The job runs there with its age, and a running task of the paused role goes on.
+func checkMoves(t *testing.T, c *cluster) {
+	t.Helper()
+	submit := func(name, keys string) {
+		t.Helper()
+		c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\nrole: from\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n"+keys))
+	}
+	submit("goes-on", "")
+	c.mustRun("wait", "--for", "running", "goes-on")
+	c.mustRun("hold", "--role", "from", "--reason", "pause")
+	submit("moves", "gpus: 1\ngpu_type: K80\ntasks: 2\n")
+	waiting := c.awaitJob("moves", func(v *api.JobView) bool { return v.WaitReason == "role from is held; pause" })
+	if out := c.mustRun("edit", "moves", "--role", "to", "--gpu-type", "K80,V100", "--set", "max_parallel=1"); !strings.Contains(out, "job moves edited: gpu_type, max_parallel, role") {
+		t.Errorf("edit prints %q", out)
+	}
+	moved := c.awaitJob("moves", func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
+	if s := moved.Spec; s.Role != "to" || s.MaxParallel != 1 || !moved.Submitted.Equal(waiting.Submitted) || moved.Tasks[1].State != job.Waiting {
+		t.Errorf("the moved job is %+v", moved)
+	}
+	if v := c.awaitJob("goes-on", func(v *api.JobView) bool { return true }); v.State != job.Running || v.Tasks[0].Attempt != 1 {
+		t.Errorf("the running job of the paused role is %+v", v)
+	}
+	if r := c.run("edit", "goes-on", "--role", "to"); r.code == 0 {
+		t.Errorf("a job with a running task moves to another role: %+v", r)
+	}
+	c.mustRun("release", "--role", "from")
+	c.mustRun("kill", "moves", "goes-on")
+	c.awaitJobEnd("moves")
+	c.awaitJobEnd("goes-on")
+}
+
+// TestMovesBetweenRoles checks paused roles and moves on the embedded cluster.
+func TestMovesBetweenRoles(t *testing.T) {
+	t.Parallel()
+	checkMoves(t, startCluster(t, "--roles", writeJobFile(t, "roles.yaml", movingRoles)))
+}
+
 // checkWarnings preempts the example that saves its state when it is warned. The next attempt continues with the next step: no
 // step is lost or repeated. It also warns a task by a file before its timeout, at which it is queued again.
 func checkWarnings(t *testing.T, c *cluster) {

@@ -15,3 +15,9 @@ func TestMesosWarnings(t *testing.T) {
 	m := startMesos(t, stockAgentFlags...)
 	checkWarnings(t, m.startScheduler(t))
 }
+
+// TestMesosMovesBetweenRoles checks paused roles and moves on Apache Mesos.
+func TestMesosMovesBetweenRoles(t *testing.T) {
+	m := startMesos(t, stockAgentFlags...)
+	checkMoves(t, m.startScheduler(t, "--roles", writeJobFile(t, "roles.yaml", movingRoles)))
+}
