@@ -66,7 +66,7 @@ func (c *Client) StreamEvents(ctx context.Context, name string) iter.Seq2[api.Ta
 func (c *Client) FollowEvents(ctx context.Context, name string) iter.Seq2[api.TaskEvent, error] {
 	return func(yield func(api.TaskEvent, error) bool) {
 		seen := eventHistory{maxEnded: maxEndedAttempts}
-		var down time.Time                 // time of the first failure after the last event
+		var down time.Time // time of the first failure after the last event
 		for tries := 0; ; tries++ {
 			var broke error
 			for ev, err := range c.StreamEvents(ctx, name) {
