@@ -368,7 +368,9 @@ exit %d`, ledger, condition, ledger, jobs%3))
 			t.Errorf("job-%d is %s with %d: %s", n, v.State, *v.ExitCode, v.Tasks[0].Message)
 		}
 	}
-	checkLedger(t, ledger, jobs)
+	if checkLedger(t, ledger, jobs); t.Failed() {
+		t.Log(c.mustRun("events"))
+	}
 	c.mustRun("run", "--gpus", "4", "--", "echo", "all four")
 	c.stop()
 	requireNothingLeft(t, work)
@@ -403,7 +405,7 @@ func checkLedger(t *testing.T, file string, jobs int) {
 	}
 	for n := range jobs {
 		if got := begun[fmt.Sprint("job-", n)]; got != 1 {
-			t.Errorf("job-%d has begun %d times", n, got)
+			t.Errorf("job-%d has begun %d times:\n%s", n, got, text)
 		}
 	}
 	if len(held) > 0 {
