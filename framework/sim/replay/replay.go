@@ -33,6 +33,9 @@ type ReplaySettings struct {
 	JobEnded func(w *JobRecord, started, ended time.Duration)
 	// EstimateEvery, if set, estimates the start of every nth job that waits, with predicted run times.
 	EstimateEvery int
+	// OwnShare, if set, has the completion times of jobs in a replay of their role alone on its share of the agents, by name. The
+	// result then has the finish-time fairness of these jobs.
+	OwnShare map[string]time.Duration
 	// Stop, if set, is called at each instant. An error ends the replay.
 	Stop func() error
 }

@@ -34,6 +34,9 @@ type ReplayResult struct {
 	Allocation float64 `json:"allocation"`
 	Idle       float64 `json:"idle_while_waiting"`
 	Broken     float64 `json:"fragmentation"`
+	// FinishTimeFairness is the completion time of jobs divided by that in ReplaySettings.OwnShare: above 1 where a job ends
+	// later than on the share of its role alone.
+	FinishTimeFairness SampleStats `json:"finish_time_fairness,omitzero"`
 	// Fairness is Jain's index of the roles' mean slowdowns: 1 means equal.
 	Fairness float64                `json:"fairness"`
 	Roles    map[string]*JobGroup   `json:"roles"`
@@ -65,8 +68,8 @@ type ReplayResult struct {
 	// in use, and free.
 	busyGPUSeconds, idle, broken, free float64
 	// wait, complete, slow and run are the samples of the statistics above.
-	wait, complete, slow, run sampleSet
-	frag                      fragmentCounter
+	wait, complete, slow, run, finish sampleSet
+	frag                              fragmentCounter
 	// every is ReplaySettings.SampleEvery.
 	every time.Duration
 	// predictionErrors are |log2(predicted/real)| of the predicted jobs. estimates are the errors of estimated starts.
@@ -81,8 +84,10 @@ type JobGroup struct {
 	Wait       SampleStats `json:"wait"`
 	Completion SampleStats `json:"completion"`
 	Slowdown   SampleStats `json:"slowdown"`
+	// FinishTimeFairness is as in ReplayResult.
+	FinishTimeFairness SampleStats `json:"finish_time_fairness,omitzero"`
 
-	wait, complete, slow sampleSet
+	wait, complete, slow, finish sampleSet
 }
 
 // ModelUsage is the usage of the GPUs of one model.
@@ -199,6 +204,12 @@ func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
 		}
 		groups = append(groups, r.Preemptors)
 	}
+	if own := p.cfg.OwnShare[l.Spec.Name].Seconds(); own > 0 {
+		r.finish.addValue(complete / own)
+		for _, g := range groups {
+			g.finish.addValue(complete / own)
+		}
+	}
 	for _, g := range groups {
 		g.Jobs++
 		g.GPUSeconds += area
@@ -246,6 +257,7 @@ func (r *ReplayResult) addResult(o *ReplayResult) {
 	r.complete.mergeSamples(&o.complete)
 	r.slow.mergeSamples(&o.slow)
 	r.run.mergeSamples(&o.run)
+	r.finish.mergeSamples(&o.finish)
 	if o.Preemptors != nil {
 		if r.Preemptors == nil {
 			r.Preemptors = &JobGroup{}
@@ -280,11 +292,13 @@ func (g *JobGroup) addGroup(o *JobGroup) {
 	g.wait.mergeSamples(&o.wait)
 	g.complete.mergeSamples(&o.complete)
 	g.slow.mergeSamples(&o.slow)
+	g.finish.mergeSamples(&o.finish)
 }
 
 // computeFigures computes the exported figures from sums and samples.
 func (r *ReplayResult) computeFigures() {
 	r.Wait, r.Completion, r.Slowdown, r.Run = r.wait.computeStats(), r.complete.computeStats(), r.slow.computeStats(), r.run.computeStats()
+	r.FinishTimeFairness = r.finish.computeStats()
 	if all := float64(r.GPUs) * r.Span; all > 0 {
 		r.Allocation, r.Idle = 100*r.busyGPUSeconds/all, 100*r.idle/all
 		for _, t := range r.Types {
@@ -316,6 +330,7 @@ func (r *ReplayResult) computeFigures() {
 // computeStats computes the exported statistics from the samples.
 func (g *JobGroup) computeStats() {
 	g.Wait, g.Completion, g.Slowdown = g.wait.computeStats(), g.complete.computeStats(), g.slow.computeStats()
+	g.FinishTimeFairness = g.finish.computeStats()
 }
 
 // newPredictionError summarizes |log2(predicted/real)| of jobs, nil if there are none. It sorts the list.

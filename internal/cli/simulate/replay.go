@@ -31,7 +31,7 @@ import (
 // timedFlags are the flags of simulate --arrival timed.
 type timedFlags struct {
 	order, runTimes, clusters string
-	strict                    bool
+	strict, fairness          bool
 	patience, short           time.Duration
 	minRunTime, saveTime      time.Duration
 	estimateEvery             int
@@ -53,6 +53,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: virtual clusters of Philly or Helios: pooled, shared (one role each), own (separate agents)")
+	flags.BoolVar(&f.fairness, "fairness", false, "timed: with --clusters shared, replay each virtual cluster alone on its agents too, and divide the completion times of jobs")
 	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
@@ -116,6 +117,8 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, fmt.Errorf("--run-times %q is not one of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
 		return 0, fmt.Errorf("--clusters %q is not one of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
+	case f.fairness && f.clusters != clustersShared:
+		return 0, errors.New("--fairness needs --clusters shared")
 	case f.patience < 0 || f.short < 0 || f.minRunTime < 0 || f.saveTime < 0 || f.estimateEvery < 0:
 		return 0, errors.New("--patience, --preempt-for, --min-run-time, --save-time and --estimate-every are not below zero")
 	case f.estimateEvery > 0 && f.runTimes != "predicted":
@@ -189,7 +192,9 @@ type replayCase struct {
 // replayRecord is the part of a trace that is replayed, and the number of omitted jobs
 // with the reason.
 type replayRecord struct {
-	cases         []replayCase
+	cases []replayCase
+	// own has a case for each virtual cluster alone, with --fairness.
+	own           []replayCase
 	leftOut       int
 	leftOutReason string
 }
@@ -224,8 +229,8 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 		return err
 	}
 	jobs := int64(0)
-	for i := range record.cases {
-		jobs += int64(len(record.cases[i].jobs))
+	for _, c := range slices.Concat(record.cases, record.own) {
+		jobs += int64(len(c.jobs))
 	}
 	ended, done := a.StartCountBar("replaying", "jobs", jobs*int64(len(all.policies)))
 	var reports []*replayReport
@@ -274,7 +279,12 @@ func writeWaitPlot(path, title string, reports []*replayReport) error {
 // replayPolicy replays all cases with one policy.
 func (record *replayRecord) replayPolicy(ctx context.Context, policy string, seed int64, f *timedFlags, ended func()) (*replayReport, error) {
 	begun := time.Now()
-	list, err := replayCases(ctx, record.cases, policy, seed, f, ended)
+	own, err := replayOwnShares(ctx, record.own, policy, seed, f, ended)
+	if err != nil {
+		return nil, err
+	}
+	countEnded := func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
+	list, err := replayCases(ctx, record.cases, policy, seed, f, own, countEnded)
 	if err != nil {
 		return nil, err
 	}
@@ -289,8 +299,21 @@ func (record *replayRecord) replayPolicy(ctx context.Context, policy string, see
 	return r, nil
 }
 
+// replayOwnShares replays each virtual cluster alone and returns the completion times of jobs by name.
+func replayOwnShares(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, ended func()) (map[string]time.Duration, error) {
+	var mu sync.Mutex
+	completions := map[string]time.Duration{}
+	_, err := replayCases(ctx, cases, policy, seed, f, nil, func(w *replay.JobRecord, _, at time.Duration) {
+		mu.Lock()
+		completions[w.Spec.Name] = at - w.ArrivesAt
+		mu.Unlock()
+		ended()
+	})
+	return completions, err
+}
+
 // replayCases replays the cases in parallel, as many at a time as there are cores.
-func replayCases(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, ended func()) ([]*replay.ReplayResult, error) {
+func replayCases(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, own map[string]time.Duration, ended func(w *replay.JobRecord, started, ended time.Duration)) ([]*replay.ReplayResult, error) {
 	list, errs := make([]*replay.ReplayResult, len(cases)), make([]error, len(cases))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -299,7 +322,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 		all.Go(func() {
 			defer func() { <-free }()
 			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, MinRunTime: f.minRunTime, SaveTime: f.saveTime, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
-			cfg.JobEnded = func(*replay.JobRecord, time.Duration, time.Duration) { ended() }
+			cfg.OwnShare, cfg.JobEnded = own, ended
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
 		})
@@ -444,17 +467,19 @@ func (a *simulateCommands) loadVirtualClusters(agents, tasks string, readJobs fu
 	for _, vc := range clusters {
 		listed[vc.Name] = true
 		all.agents = append(all.agents, vc.ReplayAgents()...)
-		switch f.clusters {
-		case clustersShared:
+		if f.clusters == clustersShared {
 			all.roles = append(all.roles, f.newRole(vc.Name))
-		case clustersOwn:
-			record.cases = append(record.cases, replayCase{
+		}
+		if f.clusters == clustersOwn || f.fairness {
+			record.own = append(record.own, replayCase{
 				agents: vc.ReplayAgents(), roles: []queue.Role{f.newRole(vc.Name)},
 				jobs: slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
 			})
 		}
 	}
-	if f.clusters != clustersOwn {
+	if f.clusters == clustersOwn {
+		record.cases, record.own = record.own, nil
+	} else {
 		all.jobs = slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) {
 			if f.clusters == clustersShared {
 				return j.Cluster, listed[j.Cluster]
@@ -481,6 +506,13 @@ func (a *simulateCommands) printReport(r *replayReport) error {
 	}
 	if e := r.Estimates; e != nil {
 		fmt.Fprintf(a.Stdout, "%d estimates of starts: half off by at most %.0f s, 90 %% by %.0f s, where the median wait was %.0f s; %.0f %% and %.0f %% started within the bounds of 50 and 90 %%\n", e.Jobs, e.Median, e.P90, e.MedianWait, e.Within50, e.Within90)
+	}
+	if r.FinishTimeFairness != (replay.SampleStats{}) {
+		fmt.Fprintln(a.Stdout, "completion divided by that of the virtual cluster alone on its agents:")
+		for _, name := range sortedKeys(r.Roles) {
+			s := r.Roles[name].FinishTimeFairness
+			fmt.Fprintf(a.Stdout, "  role %s: mean %.2f, 99th percentile %.2f, worst %.2f\n", name, s.Mean, s.P99, s.Max)
+		}
 	}
 	fmt.Fprintf(a.Stdout, "%d launches in %d cycles, %.0f decisions/s\n\n", r.Launches, r.Cycles, r.DecisionsPerSecond)
 	rows := []string{reportRow("all", r.Jobs, r.Wait, r.Completion, r.Slowdown)}

@@ -260,3 +260,27 @@ func TestInvalidTimedFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestTimedFairness: one agent each. x runs its second job after its first in its own share, 1050 s after it arrives, and at once
+// on the agent of y if that is shared: 60/1050. y's job then waits 50 of the 60 s of x's: 110/60.
+func TestTimedFairness(t *testing.T) {
+	agents, tasks := phillyTrace(t)
+	got := runTimed(t, agents, tasks, "--clusters", "shared", "--fairness")
+	x, y := got.Roles["x"].FinishTimeFairness, got.Roles["y"].FinishTimeFairness
+	if want := 60. / 1050; x.P50 < want*0.95 || x.P50 > want*1.05 || x.Max < 0.99 || x.Max > 1.01 {
+		t.Errorf("x: %+v, want %g for its second job and 1 for its first", x, want)
+	}
+	if want := 110. / 60; y.Max < want*0.95 || y.Max > want*1.05 || y.Mean != y.Max && y.Mean-y.Max > 1e-6 || got.FinishTimeFairness.Max != y.Max {
+		t.Errorf("y: %+v, want %g; all %+v", y, want, got.FinishTimeFairness)
+	}
+	if plain := runTimed(t, agents, tasks, "--clusters", "shared"); plain.FinishTimeFairness.Max != 0 {
+		t.Errorf("without the flag: %+v", plain.FinishTimeFairness)
+	}
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--fairness"); code == 0 || !strings.Contains(stderr, "--fairness needs --clusters shared") {
+		t.Errorf("pooled: status %d, %s", code, stderr)
+	}
+	out, _, _ := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--fairness")
+	if !strings.Contains(out, "role y: mean 1.8") {
+		t.Errorf("no fairness of y in\n%s", out)
+	}
+}
