@@ -100,7 +100,7 @@ func (a *EmbeddedAgent) encodeExecutor(e *executorState) ([]byte, error) {
 	}
 	c.Framework, c.Info = marshal(&e.framework.info), marshal(&e.info)
 	for _, t := range e.tasks {
-		saved := taskCheckpoint{Info: marshal(&t.info), State: t.state, Ready: t.ready, Sent: t.sent}
+		saved := taskCheckpoint{Info: marshal(&t.info), State: t.stored, Ready: t.ready, Sent: t.sent}
 		for _, s := range a.streams.Pending(status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}) {
 			saved.Pending = append(saved.Pending, marshal(&s))
 		}

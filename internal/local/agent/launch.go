@@ -43,7 +43,7 @@ func (a *EmbeddedAgent) launchTask(info mesos.FrameworkInfo, ex mesos.ExecutorIn
 	if e.findTask(task.TaskID.Value) != nil {
 		a.cfg.Log.WithField("task", task.TaskID.Value).Warn("ignored a launch: the executor has a task of that id")
 	} else {
-		e.tasks = append(e.tasks, &taskState{info: task, state: mesos.TASK_STAGING})
+		e.tasks = append(e.tasks, &taskState{info: task, state: mesos.TASK_STAGING, stored: mesos.TASK_STAGING})
 	}
 	switch {
 	case e.container == "":

@@ -89,7 +89,7 @@ func (a *EmbeddedAgent) restoreExecutor(c executorCheckpoint) (*executorState, e
 	}
 	e.framework, f.executors[e.id()] = f, e
 	for _, saved := range c.Tasks {
-		t := &taskState{state: saved.State, ready: saved.Ready, sent: saved.Sent}
+		t := &taskState{state: saved.State, stored: saved.State, ready: saved.Ready, sent: saved.Sent}
 		if err := t.info.Unmarshal(saved.Info); err != nil {
 			return nil, err
 		}

@@ -121,6 +121,9 @@ func (e *executorState) allocatedResources() []mesos.Resource {
 type taskState struct {
 	info  mesos.TaskInfo
 	state mesos.TaskState
+	// stored is the state of the last status that was stored. A task that has
+	// ended releases its devices first, and is not live meanwhile.
+	stored mesos.TaskState
 	// ready means that the task's resources are granted to the container. sent
 	// means that the executor has received the task.
 	ready, sent bool

@@ -57,7 +57,9 @@ func (a *EmbeddedAgent) executorStatus(e *executorState, s mesos.TaskStatus) {
 		return
 	}
 	if !t.isLive() {
-		acknowledge()
+		if events.IsTerminal(t.stored) {
+			acknowledge()
+		} // otherwise the update that is about to be stored is acknowledged
 		return
 	}
 	t.state = s.GetState()
@@ -101,6 +103,7 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 	}
 	updates := a.streams.Add(now(), status.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s)
 	if e := a.executorOf(framework.Value, s.TaskID.Value); e != nil {
+		e.findTask(s.TaskID.Value).stored = s.GetState()
 		a.saveExecutor(e)
 	}
 	a.forwardStatuses(updates)
