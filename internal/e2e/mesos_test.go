@@ -301,3 +301,11 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 	c.mustRun("kill", "low")
 	c.awaitJobEnd("low")
 }
+
+// requireMesosImages skips a test on a kernel on which Apache Mesos starts no container with an image.
+func requireMesosImages(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/proc/sysrq-trigger"); err != nil {
+		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+	}
+}

@@ -125,8 +125,8 @@ func TestMesosOneJobFileUnderBothContainerizers(t *testing.T) {
 	testimage.SaveImage(t, docker, image, m.imagesDir)
 	c := m.startScheduler(t, "--allow-volumes", os.TempDir())
 	for _, containerizer := range []string{"docker", "mesos"} {
-		if _, err := os.Stat("/proc/sysrq-trigger"); err != nil && containerizer == "mesos" {
-			t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
+		if containerizer == "mesos" {
+			requireMesosImages(t)
 		}
 		view, out := runFullJob(t, c, containerizer, image)
 		if view.State != job.Finished || out != fullJobOutput {

@@ -20,6 +20,7 @@ import (
 // tasks and Mesos containers are limited to their shares and cannot open another device. Once
 // it is idle, the device is whole again.
 func TestMesosTasksAreLimitedToTheirShares(t *testing.T) {
+	requireMesosImages(t)
 	docker := testneeds.RequireDockerEngine(t)
 	l := buildLimiter(t, "mesos-gpu-e2e-share")
 	image, images := testimage.LoadImage(t, docker, l.archive), t.TempDir()
