@@ -44,6 +44,19 @@ func LockContext(ctx context.Context, f *os.File) error {
 	}
 }
 
+// InheritedLockTimeout is how long a process waits for a lock of which the last
+// holder may have been killed: a child process that it was about to start has
+// the lock until it executes its program.
+const InheritedLockTimeout = 5 * time.Second
+
+// LockAfterKill takes the exclusive lock. It returns ErrLocked if another has it
+// for all of InheritedLockTimeout.
+func LockAfterKill(f *os.File) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), InheritedLockTimeout, ErrLocked)
+	defer cancel()
+	return LockContext(ctx, f)
+}
+
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how)

@@ -50,3 +50,29 @@ func TestLocks(t *testing.T) {
 		t.Errorf("the lock of a closed file was not released: %v", err)
 	}
 }
+
+// TestLockOfKilledProcessIsAwaited takes a lock whose holder gives it up meanwhile.
+func TestLockOfKilledProcessIsAwaited(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := TryLock(held); err != nil {
+		t.Fatal(err)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- LockAfterKill(next) }()
+	if err := TryLock(next); !errors.Is(err, ErrLocked) {
+		t.Errorf("while it is held: %v", err)
+	}
+	held.Close()
+	if err := <-locked; err != nil {
+		t.Errorf("after it was released: %v", err)
+	}
+}

@@ -21,6 +21,7 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/filelock"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/isolator/share"
 )
@@ -141,11 +142,11 @@ func nextAddress(addr string, n int) (string, error) {
 }
 
 // listenFor listens on an address of a part of the cluster. If executors survive the process it
-// waits for the address for lockTimeout: as with the lock of the work directory, a process that
+// waits for the address for filelock.InheritedLockTimeout: as with the lock of the work directory, a process that
 // a killed cluster was about to start holds it until it executes its program.
 func (c *localCluster) listenFor(part, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
-	for late := time.Now().Add(lockTimeout); c.Recover && errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); {
+	for late := time.Now().Add(filelock.InheritedLockTimeout); c.Recover && errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); {
 		time.Sleep(50 * time.Millisecond)
 		l, err = net.Listen("tcp", addr)
 	}

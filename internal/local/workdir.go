@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,19 +67,13 @@ func releaseWorkDir(dir string, lock *os.File) func() error {
 	}
 }
 
-// lockTimeout is how long LockWorkDir waits for the lock. A process that a killed
-// cluster was about to start holds the lock until it executes its program.
-const lockTimeout = 5 * time.Second
-
 // LockWorkDir creates the work directory dir and locks it against other
 // clusters until release.
 func LockWorkDir(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, workDirMode); err != nil {
 		return nil, fmt.Errorf("make work directory: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), lockTimeout, filelock.ErrLocked)
-	defer cancel()
-	lock, err := lockDir(dir, func(f *os.File) error { return filelock.LockContext(ctx, f) })
+	lock, err := lockDir(dir, filelock.LockAfterKill)
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, fmt.Errorf("work directory %s is in use by another mesos-gpu local: stop it, or choose another by --work-dir", dir)
 	}

@@ -70,7 +70,7 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 		return nil, fmt.Errorf("prepare work directory: %w", err)
 	}
 	unlock = func() { _ = lock.Close() } // closing the file releases the lock
-	if err := filelock.TryLock(lock); err != nil {
+	if err := filelock.LockAfterKill(lock); err != nil {
 		unlock()
 		return nil, fmt.Errorf("work directory %s is another agent's: %w", a.cfg.WorkDir, err)
 	}
