@@ -193,7 +193,7 @@ func (m machine) startCluster(t *testing.T, host gpu.Host) {
 	m.awaitStatus(t, agentUnit, "2 GPUs; 1 whole and 1 shared advertised to http://127.0.0.1:5051/slave(1)")
 	m.awaitStatus(t, schedulerUnit, "leading; subscribed to http://127.0.0.1:5050")
 	m.run(t, "systemctl reload "+schedulerUnit)
-	m.awaitJournal(t, schedulerUnit, "neither a roles file nor an access file to read again")
+	m.awaitJournal(t, schedulerUnit, "neither a roles file nor an access file nor a file of notifications to read again")
 	for _, d := range host.Devices {
 		if devices := m.run(t, "mesos-gpu agent devices"); !strings.Contains(devices, d.UUID) {
 			t.Errorf("the daemon lacks %s:\n%s", d.UUID, devices)
