@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -62,43 +63,16 @@ const (
 	skipBin  = -2
 )
 
-// gainTable has the most gain by resources, and the item that was added last for it.
+// gainTable has the most gain by units and bins, and the item that was added last for it.
 type gainTable struct {
+	items  []patternItem
 	gain   [][cpuBins + 1]float64
 	choice [][cpuBins + 1]int
 }
 
-func newGainTable(rows int) *gainTable {
-	return &gainTable{make([][cpuBins + 1]float64, rows), make([][cpuBins + 1]int, rows)}
-}
-
-// bestPattern returns the most gain of a pattern, and its tasks.
-func (s *patternSearch) bestPattern() (most float64, tasks []int) {
-	s.parts, s.sets = withoutWorse(s.parts), withoutWorse(s.sets)
-	one := s.fillGPU()
-	all, takes := s.fillAgent(one)
-	for gpus, bin := s.group.gpus, cpuBins; gpus > 0; {
-		switch c := all.choice[gpus][bin]; {
-		case c == skipBin:
-			bin--
-		case c == skipUnit:
-			gpus--
-		case c < len(s.sets):
-			tasks = append(tasks, s.sets[c].task)
-			gpus, bin = gpus-s.sets[c].units, bin-s.sets[c].bins
-		default:
-			cut := takes[c-len(s.sets)]
-			tasks = append(tasks, s.tasksOfCut(one, cut)...)
-			gpus, bin = gpus-1, bin-cut
-		}
-	}
-	return all.gain[s.group.gpus][cpuBins], tasks
-}
-
-// fillGPU returns the most gain from one GPU by its units and by bins.
-func (s *patternSearch) fillGPU() *gainTable {
-	units := milliPerGPU / s.problem.milliUnit
-	t := newGainTable(units + 1)
+// fillTable returns the table of the items, each of which may be taken several times, for 0 to units.
+func fillTable(units int, items []patternItem) *gainTable {
+	t := &gainTable{items, make([][cpuBins + 1]float64, units+1), make([][cpuBins + 1]int, units+1)}
 	for u := range t.gain {
 		for b := range t.gain[u] {
 			best, choice := 0.0, skipUnit
@@ -108,8 +82,8 @@ func (s *patternSearch) fillGPU() *gainTable {
 			if b > 0 && t.gain[u][b-1] > best {
 				best, choice = t.gain[u][b-1], skipBin
 			}
-			for i := range s.parts {
-				item := &s.parts[i]
+			for i := range items {
+				item := &items[i]
 				if item.units > u || item.bins > b {
 					continue
 				}
@@ -123,62 +97,46 @@ func (s *patternSearch) fillGPU() *gainTable {
 	return t
 }
 
-// tasksOfCut returns the tasks on a GPU that is filled with so many bins.
-func (s *patternSearch) tasksOfCut(t *gainTable, bin int) (tasks []int) {
-	for unit := len(t.gain) - 1; unit > 0; {
-		switch c := t.choice[unit][bin]; c {
-		case skipUnit:
-			unit--
-		case skipBin:
-			bin--
-		default:
-			tasks = append(tasks, s.parts[c].task)
-			unit, bin = unit-s.parts[c].units, bin-s.parts[c].bins
+// takenItems yields the indexes of the items that have the most gain of all units and so many bins.
+func (t *gainTable) takenItems(bins int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for unit := len(t.gain) - 1; unit > 0; {
+			switch i := t.choice[unit][bins]; i {
+			case skipUnit:
+				unit--
+			case skipBin:
+				bins--
+			default:
+				if !yield(i) {
+					return
+				}
+				unit, bins = unit-t.items[i].units, bins-t.items[i].bins
+			}
 		}
 	}
-	return tasks
 }
 
-// fillAgent returns the most gain from an agent by its GPUs and by bins. Choices count the sets, then the bins of a filled
-// GPU, which it returns.
-func (s *patternSearch) fillAgent(one *gainTable) (t *gainTable, cuts []int) {
+// bestPattern returns the most gain of a pattern, and its tasks. It fills one GPU with parts first. An agent then takes sets,
+// and GPUs that are filled with so many bins.
+func (s *patternSearch) bestPattern() (most float64, tasks []int) {
+	parts, sets := withoutWorse(s.parts), withoutWorse(s.sets)
+	one := fillTable(milliPerGPU/s.problem.milliUnit, parts)
+	items := sets
 	full := &one.gain[len(one.gain)-1]
-	for b := range full {
-		if full[b] > 0 && (b == 0 || full[b] > full[b-1]) {
-			cuts = append(cuts, b)
+	for bins, gain := range full {
+		if gain > 0 && (bins == 0 || gain > full[bins-1]) {
+			items = append(items, patternItem{units: 1, bins: bins, gain: gain})
 		}
 	}
-	t = newGainTable(s.group.gpus + 1)
-	for g := range t.gain {
-		for b := range t.gain[g] {
-			best, choice := 0.0, skipUnit
-			if g > 0 {
-				best = t.gain[g-1][b]
-			}
-			if b > 0 && t.gain[g][b-1] > best {
-				best, choice = t.gain[g][b-1], skipBin
-			}
-			for i := range s.sets {
-				item := &s.sets[i]
-				if item.units > g || item.bins > b {
-					continue
-				}
-				if x := t.gain[g-item.units][b-item.bins] + item.gain; x > best {
-					best, choice = x, i
-				}
-			}
-			if g > 0 {
-				for i, cut := range cuts {
-					if cut > b {
-						break
-					}
-					if x := t.gain[g-1][b-cut] + full[cut]; x > best {
-						best, choice = x, len(s.sets)+i
-					}
-				}
-			}
-			t.gain[g][b], t.choice[g][b] = best, choice
+	all := fillTable(s.group.gpus, items)
+	for i := range all.takenItems(cpuBins) {
+		if i < len(sets) {
+			tasks = append(tasks, sets[i].task)
+			continue
+		}
+		for part := range one.takenItems(items[i].bins) {
+			tasks = append(tasks, parts[part].task)
 		}
 	}
-	return t, cuts
+	return all.gain[s.group.gpus][cpuBins], tasks
 }
