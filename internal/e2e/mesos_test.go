@@ -156,15 +156,13 @@ func TestMesosDockerTaskSeesOnlyItsGPU(t *testing.T) {
 
 // TestMesosUnifiedImageSeesOnlyItsGPU runs a unified container with an image.
 func TestMesosUnifiedImageSeesOnlyItsGPU(t *testing.T) {
+	requireMesosImages(t)
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-unified:latest", nil, nil))
 	m := startMesos(t, stockAgentFlags...)
 	testimage.SaveImage(t, docker, image, m.imagesDir)
 	c := m.startScheduler(t)
 	r := c.run("run", "--container", "mesos", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)
-	if r.code != 0 && strings.Contains(r.err, "sysrq-trigger") {
-		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
-	}
 	if open, denied := len(openedDevice.FindAllString(r.out, -1)), len(deniedDevice.FindAllString(r.out, -1)); r.code != 0 || open != 1 || denied != 3 {
 		t.Errorf("status %d, %d nodes open and %d denied, want 0, 1 and 3:\n%s%s", r.code, open, denied, r.out, r.err)
 	}
@@ -302,10 +300,16 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 	c.awaitJobEnd("low")
 }
 
+// startsMesosImages reports whether Apache Mesos starts containers with images on this kernel.
+func startsMesosImages() bool {
+	_, err := os.Stat("/proc/sysrq-trigger")
+	return err == nil
+}
+
 // requireMesosImages skips a test on a kernel on which Apache Mesos starts no container with an image.
 func requireMesosImages(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("/proc/sysrq-trigger"); err != nil {
+	if !startsMesosImages() {
 		t.Skip("this kernel has no /proc/sysrq-trigger, without which Mesos starts no container with an image")
 	}
 }
