@@ -58,7 +58,7 @@ bench: bench-start ## benchmarks: decisions, plans, journal, restart, services, 
 COMMIT ?=
 PACKAGES ?= ./framework/sched/...
 bench-compare: ## benchmarks of PACKAGES beside those of an earlier COMMIT, run alternately, with the differences; BENCH=PATTERN chooses some
-	scripts/bench-compare.sh $(COMMIT) -bench '$(BENCH)' $(PACKAGES)
+	scripts/bench-compare.sh '$(COMMIT)' -bench '$(BENCH)' $(PACKAGES)
 
 bench-start: ## how long a task takes to start, beside docker run, runc run and Mesos's own executors
 	$(GO) test -tags mesos -run '^$$' -v -bench '$(BENCH)' -benchtime 1x -timeout 20m ./internal/e2e/starts

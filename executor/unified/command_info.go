@@ -13,7 +13,7 @@ import (
 // buildLaunch converts a task to Mesos's messages. A task with its own
 // CommandInfo keeps all of it and gets the task's variables in addition. HOME of
 // another task without an image is its sandbox, unless the task sets HOME: programs write
-// caches and settings there, and the default user, nobody, has no home folder.
+// caches and settings there, and the default user has no home folder.
 func buildLaunch(t task.TaskSpec, sandbox string) (*mesos.CommandInfo, *mesos.ContainerInfo) {
 	if t.Command != nil {
 		command := *t.Command
