@@ -226,10 +226,6 @@ func (c *SchedulerConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("executor path %q is not absolute: agents start it from another directory", c.ExecutorPath))
 	}
 	errs = append(errs, c.Sched.Policy.Validate(), queue.ValidateRetention(c.Sched.KeepRuns, c.Sched.KeepEnded))
-	if c.RolesFile != "" {
-		_, err := LoadRoles(c.RolesFile)
-		errs = append(errs, err)
-	}
 	if c.isReplicated() {
 		if _, err := zkconn.ParseTarget(c.JournalPath); err != nil {
 			errs = append(errs, fmt.Errorf("journal: %w", err))

@@ -8,34 +8,55 @@ import (
 	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/framework/sched/queue"
 )
 
-// loadPolicy returns the policy of the configuration and the current roles file.
-func (s *Scheduler) loadPolicy() (sched.Policy, error) {
-	targets := notification.AllowedTargets{}
-	if s.notifier != nil {
-		targets = s.notifier.AllowedTargets()
+// loadPolicy returns the policy of the configuration with the roles of the roles file as it is
+// now. If the file is invalid, the roles of the last valid one stay in effect: a scheduler that
+// becomes the leader does not fail because of an edit that a reload rejected.
+func (s *Scheduler) loadPolicy() sched.Policy {
+	targets := s.notificationTargets()
+	roles, err := s.readRoles(targets)
+	if err != nil {
+		s.cfg.Log.WithError(err).Error("the roles file is invalid; the roles that were last read from it stay in effect")
+		roles = *s.roles.Load()
 	}
-	return s.loadPolicyWith(s.security.jobPermissions(), targets)
+	return s.newPolicy(roles, s.security.jobPermissions(), targets)
 }
 
-func (s *Scheduler) loadPolicyWith(jobs []admission.RolePermissions, targets notification.AllowedTargets) (sched.Policy, error) {
+// notificationTargets returns the targets that the file of notifications permits.
+func (s *Scheduler) notificationTargets() notification.AllowedTargets {
+	if s.notifier == nil {
+		return notification.AllowedTargets{}
+	}
+	return s.notifier.AllowedTargets()
+}
+
+// newPolicy returns the policy of the configuration with these roles, permissions and targets,
+// and keeps the roles for a later loadPolicy.
+func (s *Scheduler) newPolicy(roles []queue.Role, jobs []admission.RolePermissions, targets notification.AllowedTargets) sched.Policy {
+	s.roles.Store(&roles)
 	p := s.cfg.Sched.Policy
-	p.RolePermissions, p.NotificationTargets = jobs, targets
+	p.Roles, p.RolePermissions, p.NotificationTargets = roles, jobs, targets
+	return p
+}
+
+// readRoles reads the roles file, whose notifications must have permitted targets.
+// Without a roles file it returns the roles of the configuration.
+func (s *Scheduler) readRoles(targets notification.AllowedTargets) ([]queue.Role, error) {
 	if s.cfg.RolesFile == "" {
-		return p, nil
+		return s.cfg.Sched.Policy.Roles, nil
 	}
 	roles, err := LoadRoles(s.cfg.RolesFile)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	for i := range roles {
 		if err := targets.CheckRules(roles[i].Notify); err != nil {
-			return p, fmt.Errorf("%s: role %s: %w", s.cfg.RolesFile, roles[i].Name, err)
+			return nil, fmt.Errorf("%s: role %s: %w", s.cfg.RolesFile, roles[i].Name, err)
 		}
 	}
-	p.Roles = roles
-	return p, nil
+	return roles, nil
 }
 
 // readNotifications reads the settings of notifications again. The returned function uses them.
@@ -60,10 +81,11 @@ func (s *Scheduler) Reload() error {
 	}
 	jobs, takeAccess, refused := s.security.readAccessFile()
 	targets, takeNotifications, invalid := s.readNotifications()
-	p, err := s.loadPolicyWith(jobs, targets)
+	roles, err := s.readRoles(targets)
 	if err := errors.Join(refused, invalid, err); err != nil {
 		return err
 	}
+	p := s.newPolicy(roles, jobs, targets)
 	take := func() {
 		takeAccess()
 		takeNotifications()
@@ -71,7 +93,7 @@ func (s *Scheduler) Reload() error {
 	s.mu.Lock()
 	changePolicy := s.changePolicy
 	s.mu.Unlock()
-	if changePolicy == nil { // a standby reads the roles file when it becomes the leader
+	if changePolicy == nil { // a standby reads the roles file again when it becomes the leader
 		take()
 		return nil
 	}

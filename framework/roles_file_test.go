@@ -142,6 +142,31 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	}
 }
 
+// TestInvalidRolesFileDoesNotStopTheLeader: a scheduler whose roles file has become invalid
+// leads with the roles that it last read.
+func TestInvalidRolesFileDoesNotStopTheLeader(t *testing.T) {
+	path := writeRolesFile(t, "research: V100=1\nprod: {weight: 3}\n")
+	s, err := New(SchedulerConfig{RolesFile: path, Log: frameworktest.DiscardLog()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := s.loadPolicy().Roles
+	for _, breakFile := range []func() error{
+		func() error { return os.WriteFile(path, []byte("research: lots\n"), 0o600) },
+		func() error { return os.Remove(path) },
+	} {
+		if err := breakFile(); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, s.loadPolicy().Roles); diff != "" {
+			t.Errorf("roles (-want +got):\n%s", diff)
+		}
+	}
+	if len(want) != 2 || want[1].Weight != 3 {
+		t.Errorf("roles %+v", want)
+	}
+}
+
 // TestPackagedRolesFile: the packages' example file is valid and contains every key.
 func TestPackagedRolesFile(t *testing.T) {
 	roles, err := LoadRoles(filepath.Join("..", "deploy", "etc", "roles.yaml"))

@@ -26,9 +26,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		return err
 	}
 	cfg := s.cfg
-	if cfg.Sched.Policy, err = s.loadPolicy(); err != nil {
-		return err
-	}
+	cfg.Sched.Policy = s.loadPolicy()
 	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the API also serves the web page
 	client, err := cfg.newMasterClient(past.FrameworkID, s.setMasterStatus, s.workdirURL)
 	if err != nil {

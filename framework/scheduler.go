@@ -16,6 +16,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/workdirstore"
 	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/job"
@@ -36,6 +37,8 @@ type Scheduler struct {
 	accounting *accounting.Recorder
 	// notifier delivers notifications while this scheduler leads; nil if they are not configured.
 	notifier *notifier.Notifier
+	// roles are those of the last valid roles file.
+	roles atomic.Pointer[[]queue.Role]
 
 	statusMu sync.Mutex
 	status   Status // published with each change; guarded by statusMu
@@ -73,6 +76,11 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		}
 		s.notifier = notifier.New(settings, notifier.NotifierConfig{Clock: cfg.Clock, Log: cfg.Log})
 	}
+	roles, err := s.readRoles(s.notificationTargets())
+	if err != nil {
+		return nil, err
+	}
+	s.roles.Store(&roles)
 	s.setBackend(apiserver.NewUnavailableBackend("the scheduler is starting"))
 	return s, nil
 }

@@ -39,8 +39,8 @@ type Config struct {
 	SetBackend func(apiserver.Backend)
 	// Sched are the settings with which reasons and the queue are computed, as the leader does.
 	Sched sched.SchedulerSettings
-	// LoadPolicy returns the policy of the roles file as it is now.
-	LoadPolicy func() (sched.Policy, error)
+	// LoadPolicy returns the policy that a scheduler elected now would have.
+	LoadPolicy func() sched.Policy
 	// Counters and Clock are those of the scheduler.
 	Counters *metrics.SchedulerCounters
 	Clock    func() time.Time
@@ -235,26 +235,18 @@ func (b *Standby) GetHealth(ctx context.Context) (api.HealthStatus, error) {
 
 // newStateCopy returns a State with the read model's contents. Its decisions have no
 // effect, but it orders jobs and counts usage as the leader does.
-func (b *Standby) newStateCopy() (st *sched.State, err error) {
+func (b *Standby) newStateCopy() *sched.State {
 	cfg := b.cfg.Sched
-	if cfg.Policy, err = b.cfg.LoadPolicy(); err != nil {
-		return nil, err
-	}
-	st = sched.New(cfg, b.Model.LiveContents())
+	cfg.Policy = b.cfg.LoadPolicy()
+	st := sched.New(cfg, b.Model.LiveContents())
 	st.Step(b.cfg.Clock(), sched.Cycle{}) // sets its time
-	return st, nil
+	return st
 }
 
 // ListQueue returns a page of the queue without the reasons why jobs wait: these depend
 // on offers, which a standby does not receive.
 func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error) {
-	order := func() ([]string, error) {
-		st, err := b.newStateCopy()
-		if err != nil {
-			return nil, err
-		}
-		return st.QueueOrder(), nil
-	}
+	order := func() ([]string, error) { return b.newStateCopy().QueueOrder(), nil }
 	return b.queuePages.ListPage(p, apiserver.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
 		j, ok := b.Model.CopyJob(name)
 		return &j, ok
@@ -263,11 +255,7 @@ func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueLi
 
 // ListRoles returns the roles with their usage, computed from the read model.
 func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
-	st, err := b.newStateCopy()
-	if err != nil {
-		return nil, err
-	}
-	list := readmodel.RoleViews(st)
+	list := readmodel.RoleViews(b.newStateCopy())
 	for i := range list {
 		list[i].Entitled = nil // it depends on the agents
 	}
