@@ -69,7 +69,7 @@ func (m machine) copyMesos(t *testing.T, prefix string) {
 	t.Helper()
 	top := filepath.Join(m.root, prefix)
 	runProgram(t, "mkdir", "-p", top)
-	for _, dir := range []string{"sbin", "lib", "libexec", "share", "etc"} {
+	for _, dir := range []string{"sbin", "lib", "libexec", "share"} {
 		runProgram(t, "cp", "-r", filepath.Join(prefix, dir), top)
 	}
 	runProgram(t, "cp", "../bin/libmesosgpumodule.so", filepath.Join(top, "lib"))

@@ -183,8 +183,8 @@ func (m machine) checkJournalPriorities(t *testing.T) {
 // of their configuration, which shows the defaults and must change nothing.
 func (m machine) startCluster(t *testing.T, host gpu.Host) {
 	t.Helper()
-	m.run(t, `systemd-run --quiet --collect --unit=cluster -p KillMode=process -p Delegate=yes -p ExecStopPost='/bin/rm -rf /root/cluster' \
-		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /root/cluster --process-user= --log-level info
+	m.run(t, `systemd-run --quiet --collect --unit=cluster -p KillMode=process -p Delegate=yes -p ExecStopPost='/bin/rm -rf /var/lib/cluster' \
+		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /var/lib/cluster --process-user= --log-level info
 		mkdir -p /etc/systemd/system/mesos-gpu-agent.service.d
 		printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
 		sed -i 's/^#\([a-z-]*=\)/\1/' /etc/mesos-gpu/*.conf
@@ -276,8 +276,7 @@ func (m machine) checkMPS(t *testing.T, host gpu.Host) {
 // processes.
 func (m machine) submitTask(t *testing.T) (processes []string) {
 	t.Helper()
-	m.run(t, `printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; rm /root/job.yaml`)
-	m.awaitCondition(t, "the task runs", func() bool { return strings.Contains(m.describeJob(t), "RUNNING") })
+	m.run(t, `printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; rm /root/job.yaml; mesos-gpu wait --for running --timeout 3m sleeper`)
 	return m.taskProcesses(t)
 }
 
