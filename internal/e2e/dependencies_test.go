@@ -22,7 +22,7 @@ func TestDependenciesMatrixAndSchedule(t *testing.T) {
 			t.Fatalf("found %v, %v", files, err)
 		}
 		for _, file := range files {
-			c.mustRun("submit", copyWithMoreMemory(t, file))
+			c.mustRun("submit", file)
 		}
 		c.awaitJobEnd("report")
 		var last api.JobView
@@ -54,7 +54,7 @@ func TestDependenciesMatrixAndSchedule(t *testing.T) {
 	})
 
 	t.Run("a matrix runs one task per combination", func(t *testing.T) {
-		c.mustRun("submit", copyWithMoreMemory(t, examplePath("matrix.yaml")))
+		c.mustRun("submit", examplePath("matrix.yaml"))
 		c.awaitJobEnd("matrix")
 		var view api.JobView
 		decodeJSON(t, c.mustRun("describe", "-o", "json", "matrix"), &view)

@@ -69,9 +69,9 @@ func buildProgram(dir, name string, flags ...string) (string, error) {
 
 var releasedOnce func() (string, error)
 
-// buildReleased returns mesos-gpu without the race detector, as packages contain it. The
-// program is also the executor in a task's container, and with the detector it exceeds
-// the memory that the examples request.
+// buildReleased returns mesos-gpu without the race detector, as packages contain it. Short
+// commands and executors are started from it: the detector costs each of their many
+// processes more than it does itself, and more memory than the examples request.
 func buildReleased(t testing.TB) string {
 	t.Helper()
 	path, err := releasedOnce()
@@ -81,26 +81,6 @@ func buildReleased(t testing.TB) string {
 	return path
 }
 
-// copyWithMoreMemory returns the path of a copy of an example that requests enough memory for
-// an executor with the race detector.
-func copyWithMoreMemory(t testing.TB, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !memoryRequest.Match(text) {
-		t.Fatalf("%s requests no memory", path)
-	}
-	copied := filepath.Join(t.TempDir(), filepath.Base(path))
-	if err := os.WriteFile(copied, memoryRequest.ReplaceAll(text, []byte("mem: 256MiB")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return copied
-}
-
-var memoryRequest = regexp.MustCompile(`(?m)^mem: .*$`)
-
 const waitTimeout = 3 * time.Minute
 
 // result is the output and the exit status of a command.
@@ -109,8 +89,7 @@ type result struct {
 	code     int
 }
 
-// runCommand runs mesos-gpu until it ends, as users have it: the race detector quadruples the
-// processor time that a short command takes.
+// runCommand runs mesos-gpu until it ends, as users have it.
 func runCommand(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	return runProgram(t, buildReleased(t), nil, env, args...)
@@ -152,7 +131,7 @@ var apiAddressPattern = regexp.MustCompile(`API (http://[0-9.:]+)`)
 // user of the tests, unless args have another one.
 func startCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--process-user=", "--work-dir", t.TempDir()}, args...)...)
+	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--executor", buildReleased(t), "--process-user=", "--work-dir", t.TempDir()}, args...)...)
 }
 
 // makeWorkDir returns a temporary work directory that tasks of other users can enter.

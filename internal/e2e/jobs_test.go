@@ -46,7 +46,7 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("each task of a gang has the addresses of all tasks", func(t *testing.T) {
-		c.mustRun("submit", copyWithMoreMemory(t, examplePath("gang.yaml")))
+		c.mustRun("submit", examplePath("gang.yaml"))
 		c.awaitJobEnd("gang")
 		var view api.JobView
 		decodeJSON(t, c.mustRun("describe", "-o", "json", "gang"), &view)
@@ -65,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("the example with two tasks finishes", func(t *testing.T) {
-		c.mustRun("submit", copyWithMoreMemory(t, examplePath("two-tasks.yaml")))
+		c.mustRun("submit", examplePath("two-tasks.yaml"))
 		c.awaitJobEnd("two-tasks")
 		var view api.JobView
 		if decodeJSON(t, c.mustRun("describe", "-o", "json", "two-tasks"), &view); view.State != job.Finished {

@@ -100,7 +100,7 @@ func (m *mesos) socketPath() string { return filepath.Join(m.daemonDir, "agent.s
 // startScheduler runs "mesos-gpu scheduler" with the master until the test ends.
 func (m *mesos) startScheduler(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return startDaemon(t, binary, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", binary,
+	return startDaemon(t, binary, append([]string{"scheduler", "--master", "http://" + m.master, "--listen", "127.0.0.1:0", "--executor", buildReleased(t),
 		"--journal", filepath.Join(t.TempDir(), "journal")}, args...)...)
 }
 
@@ -109,7 +109,7 @@ func (m *mesos) startScheduler(t *testing.T, args ...string) *cluster {
 func TestMesosRunsTheDemoJob(t *testing.T) {
 	m := startMesos(t, stockAgentFlags...)
 	c := m.startScheduler(t)
-	c.mustRun("submit", copyWithMoreMemory(t, examplePath("hello-gpu.yaml")))
+	c.mustRun("submit", examplePath("hello-gpu.yaml"))
 	id := taskID(t, c, "hello-gpu")
 	c.awaitJobEnd("hello-gpu")
 	out := c.mustRun("logs", "-f", id)
@@ -253,7 +253,7 @@ func TestMesosTaskSurvivesSchedulerRestart(t *testing.T) {
 func TestMesosGangTasksReceivePeerAddresses(t *testing.T) {
 	m := startMesos(t, stockAgentFlags...)
 	c := m.startScheduler(t)
-	c.mustRun("submit", copyWithMoreMemory(t, examplePath("gang.yaml")))
+	c.mustRun("submit", examplePath("gang.yaml"))
 	c.awaitJobEnd("gang")
 	view := c.awaitJob("gang", func(v *api.JobView) bool { return v.Terminal })
 	for rank, task := range view.Tasks {

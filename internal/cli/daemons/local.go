@@ -28,13 +28,13 @@ import (
 
 // localFlags are the flags of "mesos-gpu local".
 type localFlags struct {
-	gpus, agents, listen, master, agent, workDir, imageDir, jobFile, level string
-	share                                                                  agent.ShareFlags
-	freePorts, keepTasks                                                   bool
-	keepSandboxes                                                          time.Duration
-	scheduler                                                              framework.SchedulerConfig
-	settings                                                               marathon.ParseSettings
-	isSet                                                                  func(string) bool
+	gpus, agents, listen, master, agent, executor, workDir, imageDir, jobFile, level string
+	share                                                                            agent.ShareFlags
+	freePorts, keepTasks                                                             bool
+	keepSandboxes                                                                    time.Duration
+	scheduler                                                                        framework.SchedulerConfig
+	settings                                                                         marathon.ParseSettings
+	isSet                                                                            func(string) bool
 }
 
 func (a *daemonCommands) localCommand() *cobra.Command {
@@ -51,6 +51,8 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the API")
 	c.Flags().StringVar(&f.master, "master", "127.0.0.1:5050", "address of the embedded master")
 	c.Flags().StringVar(&f.agent, "agent", "127.0.0.1:5051", "address of the embedded agent; each other agent has the next loopback address")
+	c.Flags().StringVar(&f.executor, "executor", "", "path of the mesos-gpu that runs the tasks; default: this program")
+	_ = c.Flags().MarkHidden("executor") // for a daemon with the race detector, whose tasks then run without it
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
 	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
 	c.Flags().BoolVar(&f.keepTasks, "keep-tasks", false, "with --work-dir: leave tasks running when this command is stopped; the next one adopts them if it starts within 15 minutes")
@@ -105,9 +107,11 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	if info, err := os.Stat(cmp.Or(f.imageDir, "/")); err != nil || !info.IsDir() {
 		return &cli.UsageError{Err: fmt.Errorf("--images %s: no such folder", f.imageDir)}
 	}
-	binary, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
+	binary := f.executor
+	if binary == "" {
+		if binary, err = os.Executable(); err != nil {
+			return fmt.Errorf("find own program: %w", err)
+		}
 	}
 	hosts, err := a.localHosts(f)
 	if err != nil {

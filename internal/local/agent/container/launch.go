@@ -106,7 +106,7 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 		return reports, err
 	}
 	c.cmd = &exec.Cmd{
-		Path: e.program, Args: []string{e.program, InitCommand}, Env: []string{}, Dir: "/",
+		Path: e.program, Args: []string{e.program, InitCommand}, Env: initEnvironment(), Dir: "/",
 		Stdin: stdin, Stdout: s.Stdout, Stderr: s.Stderr, ExtraFiles: append([]*os.File{controlEnd, reportEnd}, shared...),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -127,6 +127,16 @@ func (e *ContainerEngine) spawnInit(c *RunningContainer, s LaunchSpec) (reports 
 		c.awaitEnd(json.NewDecoder(reports), reports)
 	}
 	return reports, err
+}
+
+// initEnvironment returns the environment of the first processes of containers. It is empty,
+// except for options of Go's race detector, without which a program built with it waits for
+// a second at its exit.
+func initEnvironment() []string {
+	if options, set := os.LookupEnv("GORACE"); set {
+		return []string{"GORACE=" + options}
+	}
+	return []string{}
 }
 
 // CloseFiles closes the files that are not nil. Nothing was written to them that
