@@ -89,8 +89,8 @@ func (s *State) addForecastAgents(in *forecast.Input) (index map[string]int, off
 
 // firstModel returns the type of an agent's GPUs; an agent with several types counts for the first.
 func firstModel(a *fit.AgentResources) string {
-	if models := a.Models(); len(models) > 0 {
-		return models[0]
+	for model := range a.Models() {
+		return model
 	}
 	return ""
 }

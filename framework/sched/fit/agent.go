@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,17 +63,24 @@ func (a *AgentResources) HasGPUs() bool {
 		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
-// Models returns the agent's GPU models: one for each device of the inventory,
+// Models iterates over the agent's GPU models: one for each device of the inventory,
 // or one for each type if there is no inventory.
-func (a *AgentResources) Models() []string {
-	if len(a.Inventory) == 0 {
-		return a.Types
+func (a *AgentResources) Models() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, d := range a.Inventory {
+			if !yield(d.Model) {
+				return
+			}
+		}
+		if len(a.Inventory) > 0 {
+			return
+		}
+		for _, name := range a.Types {
+			if !yield(name) {
+				return
+			}
+		}
 	}
-	models := make([]string, len(a.Inventory))
-	for i, d := range a.Inventory {
-		models[i] = d.Model
-	}
-	return models
 }
 
 // ShareLimitOf returns how an agent limits tasks to their shares of devices, by

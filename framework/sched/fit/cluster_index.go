@@ -122,7 +122,7 @@ func (x *clusterIndex) findColumn(field string) *index.Column {
 func (x *clusterIndex) findGPUTypeColumn(types *gpu.TypeSelector) (*index.Column, func(*AgentResources) (string, bool)) {
 	requirement := x.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: *types})
 	valueOf := func(a *AgentResources) (only string, ok bool) {
-		for _, model := range a.Models() {
+		for model := range a.Models() {
 			name := gpu.TypeOf(model)
 			switch {
 			case !requirement.AcceptsModel(model):

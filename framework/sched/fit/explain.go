@@ -174,7 +174,7 @@ func (q *demandExplainer) foundOtherTypes(agents []int) string {
 	count := map[string]int{}
 	for _, i := range agents {
 		once := map[string]bool{}
-		for _, m := range q.index.agents[i].Models() {
+		for m := range q.index.agents[i].Models() {
 			once[gpu.TypeOf(m)] = true
 		}
 		for t := range once {

@@ -50,7 +50,7 @@ func demandOfPlacedType(d fit.Demand, got *JobPlacements) fit.Demand {
 // gpuTypesOn lists the types of an agent's GPUs, "" for models of no known type.
 func gpuTypesOn(a *fit.AgentResources) []string {
 	var types []string
-	for _, m := range a.Models() {
+	for m := range a.Models() {
 		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
 			types = append(types, t)
 		}

@@ -55,36 +55,49 @@ func (t *Tracker) GPUTypes() []string {
 
 // countCapacity counts the thousandths of GPUs of agents that accept tasks, by type.
 func (t *Tracker) countCapacity() map[string]int {
+	type typeCount struct {
+		name    string
+		devices int
+	}
 	capacity, counted := map[string]int{}, make(map[string]bool, len(t.agents))
-	devices, types := map[string]int{}, map[string]string{} // of one agent by type; the types of models
+	types := map[string]string{} // of models
+	var model, modelType string  // of the device before
+	var found []typeCount        // of one agent
 	for i := range t.agents {
 		a := &t.agents[i]
 		if counted[a.ID] || a.Closed {
 			continue
 		}
 		counted[a.ID] = true
-		clear(devices)
-		for _, model := range a.Models() {
-			name, known := types[model]
-			if !known {
-				name = gpu.TypeOf(model)
-				types[model] = name
+		found = found[:0]
+		for next := range a.Models() {
+			if next != model {
+				name, known := types[next]
+				if !known {
+					name = gpu.TypeOf(next)
+					types[next] = name
+				}
+				model, modelType = next, name
 			}
-			devices[name]++
+			at := slices.IndexFunc(found, func(c typeCount) bool { return c.name == modelType })
+			if at < 0 {
+				at, found = len(found), append(found, typeCount{name: modelType})
+			}
+			found[at].devices++
 		}
 		gpus := max(a.TotalGPUs+len(a.AllShared), a.GPUs+len(a.Shared), len(a.DeviceIDs))
 		if gpus == 0 {
 			gpus = len(a.Inventory)
 		}
 		capacity[AllTypes] += gpus * MilliPerGPU
-		for name, n := range devices {
-			if name == "" {
+		for _, c := range found {
+			if c.name == "" {
 				continue
 			}
-			if len(devices) == 1 || len(a.Inventory) == 0 {
-				n = gpus // of an agent that only lists its types, each may be of any of them
+			if len(found) == 1 || len(a.Inventory) == 0 {
+				c.devices = gpus // of an agent that only lists its types, each may be of any of them
 			}
-			capacity[name] += n * MilliPerGPU
+			capacity[c.name] += c.devices * MilliPerGPU
 		}
 	}
 	return capacity

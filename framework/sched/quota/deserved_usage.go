@@ -77,7 +77,7 @@ func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources
 	}
 	seen := map[string]bool{}
 	for i := range agents {
-		for _, model := range agents[i].Models() {
+		for model := range agents[i].Models() {
 			if name := gpu.TypeOf(model); name != "" && !seen[name] {
 				seen[name], t.types = true, append(t.types, name)
 			}
