@@ -118,7 +118,7 @@ func jobKeys() []keyField[job.Spec] {
 		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },
 			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler copies to its operator's store after each task's end: `[results, model.pt]`").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
-			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../concepts/scheduling.md#permitted-agent-resources), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
+			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
 			"size of `/dev/shm`, which is part of the task's memory").withDefault("as much as `mem`").
 			withFlag(Flag{Name: "shm-size", Usage: "size of /dev/shm, such as 8GiB; it is part of the task's memory"}),

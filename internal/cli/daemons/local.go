@@ -64,10 +64,6 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	addAPIFlags(c.Flags(), &f.scheduler.API)
 	c.Flags().StringVar(&f.scheduler.API.Socket, "socket", "", "unix socket of the API, which identifies users; their tasks without an image run as themselves. Other addresses then need a token. Needs root")
 	c.Flags().StringVar(&f.scheduler.API.OperatorsGroup, "operators-group", "", "with --socket: group of this machine that has all permissions, as root has them")
-	for _, file := range []string{"roles", "access"} { // SIGHUP ends this command and does not reload files
-		flag := c.Flags().Lookup(file)
-		flag.Usage, _, _ = strings.Cut(flag.Usage, "; read again")
-	}
 	addProcessUserFlag(c.Flags(), &f.scheduler, "")
 	processUser := c.Flags().Lookup("process-user")
 	processUser.Usage = "user of tasks without an image that name none; root gives them this machine. Without root they run as the user of this command"
@@ -75,6 +71,10 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	addAutoscaleFlag(c.Flags(), &f.scheduler)
 	addPredictFlag(c.Flags(), &f.scheduler)
 	addNotificationsFlag(c.Flags(), &f.scheduler)
+	for _, file := range []string{"roles", "access", "notifications"} { // SIGHUP ends this command and does not reload files
+		flag := c.Flags().Lookup(file)
+		flag.Usage = strings.Replace(flag.Usage, "; read again on SIGHUP", "", 1)
+	}
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)
