@@ -67,6 +67,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		leads.CopyArtifacts,
 		leads.RunAccounting,
 		leads.DeliverNotifications,
+		leads.WatchIdleGPUs,
 		leads.Usage.RecordHistory,
 		leads.RecordUsageHistory,
 		leads.RunAutoscaler,

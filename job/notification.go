@@ -30,13 +30,16 @@ const (
 	NotifyPreemption NotificationEvent = "preemption"
 	// NotifyIdle: tasks are stopped after their idle timeout.
 	NotifyIdle NotificationEvent = "idle"
+	// NotifyGPUIdle: the GPUs of a running job have been idle for a time that the operator configures. It is reported again
+	// after a GPU was in use.
+	NotifyGPUIdle NotificationEvent = "gpu_idle"
 	// NotifyQuota: tasks wait because their role has used its quota. It is reported once for each run.
 	NotifyQuota NotificationEvent = "quota"
 )
 
 // NotificationEvents returns all events, in the order of a job's life.
 func NotificationEvents() []NotificationEvent {
-	return []NotificationEvent{NotifyStart, NotifyEnd, NotifyFailure, NotifyPreemption, NotifyIdle, NotifyQuota}
+	return []NotificationEvent{NotifyStart, NotifyEnd, NotifyFailure, NotifyPreemption, NotifyIdle, NotifyGPUIdle, NotifyQuota}
 }
 
 // DefaultNotificationEvents returns the events of a rule that names none.

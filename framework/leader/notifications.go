@@ -3,10 +3,13 @@ package leader
 import (
 	"context"
 	"slices"
+	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/usage"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
 )
@@ -38,6 +41,49 @@ func (b *Leader) DeliverNotifications(ctx context.Context) error {
 		return nil
 	}
 	return b.notifier.Deliver(ctx, b.Model, b.readErrorLines, b.loop.EventSender(ctx))
+}
+
+// longestIdleCheck is the longest pause between two looks for idle GPUs. A pause is at most a quarter of the idle time.
+const longestIdleCheck = time.Minute
+
+// WatchIdleGPUs reports the jobs whose GPUs are idle to the scheduler, which notifies their targets, until ctx ends.
+func (b *Leader) WatchIdleGPUs(ctx context.Context) error {
+	if b.notifier == nil {
+		return nil
+	}
+	send, tracker := b.loop.EventSender(ctx), notification.IdleGPUTracker{}
+	for {
+		rule := b.notifier.IdleGPURule()
+		select {
+		case <-time.After(min(rule.After/4, longestIdleCheck)):
+		case <-ctx.Done():
+			return nil
+		}
+		now := b.loop.clock()
+		idle, busy := tracker.Update(rule, b.taskDuties(now), now)
+		if len(idle) > 0 || len(busy) > 0 {
+			send(sched.GPUDutiesMeasured{Idle: idle, Busy: busy, Reason: rule.Reason()})
+		}
+	}
+}
+
+// taskDuties returns the duties of all running tasks with GPUs.
+func (b *Leader) taskDuties(now time.Time) []notification.TaskDuty {
+	running, err := b.Model.RunningGPUTasks(apiserver.UsageQuery{})
+	if err != nil { // only a query for an unknown job fails
+		return nil
+	}
+	means := map[string]usage.TaskMeans{}
+	for _, m := range b.Usage.RecentMeans(now) {
+		means[m.ID] = m
+	}
+	duties := make([]notification.TaskDuty, len(running))
+	for i := range running {
+		t := &running[i]
+		m := means[t.ID]
+		duties[i] = notification.TaskDuty{TaskID: t.ID, Run: t.RunID(), Busiest: m.DutyMax, Known: m.Measured >= t.GPUs}
+	}
+	return duties
 }
 
 // Limits of the standard error in a mail.

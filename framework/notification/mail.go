@@ -90,6 +90,8 @@ func describeEvent(f *Facts) string {
 		return "makes room"
 	case job.NotifyIdle:
 		return "was idle and is stopped"
+	case job.NotifyGPUIdle:
+		return "has idle GPUs"
 	case job.NotifyQuota:
 		return "waits for quota"
 	}

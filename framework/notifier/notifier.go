@@ -309,6 +309,12 @@ func (n *Notifier) Figures() *metrics.NotificationFigures {
 	return &figures
 }
 
+// IdleGPURule returns when targets are notified of idle GPUs.
+func (n *Notifier) IdleGPURule() notification.IdleGPURule {
+	s, _ := n.current()
+	return s.IdleGPU
+}
+
 // AllowedTargets returns the targets that jobs may notify.
 func (n *Notifier) AllowedTargets() notification.AllowedTargets {
 	s, _ := n.current()

@@ -457,14 +457,20 @@ func TestSettingsErrors(t *testing.T) {
 		"mail: {server: 'localhost:25', from: a@b, per_hour: -1}":                 "not 1 or more",
 		"mail: {server: 'localhost:25', from: a@b, credential_file: " + bad + "}": "USER:PASSWORD",
 		"mail: {server: 'localhost:25', from: a@b, ca_file: " + empty + "}":       "has no certificate",
-		"retry: {first: 2h}":    "longest not below first",
-		"retry: {attempts: -1}": "above 0",
+		"retry: {first: 2h}":      "longest not below first",
+		"retry: {attempts: -1}":   "above 0",
+		"gpu_idle: {after: 0.5s}": "not 1s or more",
+		"gpu_idle: {below: 5}":    "not a duty above 0 and up to 1",
+		"gpu_idle: {below: .nan}": "not a duty above 0 and up to 1",
 	} {
 		if _, err := LoadSettings(write("settings.yaml", text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "-secret") {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := LoadSettings(write("settings.yaml", "")); err != nil {
-		t.Errorf("an empty file: %v", err)
+	if s, err := LoadSettings(write("settings.yaml", "")); err != nil || s.IdleGPU != notification.DefaultIdleGPURule() {
+		t.Errorf("an empty file: %+v, %v", s, err)
+	}
+	if s, err := LoadSettings(write("settings.yaml", "gpu_idle: {after: 1h, below: 0.2}")); err != nil || s.IdleGPU != (notification.IdleGPURule{After: time.Hour, Below: 0.2}) {
+		t.Errorf("a rule of idle GPUs: %+v, %v", s, err)
 	}
 }

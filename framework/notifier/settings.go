@@ -24,6 +24,7 @@ type Settings struct {
 	// Targets are the targets that jobs may notify.
 	Targets notification.AllowedTargets
 	Retry   notification.RetrySchedule
+	IdleGPU notification.IdleGPURule
 	// secrets sign webhooks; the first one is the newest. webhookTLS verifies their servers.
 	secrets    [][]byte
 	webhookTLS *tls.Config
@@ -64,6 +65,10 @@ type settingsFile struct {
 		Attempts int           `yaml:"attempts"`
 		GiveUp   time.Duration `yaml:"give_up"`
 	} `yaml:"retry"`
+	GPUIdle struct {
+		After time.Duration `yaml:"after"`
+		Below float64       `yaml:"below"`
+	} `yaml:"gpu_idle"`
 }
 
 // Limits of the files.
@@ -99,12 +104,17 @@ func loadSettings(path string) (*Settings, error) {
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	s := &Settings{Targets: notification.AllowedTargets{Enabled: true}, Retry: notification.DefaultRetrySchedule()}
+	s := &Settings{Targets: notification.AllowedTargets{Enabled: true}, Retry: notification.DefaultRetrySchedule(), IdleGPU: notification.DefaultIdleGPURule()}
 	r := &s.Retry
 	r.First, r.Longest = cmp.Or(f.Retry.First, r.First), cmp.Or(f.Retry.Longest, r.Longest)
 	r.MaxAttempts, r.GiveUpAfter = cmp.Or(f.Retry.Attempts, r.MaxAttempts), cmp.Or(f.Retry.GiveUp, r.GiveUpAfter)
 	if r.First <= 0 || r.Longest < r.First || r.MaxAttempts < 1 || r.GiveUpAfter <= 0 {
 		return nil, errors.New("retry: first, longest, attempts and give_up must be above 0, and longest not below first")
+	}
+	g := &s.IdleGPU
+	g.After, g.Below = cmp.Or(f.GPUIdle.After, g.After), cmp.Or(f.GPUIdle.Below, g.Below)
+	if g.After < time.Second || !(g.Below > 0 && g.Below <= 1) {
+		return nil, fmt.Errorf("gpu_idle: after %s is not 1s or more, or below %g not a duty above 0 and up to 1", g.After, g.Below)
 	}
 	return s, errors.Join(f.readWebhooks(s), f.readMail(s))
 }

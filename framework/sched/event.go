@@ -118,6 +118,12 @@ type (
 	AttemptsAccounted struct{ TaskIDs []string }
 	// NotificationsAttempted: deliveries of notifications have succeeded or failed.
 	NotificationsAttempted struct{ Results []notification.Result }
+	// GPUDutiesMeasured: all GPUs of the runs in Idle have been idle for so long that targets are notified, for the reason.
+	// A GPU of the runs in Busy is in use, so that targets are notified when they are idle again.
+	GPUDutiesMeasured struct {
+		Idle, Busy []job.RunID
+		Reason     string
+	}
 	// RetryNotification: a user requests the delivery of a notification again. DropNotification: a user gives it up.
 	RetryNotification struct{ ID string }
 	DropNotification  struct{ ID string }
@@ -230,6 +236,7 @@ func (PutDocument) isEvent()            {}
 func (CountersChanged) isEvent()        {}
 func (AttemptsAccounted) isEvent()      {}
 func (NotificationsAttempted) isEvent() {}
+func (GPUDutiesMeasured) isEvent()      {}
 func (RetryNotification) isEvent()      {}
 func (DropNotification) isEvent()       {}
 func (CordonHost) isEvent()             {}

@@ -278,6 +278,30 @@ func (s *State) notifyAttemptEnd(ref taskRef, old *job.Task, o attemptResult, ag
 	}
 }
 
+// notifyIdleGPUs reports the runs whose GPUs are idle, once until one of their GPUs is in use.
+func (s *State) notifyIdleGPUs(e GPUDutiesMeasured) {
+	isNotified := func(j *job.Job) bool { return slices.Contains(j.Notified, job.NotifyGPUIdle) }
+	for _, run := range e.Busy {
+		if j, ok := s.jobs.Find(run.String()); ok && isNotified(j) {
+			j.Notified = slices.DeleteFunc(slices.Clone(j.Notified), func(n job.NotificationEvent) bool { return n == job.NotifyGPUIdle })
+			s.changes.markJob(j)
+		}
+	}
+	for _, run := range e.Idle {
+		j, ok := s.jobs.Find(run.String())
+		if !ok || isNotified(j) || len(s.notificationTargets(&j.Spec, job.NotifyGPUIdle)) == 0 {
+			continue
+		}
+		j.Notified = append(slices.Clip(j.Notified), job.NotifyGPUIdle)
+		s.changes.markJob(j)
+		for i := range j.Tasks {
+			if j.Tasks[i].State == job.Running {
+				s.notifyTask(taskRef{j, i}, job.NotifyGPUIdle, e.Reason)
+			}
+		}
+	}
+}
+
 // notifyQuota reports that a job waits because its role has used its quota.
 func (s *State) notifyQuota(j *job.Job, reason string) {
 	for i := range j.Tasks {

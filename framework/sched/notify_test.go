@@ -224,6 +224,37 @@ func TestNotificationsAreRecorded(t *testing.T) {
 	}
 }
 
+// TestIdleGPUsAreNotifiedOnce: targets of the job and its role are notified once of idle GPUs, also after a failover, and again
+// only after a GPU was in use. Another run has its own notification.
+func TestIdleGPUsAreNotifiedOnce(t *testing.T) {
+	role := queue.Role{Name: "research", Notify: []job.NotificationRule{{To: "https://hooks.example.org/x", On: []job.NotificationEvent{job.NotifyGPUIdle}}}}
+	s := newNotifyTest(t, RecoveredState{}, role)
+	spec := notifyingSpec("train", 3, 1, job.NotifyGPUIdle)
+	spec.Role = "research"
+	s.step(SubmitJob{Spec: spec})
+	s.offer("o1", "research", 2)
+	s.update(s.taskID("train", 0), job.Running, "")
+	s.update(s.taskID("train", 1), job.Running, "")
+	run := job.RunID{Name: "train", Run: 1}
+	idle, busy := GPUDutiesMeasured{Idle: []job.RunID{run}, Reason: "idle for 30m"}, GPUDutiesMeasured{Busy: []job.RunID{run}}
+	const want = "train gpu_idle RUNNING tasks=2 https://hooks.example.org/x: idle for 30m\ntrain gpu_idle RUNNING tasks=2 mailto:a@example.org: idle for 30m"
+	s.step(GPUDutiesMeasured{Idle: []job.RunID{{Name: "train", Run: 2}, {Name: "other", Run: 1}}})
+	s.want("")
+	s.step(busy, idle, idle)
+	s.want(want)
+	failover := func() {
+		t.Helper()
+		s = newNotifyTest(t, RecoveredState{FrameworkID: "f", Jobs: s.st.Jobs(), Documents: s.st.Documents()}, role)
+	}
+	failover()
+	s.step(idle)
+	s.want("")
+	s.step(busy, busy)
+	failover()
+	s.step(idle, idle)
+	s.want(want)
+}
+
 // TestNotificationsAreBounded: one target cannot fill the journal, and the oldest notifications that were given up are
 // forgotten.
 func TestNotificationsAreBounded(t *testing.T) {

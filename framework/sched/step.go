@@ -74,6 +74,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		for _, r := range e.Results {
 			s.notifications.recordResult(r, now)
 		}
+	case GPUDutiesMeasured:
+		s.notifyIdleGPUs(e)
 	case RetryNotification:
 		s.notifications.retry(e.ID, now)
 	case DropNotification:

@@ -19,6 +19,14 @@ func TestMesosNotifications(t *testing.T) {
 	checkNotifications(t, m.startScheduler(t, "--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", noticeRoles)), r)
 }
 
+// TestMesosIdleGPUs checks notifications of idle GPUs on Apache Mesos, with the daemon that measures GPUs.
+func TestMesosIdleGPUs(t *testing.T) {
+	m := startSimulatedDaemon(t)
+	r := startNoticeReceiver(t)
+	args := []string{"--journal", filepath.Join(t.TempDir(), "journal"), "--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", idleRoles)}
+	checkIdleGPUs(t, m.startScheduler(t, args...), r, func() *cluster { return m.startScheduler(t, args...) })
+}
+
 // TestMesosNotificationsSurviveFailover checks that notifications reach their targets at least once through failovers of two
 // schedulers with the journal in ZooKeeper: one whose receiver fails while the leader is killed, and one of a task that ends while
 // no scheduler leads.

@@ -67,7 +67,7 @@ func startNoticeReceiver(t *testing.T) *noticeReceiver {
 	if err := os.WriteFile(secret, []byte(r.secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.settings = writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nmail: {server: %q, from: gpu@example.org, domains: [example.org]}\nretry: {first: 100ms, longest: 1s}\n",
+	r.settings = writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nmail: {server: %q, from: gpu@example.org, domains: [example.org]}\nretry: {first: 100ms, longest: 1s}\ngpu_idle: {after: 1s}\n",
 		strings.TrimPrefix(r.webhooks.URL, "http://"), secret, l.Addr()))
 	return r
 }
@@ -232,4 +232,49 @@ func TestNotifications(t *testing.T) {
 	t.Parallel()
 	r := startNoticeReceiver(t)
 	checkNotifications(t, startCluster(t, "--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", noticeRoles)), r)
+}
+
+// checkIdleGPUs checks that targets of a job and of its role, which is "main" with idleRoles, are notified once of idle GPUs, also
+// if the scheduler is killed.
+func checkIdleGPUs(t *testing.T, c *cluster, r *noticeReceiver, restart func() *cluster) {
+	t.Helper()
+	start := func(name string) {
+		t.Helper()
+		c.mustRun("run", "--detach", "--name", name, "--role", "main", "--gpus", "1", "--cpus", "0.1", "--mem", "256", "--notify", "gpu_idle,"+r.webhooks.URL+"/path-secret", "--", "sleep", "1000")
+		c.mustRun("wait", "--for", "running", name)
+		c.awaitOutput(" %", "top", name) // a measurement
+	}
+	start("first")
+	one := r.awaitWebhook("gpu_idle", "first")
+	if len(one.Tasks) != 1 || one.Reason != "its GPUs had a duty below 5 % for 1s" {
+		t.Errorf("idle GPUs: %+v", one)
+	}
+	r.awaitMail("Job first@1 has idle GPUs.")
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.ended
+	c = restart()
+	c.awaitOutput(" %", "top", "first")
+	start("second")
+	r.awaitWebhook("gpu_idle", "second")
+	r.awaitMail("Job second@1 has idle GPUs.")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, other := range r.received {
+		if other.Event == "gpu_idle" && other.Job == "first" && other.ID != one.ID {
+			t.Errorf("notified twice: %+v, %+v", one, other)
+		}
+	}
+}
+
+// idleRoles is a roles file for checkIdleGPUs.
+const idleRoles = "main: {notify: [{to: 'mailto:ops@example.org', on: [gpu_idle]}]}\n"
+
+// TestIdleGPUs checks notifications of idle GPUs on the embedded cluster.
+func TestIdleGPUs(t *testing.T) {
+	t.Parallel()
+	r := startNoticeReceiver(t)
+	args := []string{"local", "--gpus", "4xV100", "--free-ports", "--process-user=", "--work-dir", makeWorkDir(t), "--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", idleRoles)}
+	checkIdleGPUs(t, startDaemon(t, binary, args...), r, func() *cluster { return startDaemon(t, binary, args...) })
 }

@@ -18,15 +18,7 @@ import (
 // the executor, the sandbox and the agent's operator API to the scheduler, and from there to
 // top and, with its history, to the page.
 func TestMesosGPUUsage(t *testing.T) {
-	attributes := ""
-	for line := range strings.Lines(runCommand(t, nil, "agent", "flags", "--simulate", "2xV100").out) {
-		if strings.HasPrefix(line, "--attributes=") {
-			attributes = strings.TrimSpace(line)
-		}
-	}
-	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
-	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100", "--agent", "http://"+m.agent,
-		"--state-dir", m.daemonDir, "--runtime-dir", m.daemonDir, "--socket", m.socketPath(), "--listen", "")
+	m := startSimulatedDaemon(t)
 	c := m.startScheduler(t)
 	c.mustRun("submit", writeJobFile(t, "train", "name: train\ngpus: 1\ncpus: 0.1\nmem: 256MiB\ncommand: echo up; exec sleep 1000\n"))
 	ended := awaitRunningTask(t, c, "train")
@@ -55,6 +47,21 @@ func TestMesosGPUUsage(t *testing.T) {
 	if text := strings.TrimSpace(c.mustRun("top", "-o", "json")); text != "[]" {
 		t.Errorf("with no task top shows %s", text)
 	}
+}
+
+// startSimulatedDaemon starts Apache Mesos with an agent whose daemon simulates and measures two GPUs.
+func startSimulatedDaemon(t *testing.T) *mesos {
+	t.Helper()
+	attributes := ""
+	for line := range strings.Lines(runCommand(t, nil, "agent", "flags", "--simulate", "2xV100").out) {
+		if strings.HasPrefix(line, "--attributes=") {
+			attributes = strings.TrimSpace(line)
+		}
+	}
+	m := startMesos(t, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=gpus:0", attributes)
+	apachemesos.Spawn(t, nil, binary, "agent", "--simulate", "2xV100", "--agent", "http://"+m.agent,
+		"--state-dir", m.daemonDir, "--runtime-dir", m.daemonDir, "--socket", m.socketPath(), "--listen", "")
+	return m
 }
 
 // awaitUsage polls the usage of a job's only task until it satisfies enough.

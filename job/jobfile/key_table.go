@@ -198,7 +198,7 @@ func jobKeys() []keyField[job.Spec] {
 			"folder that all attempts see, such as a volume: `MESOS_GPU_CHECKPOINT_DIR` is a [folder of the task](../guides/jobs.md#checkpoints-and-warnings) below it").withDefault("none").
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("notify", notificationRules(), func(s *spec) *[]job.NotificationRule { return &s.Notify },
-			"[notifications](../guides/notifications.md) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle` and `quota`, where the [scheduler's operator allows the target](../guides/notifications.md#allow-targets)").withDefault("none"),
+			"[notifications](../guides/notifications.md) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`, where the [scheduler's operator allows the target](../guides/notifications.md#allow-targets)").withDefault("none"),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),
@@ -435,7 +435,7 @@ func notificationRules() valueFormat[[]job.NotificationRule] {
 		key("to", word("^(mailto:|https?://)"), func(r *job.NotificationRule) *string { return &r.To },
 			"`mailto:ADDRESS`, or the URL of a webhook").needed(),
 		key("on", listOf("[end, failure]", oneOf(job.NotificationEvents()...)), func(r *job.NotificationRule) *[]job.NotificationEvent { return &r.On },
-			"events: `start`, `end`, `failure`, `preemption`, `idle`, `quota`; absent, `[end, failure]`"),
+			"events: `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle`, `quota`; absent, `[end, failure]`"),
 	).orShort(func(n *yaml.Node, r *job.NotificationRule) error { return readText(n, &r.To) }, wordSchema("^(mailto:|https?://)"))).
 		withFlags(appendFlag(Flag{Name: "notify", Kind: RepeatedFlag, Usage: "mailto:ADDRESS or URL of a webhook to notify of the job's end and failure; or EVENT,EVENT,TARGET for other events"}, func(text string) (r job.NotificationRule, err error) {
 			for r.To = text; ; {
