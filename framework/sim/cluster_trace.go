@@ -21,6 +21,8 @@ type RecordedAgent struct {
 	MemMiB   int64
 	GPUs     int
 	Model    string
+	// RDMA is 100 for each network card, of which tasks take percentages.
+	RDMA int64
 }
 
 // RecordedTask is a task of a trace.

@@ -11,11 +11,13 @@ const (
 	maxMilli   = 1 << 40
 	maxMemMiB  = 1 << 40
 	maxGPUs    = 1 << 12
+	maxRDMA    = 1 << 12
 	maxSeconds = 1 << 32
 )
 
 // ReadAgents reads agents in the format of Alibaba's openb traces: CSV, plain or gzip, with the columns sn, cpu_milli,
-// memory_mib, gpu (the number) and model. name is the file's name for errors, which contain line and column.
+// memory_mib, gpu (the number) and model, and the optional column rdma: 100 for each network card, one card if the file does
+// not have the column. name is the file's name for errors, which contain line and column.
 func ReadAgents(r io.Reader, name string) ([]RecordedAgent, error) {
 	t, err := newCSVTable(r, name, "sn", "cpu_milli", "memory_mib", "gpu", "model")
 	if err != nil {
@@ -25,7 +27,10 @@ func ReadAgents(r io.Reader, name string) ([]RecordedAgent, error) {
 	for t.nextRow() {
 		a := RecordedAgent{
 			Name: t.cellText("sn"), CPUMilli: t.cellNumber("cpu_milli", maxMilli), MemMiB: t.cellNumber("memory_mib", maxMemMiB),
-			GPUs: int(t.cellNumber("gpu", maxGPUs)), Model: t.cellText("model"),
+			GPUs: int(t.cellNumber("gpu", maxGPUs)), Model: t.cellText("model"), RDMA: 100,
+		}
+		if t.cellText("rdma") != "" {
+			a.RDMA = t.cellNumber("rdma", maxRDMA)
 		}
 		switch {
 		case a.Name == "":

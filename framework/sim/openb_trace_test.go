@@ -35,10 +35,20 @@ func TestReadTasks(t *testing.T) {
 }
 
 func TestReadAgents(t *testing.T) {
-	got, err := ReadAgents(strings.NewReader("model,gpu,sn,cpu_milli,memory_mib\nT4,2,n1,64000,1000\n,0,n2,1,2\n"), "agents.csv")
-	want := []RecordedAgent{{Name: "n1", CPUMilli: 64000, MemMiB: 1000, GPUs: 2, Model: "T4"}, {Name: "n2", CPUMilli: 1, MemMiB: 2}}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
+	one := RecordedAgent{Name: "n1", CPUMilli: 64000, MemMiB: 1000, GPUs: 2, Model: "T4", RDMA: 100}
+	two := RecordedAgent{Name: "n2", CPUMilli: 1, MemMiB: 2, RDMA: 100}
+	withCards := func(a RecordedAgent, rdma int64) RecordedAgent { a.RDMA = rdma; return a }
+	for _, c := range []struct {
+		text string
+		want []RecordedAgent
+	}{
+		{"model,gpu,sn,cpu_milli,memory_mib\nT4,2,n1,64000,1000\n,0,n2,1,2\n", []RecordedAgent{one, two}},
+		{"model,gpu,sn,cpu_milli,memory_mib,rdma\nT4,2,n1,64000,1000,0\n,0,n2,1,2,200\n", []RecordedAgent{withCards(one, 0), withCards(two, 200)}},
+	} {
+		got, err := ReadAgents(strings.NewReader(c.text), "agents.csv")
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ type ReplayAgent struct {
 	Has   sched.Amount
 	GPUs  int
 	Model string
+	// RDMA is 100 for each network card, of which tasks take percentages.
+	RDMA float64
 }
 
 // JobRecord is a recorded job.

@@ -18,7 +18,7 @@ import (
 func AgentsFromTrace(list []sim.RecordedAgent) []ReplayAgent {
 	agents := make([]ReplayAgent, len(list))
 	for i, a := range list {
-		agents[i] = ReplayAgent{ID: a.Name, GPUs: a.GPUs, Model: a.Model, Has: sched.Amount{CPUs: float64(a.CPUMilli) / 1000, MemMiB: float64(a.MemMiB)}}
+		agents[i] = ReplayAgent{ID: a.Name, GPUs: a.GPUs, Model: a.Model, RDMA: float64(a.RDMA), Has: sched.Amount{CPUs: float64(a.CPUMilli) / 1000, MemMiB: float64(a.MemMiB)}}
 	}
 	return agents
 }
@@ -67,10 +67,7 @@ func RecordsFromJobs(jobs []*job.Job) (works []JobRecord, left int) {
 		w.ArrivesAt = time.Duration(j.Submitted.UnixNano())
 		works = append(works, w)
 	}
-	slices.SortStableFunc(works, func(a, b JobRecord) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
-	for i := len(works) - 1; i >= 0; i-- {
-		works[i].ArrivesAt -= works[0].ArrivesAt
-	}
+	sortByArrival(works)
 	return works, left
 }
 
@@ -93,4 +90,12 @@ func RecordFromSpec(s *job.Spec) (JobRecord, error) {
 	p := plainSpec(s)
 	p.RunTime = s.ExpectedRunTime()
 	return JobRecord{Spec: p, RunTimes: []time.Duration{p.RunTime}}, nil
+}
+
+// sortByArrival sorts records and makes their arrivals relative to the first.
+func sortByArrival(list []JobRecord) {
+	slices.SortStableFunc(list, func(a, b JobRecord) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
+	for i := len(list) - 1; i >= 0; i-- {
+		list[i].ArrivesAt -= list[0].ArrivesAt
+	}
 }

@@ -249,7 +249,7 @@ func checkAccounting(t *testing.T, r *jobReplay) {
 	}
 	for i := range sums {
 		a := &r.master.agents[i]
-		if want := (resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), fullMask(a.GPUs)}); sums[i] != want {
+		if want := totalOf(&a.ReplayAgent); sums[i] != want {
 			t.Fatalf("at %s the GPUs of agent %s add up to %+v, want %+v", r.now, a.ID, sums[i], want)
 		}
 	}

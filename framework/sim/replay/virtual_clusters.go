@@ -1,9 +1,7 @@
 package replay
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -193,49 +191,4 @@ func VirtualClusterRecords(list []VirtualClusterJob, role func(j *VirtualCluster
 			}
 		}
 	}
-}
-
-// columnReader reads the named columns of a CSV file.
-type columnReader struct {
-	name string // of the file, for errors
-	csv  *csv.Reader
-	// at has the position of each column, and row its value in the current row. The next row overwrites it.
-	at  []int
-	row []string
-}
-
-// openColumns reads the header and finds the columns, which may be in any order.
-func openColumns(r io.Reader, name string, columns ...string) (*columnReader, error) {
-	t := &columnReader{name: name, csv: csv.NewReader(bufio.NewReader(r)), row: make([]string, len(columns))}
-	t.csv.ReuseRecord = true
-	header, err := t.csv.Read()
-	if err != nil {
-		return nil, fmt.Errorf("read the first line of %s: %w", name, err)
-	}
-	for _, c := range columns {
-		at := slices.Index(header, c)
-		if at < 0 {
-			return nil, fmt.Errorf("%s:1: there is no column %q among %s", name, c, strings.Join(header, ", "))
-		}
-		t.at = append(t.at, at)
-	}
-	return t, nil
-}
-
-// nextRow returns the columns of the next row, and its line.
-func (t *columnReader) nextRow() ([]string, int, error) {
-	row, err := t.csv.Read()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, 0, io.EOF
-	case errors.Is(err, csv.ErrFieldCount):
-		row = append(slices.Clone(row), make([]string, len(t.at)+8)...) // what is missing is refused as empty
-	case err != nil:
-		return nil, 0, fmt.Errorf("read %s: %w", t.name, err)
-	}
-	for i, at := range t.at {
-		t.row[i] = row[min(at, len(row)-1)]
-	}
-	line, _ := t.csv.FieldPos(0)
-	return t.row, line, nil
 }

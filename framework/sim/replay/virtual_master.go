@@ -39,24 +39,29 @@ type virtualAgent struct {
 	free resourceSet
 }
 
-// resourceSet is an amount of resources, CPUs and memory in thousandths.
+// resourceSet is an amount of resources.
 type resourceSet struct {
-	// cpus and mem are in thousandths; gpus has a bit for each device.
-	cpus, mem int64
-	gpus      deviceMask
+	// cpus, mem and rdma are in thousandths; gpus has a bit for each device.
+	cpus, mem, rdma int64
+	gpus            deviceMask
 }
 
 // add and subtract work on sets of devices: those of o must not be in r, or must be in it.
 func (r resourceSet) add(o resourceSet) resourceSet {
-	return resourceSet{r.cpus + o.cpus, r.mem + o.mem, r.gpus | o.gpus}
+	return resourceSet{r.cpus + o.cpus, r.mem + o.mem, r.rdma + o.rdma, r.gpus | o.gpus}
 }
 func (r resourceSet) subtract(o resourceSet) resourceSet {
-	return resourceSet{r.cpus - o.cpus, r.mem - o.mem, r.gpus &^ o.gpus}
+	return resourceSet{r.cpus - o.cpus, r.mem - o.mem, r.rdma - o.rdma, r.gpus &^ o.gpus}
 }
 
 // fitsIn reports whether o has all of the resources, and each of the devices.
 func (r resourceSet) fitsIn(o resourceSet) bool {
-	return r.cpus <= o.cpus && r.mem <= o.mem && r.gpus&^o.gpus == 0
+	return r.cpus <= o.cpus && r.mem <= o.mem && r.rdma <= o.rdma && r.gpus&^o.gpus == 0
+}
+
+// totalOf returns all resources of an agent.
+func totalOf(a *ReplayAgent) resourceSet {
+	return resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), toMilli(a.RDMA), fullMask(a.GPUs)}
 }
 
 // isOfferable reports whether Mesos would offer the resources.
@@ -100,7 +105,7 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 			return nil, fmt.Errorf("agent %q comes twice or has %d GPUs, not 0 to %d", a.ID, a.GPUs, maxGPUs)
 		}
 		m.index[a.ID] = i
-		one := virtualAgent{ReplayAgent: a, free: resourceSet{toMilli(a.Has.CPUs), toMilli(a.Has.MemMiB), fullMask(a.GPUs)}}
+		one := virtualAgent{ReplayAgent: a, free: totalOf(&a)}
 		for g := range a.GPUs {
 			one.devices = append(one.devices, "GPU-"+a.ID+"-"+strconv.Itoa(g))
 		}
@@ -161,7 +166,7 @@ func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
 	m.roles[to].gpus += o.resources.gpus.countDevices()
 	s := sched.Offer{
 		ID: id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[to].name, GPUs: o.resources.gpus.countDevices(),
-		Free: sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000},
+		Free: sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000, DiskMiB: float64(o.resources.rdma) / 1000}, // see setRDMA
 	}
 	s.Ports = offeredPorts()
 	if a.Model != "" {
@@ -202,7 +207,7 @@ func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
 // takeResources takes what a launch needs from an agent, and returns an error if that is not free.
 func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourceSet, error) {
 	a := &m.agents[i]
-	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB)}
+	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB), rdma: toMilli(rdmaOf(l.Spec))}
 	for _, id := range l.DeviceIDs {
 		g := slices.Index(a.devices, id)
 		if g < 0 {

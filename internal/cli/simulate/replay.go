@@ -1,13 +1,11 @@
 package simulate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,14 +16,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
-	"mesos-gpu/framework/sim"
 	"mesos-gpu/framework/sim/replay"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/job/jobfile"
 )
 
 // timedFlags are the flags of simulate --arrival timed.
@@ -37,7 +32,9 @@ type timedFlags struct {
 	estimateEvery             int
 	// rolesFile has settings of roles, loaded are those.
 	rolesFile string
-	loaded    []queue.Role
+	// jobs is the table of jobs that belongs to a table of tasks of PAI.
+	jobs   string
+	loaded []queue.Role
 }
 
 // How to simulate a trace of several clusters, the values of --clusters.
@@ -55,6 +52,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: virtual clusters of Philly or Helios: pooled, shared (one role each), own (separate agents)")
 	flags.BoolVar(&f.fairness, "fairness", false, "timed: with --clusters shared, replay each virtual cluster alone on its agents too, and divide the completion times of jobs")
 	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
+	flags.StringVar(&f.jobs, "jobs", "", "timed: the pai_job_table.csv of a pai_task_table.csv, with times of submission and users; without it tasks arrive when they started")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
@@ -75,31 +73,6 @@ func (f *timedFlags) rejectForeign(given *pflag.FlagSet, arrival string) error {
 		}
 	})
 	return err
-}
-
-// detectForm returns the format of a file that only timed arrivals accept, or "" if the
-// file may be CSV of tasks.
-func detectForm(path string) string {
-	head, err := readHead(path)
-	switch {
-	case err != nil:
-		return ""
-	case isPhillyRecord(head):
-		return "a record of Philly"
-	case isHeliosRecord(head):
-		return "a record of Helios"
-	case isJournal(head):
-		return "a journal"
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if _, err := jobfile.Read(f, path); err != nil {
-		return ""
-	}
-	return "a job file"
 }
 
 // validate returns an error for invalid flags, and the seed otherwise.
@@ -329,171 +302,6 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 	}
 	all.Wait()
 	return list, errors.Join(errs...)
-}
-
-// loadRecord reads agents and jobs from files in any of the supported formats.
-func (a *simulateCommands) loadRecord(ctx context.Context, agents, tasks string, f *timedFlags) (*replayRecord, error) {
-	if err := f.loadRoles(); err != nil {
-		return nil, err
-	}
-	head, err := readHead(tasks)
-	switch {
-	case err != nil:
-		return nil, err
-	case isPhillyRecord(head):
-		return a.loadVirtualClusters(agents, tasks, replay.ReadPhillyJobs, f)
-	case isHeliosRecord(head):
-		return a.loadVirtualClusters(agents, tasks, replay.ReadHeliosJobs, f)
-	case f.clusters != clustersPooled:
-		return nil, &cli.UsageError{Err: fmt.Errorf("--clusters %s is for records of Philly and Helios", f.clusters)}
-	}
-	list, err := readFile(agents, sim.ReadAgents)
-	if err != nil {
-		return nil, err
-	}
-	c := replayCase{agents: replay.AgentsFromTrace(list), roles: []queue.Role{f.newRole("")}}
-	record := &replayRecord{}
-	switch {
-	case isJournal(head):
-		record.leftOut, record.leftOutReason, err = c.loadJournal(ctx, tasks, f)
-	case bytes.Contains(head, []byte("num_gpu")) || bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		err = c.loadTasks(tasks)
-	default:
-		err = c.loadJobFile(tasks)
-	}
-	record.cases = []replayCase{c}
-	return record, err
-}
-
-func (c *replayCase) loadTasks(path string) error {
-	tasks, err := readFile(path, sim.ReadTasks)
-	if err != nil {
-		return err
-	}
-	works, err := replay.RecordsFromTasks(tasks)
-	if err != nil {
-		return err
-	}
-	c.jobs = slices.Collect(works)
-	return nil
-}
-
-// readHead returns the first 1024 bytes of a file.
-func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 1<<10))
-}
-
-// isPhillyRecord reports whether head is the start of a record of Philly.
-func isPhillyRecord(head []byte) bool { return bytes.HasPrefix(head, []byte("timestamp,")) }
-
-// isHeliosRecord reports whether the first line of head has the columns of Helios.
-func isHeliosRecord(head []byte) bool {
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	return bytes.Contains(line, []byte("gpu_num")) && bytes.Contains(line, []byte("submit_time"))
-}
-
-// isJournal reports whether head is the start of a bbolt file: its magic number follows
-// the header of the first page.
-func isJournal(head []byte) bool {
-	return len(head) > 20 && bytes.Equal(head[16:20], []byte{0xed, 0xda, 0x0c, 0xed})
-}
-
-// loadJournal loads the jobs in a scheduler's journal. No scheduler may have the journal
-// open; use a copy of the journal of a running one.
-func (c *replayCase) loadJournal(ctx context.Context, path string, f *timedFlags) (left int, because string, err error) {
-	j, err := journal.OpenBolt(path)
-	if err != nil {
-		return 0, "", fmt.Errorf("open journal %s: %w", path, err)
-	}
-	all, err := j.Load(ctx)
-	if err = errors.Join(err, j.Close()); err != nil {
-		return 0, "", fmt.Errorf("read journal %s: %w", path, err)
-	}
-	works, left := replay.RecordsFromJobs(all.Jobs)
-	c.roles, c.jobs = nil, works
-	names := map[string]bool{}
-	for i := range works {
-		if name := works[i].Spec.Role; !names[name] {
-			names[name] = true
-			c.roles = append(c.roles, f.newRole(name))
-		}
-	}
-	return left, "they have not ended, or never ran", nil
-}
-
-func (c *replayCase) loadJobFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	spec, err := jobfile.Read(f, path)
-	if err != nil {
-		return err
-	}
-	w, err := replay.RecordFromSpec(spec)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	w.Spec.Role = ""
-	c.jobs = []replay.JobRecord{w}
-	return nil
-}
-
-// loadVirtualClusters loads a trace of virtual clusters, whose jobs readJobs reads. It reports each row that it cannot parse and omits
-// the jobs of virtual clusters without agents.
-func (a *simulateCommands) loadVirtualClusters(agents, tasks string, readJobs func(io.Reader, string, func(error)) ([]replay.VirtualClusterJob, error), f *timedFlags) (*replayRecord, error) {
-	clusters, err := readFile(agents, replay.ReadVirtualClusters)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := readFile(tasks, func(r io.Reader, name string) ([]replay.VirtualClusterJob, error) {
-		return readJobs(r, name, func(err error) { fmt.Fprintf(a.Stderr, "left out: %v\n", err) })
-	})
-	if err != nil {
-		return nil, err
-	}
-	record := &replayRecord{leftOutReason: "their virtual cluster has no agents"}
-	listed := map[string]bool{}
-	all := replayCase{roles: []queue.Role{f.newRole("all")}}
-	if f.clusters == clustersShared {
-		all.roles = nil
-	}
-	for _, vc := range clusters {
-		listed[vc.Name] = true
-		all.agents = append(all.agents, vc.ReplayAgents()...)
-		if f.clusters == clustersShared {
-			all.roles = append(all.roles, f.newRole(vc.Name))
-		}
-		if f.clusters == clustersOwn || f.fairness {
-			record.own = append(record.own, replayCase{
-				agents: vc.ReplayAgents(), roles: []queue.Role{f.newRole(vc.Name)},
-				jobs: slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) { return vc.Name, j.Cluster == vc.Name })),
-			})
-		}
-	}
-	if f.clusters == clustersOwn {
-		record.cases, record.own = record.own, nil
-	} else {
-		all.jobs = slices.Collect(replay.VirtualClusterRecords(jobs, func(j *replay.VirtualClusterJob) (string, bool) {
-			if f.clusters == clustersShared {
-				return j.Cluster, listed[j.Cluster]
-			}
-			return "all", listed[j.Cluster]
-		}))
-		record.cases = []replayCase{all}
-	}
-	for i := range jobs {
-		if !listed[jobs[i].Cluster] {
-			record.leftOut++
-		}
-	}
-	return record, nil
 }
 
 // printReport prints a report as text, with times in seconds.

@@ -58,8 +58,8 @@ a list of jobs), and --tasks may be a job file or a copy of the scheduler's jour
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model; for jobs of Philly or Helios: vc, node num")
-	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also jobs of Philly or Helios, a job file, a journal")
+	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model and, if any, rdma; for jobs of Philly or Helios: vc, node num")
+	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also jobs of Philly, Helios or PAI, instances of DLRM services, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "policies to compare, of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")
@@ -175,10 +175,10 @@ func loadTrace(agents, tasks string) (*sim.ClusterTrace, error) {
 	return sim.NewTrace(cluster, work)
 }
 
-func readFile[T any](path string, read func(r io.Reader, name string) ([]T, error)) ([]T, error) {
+func readFile[T any](path string, read func(r io.Reader, name string) (T, error)) (content T, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return content, err
 	}
 	defer f.Close()
 	return read(f, path)

@@ -84,6 +84,33 @@ func TestTimedHelios(t *testing.T) {
 	}
 }
 
+// TestTimedAlibabaTraces replays the examples in the columns of PAI and of DLRM services.
+func TestTimedAlibabaTraces(t *testing.T) {
+	const dir = "../../../framework/sim/replay/testdata/"
+	agents := filepath.Join(t.TempDir(), "agents.csv")
+	writeText(t, agents, "sn,cpu_milli,memory_mib,gpu,model\na,96000,524288,8,V100\nb,96000,524288,8,V100\n")
+	pai := runTimed(t, agents, dir+"pai_task_table.csv", "--jobs", dir+"pai_job_table.csv")
+	if pai.Jobs != 4 || pai.LeftOut != 2 || pai.GPUs != 16 || pai.Wait.Max < 889 || pai.Wait.Max > 891 {
+		t.Errorf("PAI: %d jobs, %d left out, %d GPUs, longest wait %g s: the gang takes all GPUs and waits for the first job to end, 890 s", pai.Jobs, pai.LeftOut, pai.GPUs, pai.Wait.Max)
+	}
+	dlrm := runTimed(t, agents, dir+"dlrm.csv")
+	if dlrm.Jobs != 6 || dlrm.Wait.Max < 669 || dlrm.Wait.Max > 671 {
+		t.Errorf("DLRM: %d jobs, longest wait %g s: each agent has one card, so the second of app_1 waits for the first to end, 670 s", dlrm.Jobs, dlrm.Wait.Max)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--tasks", dir + "dlrm.csv"}, "is a record of DLRM services: replay it with --arrival timed"},
+		{[]string{"--tasks", dir + "pai_task_table.csv"}, "is a record of PAI: replay it with --arrival timed"},
+		{[]string{"--arrival", "timed", "--tasks", dir + "dlrm.csv", "--jobs", dir + "pai_job_table.csv"}, "--jobs is for a record of PAI"},
+	} {
+		if _, stderr, code := runCommandString(append([]string{"simulate", "--agents", agents}, c.args...)...); code == 0 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%v: status %d, %s", c.args, code, stderr)
+		}
+	}
+}
+
 // TestTimedRoles: settings of a roles file apply to the roles of a record, those of the roles above included.
 func TestTimedRoles(t *testing.T) {
 	agents, tasks := phillyTrace(t)
