@@ -30,7 +30,11 @@ func (l *taskLoop) warnTask(r task.RunningTask, t *task.TaskSpec, sigterm time.T
 	if w.File == "" {
 		return
 	}
-	if err := writeWarningFile(l.cfg.Sandbox, w.File, sigterm); err != nil {
+	sandbox := l.cfg.Sandbox
+	if owner, ok := r.(task.SandboxOwner); ok {
+		sandbox = owner.SandboxPath()
+	}
+	if err := writeWarningFile(sandbox, w.File, sigterm); err != nil {
 		l.log.WithError(err).Warn("cannot write the warning")
 	}
 }

@@ -149,6 +149,12 @@ type ContainerDescriber interface {
 	DescribeContainer() (data []byte, addresses []string)
 }
 
+// SandboxOwner is a RunningTask with a working folder other than its executor's sandbox.
+type SandboxOwner interface {
+	// SandboxPath returns the folder's path in the executor's file system.
+	SandboxPath() string
+}
+
 // DiskMeasurer is a RunningTask that measures what it wrote outside its
 // sandbox.
 type DiskMeasurer interface {

@@ -25,3 +25,8 @@ func linkOutput(sandbox, container string) error {
 // nestedPath returns the path of a nested container's file, relative to its
 // executor's sandbox.
 func nestedPath(container, name string) string { return filepath.Join("containers", container, name) }
+
+// SandboxPath implements task.SandboxOwner.
+func (r *nestedContainer) SandboxPath() string {
+	return filepath.Join(r.sandbox, nestedPath(r.id.Value, ""))
+}

@@ -139,10 +139,13 @@ func checkWarnings(t *testing.T, c *cluster) {
 	c.mustRun("kill", "checkpoint")
 	c.awaitJobEnd("checkpoint")
 
-	c.mustRun("submit", writeJobFile(t, "limited", "name: limited\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ntimeout: 6s\non_timeout: requeue\nwarn: {file: warned, before: 4s}\ncommand: test $MESOS_GPU_RESTART_COUNT = 1 && exit 0; until [ -s warned ]; do sleep 0.1; done; exit 3\n"))
+	c.mustRun("submit", writeJobFile(t, "limited", "name: limited\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ntimeout: 6s\non_timeout: requeue\nwarn: {file: warned, before: 4s}\ncommand: test $MESOS_GPU_RESTART_COUNT = 1 && exit 0; until [ -s warned ]; do sleep 0.1; done; echo warned; exit 3\n"))
 	view := c.awaitJob("limited", func(v *api.JobView) bool { return v.Terminal })
 	if view.State != job.Finished || view.Tasks[0].Attempt != 2 || view.Tasks[0].Failures != 0 {
 		t.Errorf("the job with the timeout is %+v", view)
+	}
+	if text := c.mustRun("logs", "--stdout", "--since", "1h", "limited"); !strings.Contains(text, "warned") {
+		t.Errorf("the job with the timeout did not find the file of its warning; it prints %q", text)
 	}
 }
 

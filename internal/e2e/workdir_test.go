@@ -53,6 +53,9 @@ func TestTasksStartInWorkdir(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	checkWorkdir(t, c, "plain", "container: mesos")
+	if out := c.mustRun("submit", "--dry-run", "--when", filepath.Join(makeWorkdir(t, "estimated", "gpus: 1"), "job.yaml")); !strings.HasPrefix(out, "estimated: ") {
+		t.Errorf("submit --dry-run --when of a job whose folder is not uploaded: %q", out)
+	}
 	out := c.mustRun("run", "--cpus", "0.1", "--mem", "256MiB", "--workdir", makeWorkdir(t, "unused", ""), "--", "sh", "-c", "ls; cat lib/text")
 	if !strings.Contains(out, "go.sh\n") || !strings.Contains(out, "from the folder\n") || strings.Contains(out, "debug.log") || strings.Contains(out, "tar.gz") {
 		t.Errorf("run prints %q", out)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/job"
 )
 
 func (a *jobCommands) submitCommand() *cobra.Command {
@@ -49,7 +50,11 @@ func (a *jobCommands) printStartEstimates(ctx context.Context, jobs []jobFromFil
 	}
 	var all []any
 	for _, j := range jobs {
-		checked, err := api.ValidateJob(ctx, *j.Spec, true)
+		spec := *j.Spec
+		if !job.IsWorkdirDigest(spec.Workdir) {
+			spec.Workdir = "" // not uploaded yet; it does not change the start
+		}
+		checked, err := api.ValidateJob(ctx, spec, true)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.Name, err)
 		}
