@@ -2,6 +2,9 @@ package notification
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/job"
@@ -62,8 +65,9 @@ func (t *IdleGPUTracker) Update(rule IdleGPURule, tasks []TaskDuty, now time.Tim
 		runs[task.Run] = state
 	}
 	t.since = since
-	for run, state := range runs {
-		switch {
+	byName := func(a, b job.RunID) int { return strings.Compare(a.String(), b.String()) }
+	for _, run := range slices.SortedFunc(maps.Keys(runs), byName) { // so that equal input gives equal events
+		switch state := runs[run]; {
 		case state.busy:
 			busy = append(busy, run)
 		case !state.waits:
