@@ -17,7 +17,7 @@ const localUnit = "mesos-gpu-local"
 // TestLocalUnitUnderSystemd runs mesos-gpu-local.service on a machine with systemd. Two tasks hold a GPU each, and keep their
 // processes and devices through a restart of the service, SIGKILL, a stop with a later start, and an upgrade of the package. The
 // kernel is asked for the devices after each of these: a process that enters the task's cgroup can open the task's GPU only. After a
-// power loss the tasks are started again, and the queue is kept.
+// power loss the tasks are started again, and the queue is kept. Without a driver the service does not start.
 func TestLocalUnitUnderSystemd(t *testing.T) {
 	for _, layout := range availableCgroupVersions(t) {
 		t.Run(layout, func(t *testing.T) {
@@ -30,13 +30,16 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 			}
 			m.run(t, `mkdir -p /etc/systemd/system/`+localUnit+`.service.d
 				printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\n' >/etc/systemd/system/`+localUnit+`.service.d/standin.conf
-				systemctl daemon-reload; systemctl enable --now `+localUnit)
-			m.awaitLocal(t)
+				systemctl daemon-reload; mv /usr/lib/libnvidia-ml.so.1 /root; ! systemctl start `+localUnit)
+			m.awaitStatus(t, localUnit, "no NVIDIA driver") // it does not simulate GPUs
+			if out := m.run(t, "mv /root/libnvidia-ml.so.1 /usr/lib; systemctl enable "+localUnit+"; systemctl restart "+localUnit+"; mesos-gpu gpus --no-headers"); strings.Count(out, "GPU-") != 2 {
+				t.Errorf("when the service has started, it has the GPUs %q, want 2", out)
+			}
 			for _, name := range []string{"first", "second"} {
 				m.run(t, `printf 'name: `+name+`\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; mesos-gpu wait --for running `+name)
 			}
-			tasks := m.taskProcesses(t)
 			devices := m.taskDevices(t)
+			tasks := m.taskProcesses(t)
 			if len(devices) != 2 || devices[0] == devices[1] {
 				t.Fatalf("the tasks may open the GPUs %q, want one each", devices)
 			}
@@ -118,11 +121,16 @@ func (m machine) awaitLocal(t *testing.T) {
 // open one that is allowed fails with another error than to open one that is not.
 func (m machine) taskDevices(t *testing.T) (list []string) {
 	t.Helper()
-	for _, process := range m.listProcesses(t, "sleep 600") {
-		pid, command, _ := strings.Cut(process, " ")
-		if !strings.HasPrefix(command, "sleep") {
-			continue
-		}
+	var processes []string
+	m.awaitCondition(t, "both tasks run their command", func() bool { // after their shell
+		processes = slices.DeleteFunc(m.listProcesses(t, "sleep 600"), func(process string) bool {
+			_, command, _ := strings.Cut(process, " ")
+			return !strings.HasPrefix(command, "sleep")
+		})
+		return len(processes) == 2
+	})
+	for _, process := range processes {
+		pid, _, _ := strings.Cut(process, " ")
 		out := m.run(t, `mount=$(awk '$3 == "cgroup" && $4 ~ /(^|,)devices(,|$)/ { print $2; exit }' /proc/mounts)
 			group=$(awk -F: '$2 ~ /(^|,)devices(,|$)/ { print $3 }' /proc/`+pid+`/cgroup)
 			sh -c 'echo $$ >"$0"; for n in 0 1; do true </dev/nvidia$n; done' "$mount$group/cgroup.procs" 2>&1 || true`)

@@ -121,7 +121,7 @@ func startDaemon(t *testing.T, args ...string) (stop func()) {
 // TestInstallUpgradeRemovePurge installs, upgrades, removes and purges the package in a chroot
 // without systemd. A task must survive the upgrade, in which the scheduler restarts with the
 // new binary. `mesos-gpu local` outside the chroot is the Mesos cluster, because containers
-// cannot be created in a chroot.
+// cannot be created in a chroot. Tasks run as root, because other users cannot enter the test's folder.
 func TestInstallUpgradeRemovePurge(t *testing.T) {
 	c := newDebianRoot(t)
 	before := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
@@ -129,7 +129,7 @@ func TestInstallUpgradeRemovePurge(t *testing.T) {
 	if got := c.run(t, "mesos-gpu version | head -n 1; stat -c '%U %a' /var/lib/mesos-gpu/scheduler"); got != "mesos-gpu v0.0.1\nmesos-gpu 700\n" {
 		t.Errorf("installed: %q", got)
 	}
-	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,' /etc/mesos-gpu/scheduler.conf")
+	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,; s,^#process-user=.*,process-user=root,' /etc/mesos-gpu/scheduler.conf")
 	binary := filepath.Join(c.dir, "usr/bin/mesos-gpu")
 	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--process-user=", "--work-dir", t.TempDir())
 	scheduler := []string{"chroot", c.dir, "setpriv", "--reuid=mesos-gpu", "--regid=mesos-gpu", "--clear-groups", "/usr/lib/mesos-gpu/daemon", "scheduler"}
@@ -181,13 +181,12 @@ func (c debianRoot) installPackage(t *testing.T, dir string) {
 // awaitRunningTask waits until the job's task runs and returns its ID.
 func (c debianRoot) awaitRunningTask(t *testing.T, api string) string {
 	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		for line := range strings.Lines(c.run(t, api+"mesos-gpu describe sleeper")) {
-			if field := strings.Fields(line); strings.Contains(line, "RUNNING") && strings.HasPrefix(field[0], "sleeper.") {
-				return field[0]
-			}
+	c.run(t, api+"mesos-gpu wait --for running --timeout 3m sleeper")
+	for line := range strings.Lines(c.run(t, api+"mesos-gpu describe sleeper")) {
+		if field := strings.Fields(line); strings.Contains(line, "RUNNING") && strings.HasPrefix(field[0], "sleeper.") {
+			return field[0]
 		}
 	}
-	t.Fatal("no task of sleeper runs after 3 min")
+	t.Fatal("the description of sleeper has no running task")
 	return ""
 }

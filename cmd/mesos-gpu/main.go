@@ -43,7 +43,7 @@ func runCommandLine(ctx context.Context, args []string, s cli.ProcessIO) int {
 	default:
 		why := term.EscapeControls(cli.AdviseError(err))
 		cli.PrintError(s.Stderr, why)
-		if name := command.Name(); command.Parent() == root && (name == "scheduler" || name == "agent") {
+		if name := command.Name(); command.Parent() == root && (name == "scheduler" || name == "agent" || name == "local") {
 			cli.NotifySystemd(daemon.SdNotifyStopping, cli.StatusLine(why)) // other commands may be part of another service
 		}
 		if cli.IsUsage(err) {

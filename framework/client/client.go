@@ -22,6 +22,8 @@ import (
 type Client struct {
 	// baseURLs are the schedulers' addresses. Any of them may lead; the others redirect.
 	baseURLs []string
+	// socket is the address of a unix socket, "" for TCP.
+	socket string
 	// http sends the requests; Close ends its idle connections.
 	http *http.Client
 	// token is sent as a bearer token; "" for none.
@@ -55,11 +57,13 @@ func New(address string, options ...Option) (*Client, error) {
 	o.timeouts.setDefaults()
 	dialer := net.Dialer{Timeout: o.timeouts.Connect, KeepAliveConfig: streamKeepAlive}
 	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: o.tls, ResponseHeaderTimeout: o.timeouts.Response, IdleConnTimeout: time.Minute}
+	socket := ""
 	if path, ok := strings.CutPrefix(address, socketScheme); ok {
+		socket = address
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
 		address = "http://localhost"
 	}
-	c := &Client{token: o.token, timeouts: o.timeouts, http: &http.Client{
+	c := &Client{socket: socket, token: o.token, timeouts: o.timeouts, http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // sendOnce follows redirects
 	}}
@@ -75,6 +79,14 @@ func New(address string, options ...Option) (*Client, error) {
 		c.baseURLs = append(c.baseURLs, strings.TrimRight(u.String(), "/"))
 	}
 	return c, nil
+}
+
+// addresses returns the addresses of New.
+func (c *Client) addresses() []string {
+	if c.socket != "" {
+		return []string{c.socket}
+	}
+	return c.baseURLs
 }
 
 // Close closes idle connections.

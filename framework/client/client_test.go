@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,5 +136,24 @@ func TestAddresses(t *testing.T) {
 		if _, err := New(good); err != nil {
 			t.Errorf("%q: %v", good, err)
 		}
+	}
+}
+
+// A socket without a listener is named in the error.
+func TestSocketWithoutListener(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "api.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	c, err := New("unix://" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *NoListenerError
+	if _, err := c.ListJobs(t.Context()); !errors.As(err, &none) || !strings.Contains(err.Error(), "no scheduler listens at unix://"+path) {
+		t.Errorf("got %v", err)
 	}
 }

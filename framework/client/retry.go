@@ -212,7 +212,7 @@ func (c *Client) sendTo(ctx context.Context, method, url string, body *requestBo
 	}
 	res, err := c.http.Do(req)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &NoListenerError{Addresses: c.baseURLs, err: err}
+		return nil, &NoListenerError{Addresses: c.addresses(), err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the scheduler: %w", err)

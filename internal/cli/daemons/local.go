@@ -139,7 +139,10 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 		fmt.Fprintln(a.Stderr, "not root: tasks run as plain processes, devices are not isolated")
 	}
 	if spec == nil {
+		systemd := cli.NewNotifier("starting")
 		err = local.Run(ctx, cfg, func(at local.ClusterURLs) {
+			systemd.NotifyReady()
+			systemd.SetStatus(describeHosts(hosts) + "; API " + at.API)
 			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, %s %s\n", at.API, at.Master, gpu.Plural(len(at.Agents), "agent"), strings.Join(at.Agents, ", "))
 			fmt.Fprintf(a.Stdout, "open %s in a browser to see it\n", at.API)
 		})
@@ -212,6 +215,9 @@ func (a *daemonCommands) localHosts(f localFlags) (hosts []gpu.Host, err error) 
 		if err == nil || !errors.Is(err, nvml.ErrNoDriver) {
 			return []gpu.Host{host}, err
 		}
+		if f.keepTasks { // a service whose driver is not loaded yet must not run jobs on simulated GPUs
+			return nil, fmt.Errorf("%w: install or load the driver, or simulate GPUs by --gpus (gpus= in local.conf)", err)
+		}
 	}
 	spec := cmp.Or(f.agents, f.gpus)
 	if f.agents == "" {
@@ -220,14 +226,28 @@ func (a *daemonCommands) localHosts(f localFlags) (hosts []gpu.Host, err error) 
 	} else {
 		hosts, err = cli.SimulateHosts(spec)
 	}
-	n := 0
-	for _, h := range hosts {
-		n += len(h.Devices)
-	}
 	if err == nil {
+		n := countGPUs(hosts)
 		fmt.Fprintf(a.Stderr, "simulating %d %s (%s): no driver serves them\n", n, gpu.Plural(n, "GPU"), spec)
 	}
 	return hosts, err
+}
+
+func countGPUs(hosts []gpu.Host) (n int) {
+	for _, h := range hosts {
+		n += len(h.Devices)
+	}
+	return n
+}
+
+// describeHosts returns the number of GPUs for the status of the service.
+func describeHosts(hosts []gpu.Host) string {
+	n := countGPUs(hosts)
+	text := fmt.Sprintf("%d %s", n, gpu.Plural(n, "GPU"))
+	if hosts[0].Simulated {
+		text += ", simulated"
+	}
+	return text
 }
 
 // runOnce starts the cluster, runs one job and stops the cluster.
