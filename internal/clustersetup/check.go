@@ -275,7 +275,7 @@ func checkFiles(f *Facts, report func(severity, problem, fix string)) {
 		i := f.Files[file]
 		switch {
 		case i.Missing:
-			report(Error, fmt.Sprintf("%s, which the configuration names, does not exist", file), "write it by mesos-gpu cluster config, or copy it from another machine of the cluster")
+			report(Error, fmt.Sprintf("%s, which the configuration names, does not exist", file), "write it as docs/guides/cluster.md describes, or copy it from another machine of the cluster")
 		case i.Problem != "":
 			report(Error, fmt.Sprintf("%s: %s", file, i.Problem), "correct the file; a credential is {\"principal\": \"NAME\", \"secret\": \"TEXT\"}")
 		case i.Secret && i.Mode&0o077&^0o040 != 0:

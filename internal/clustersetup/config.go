@@ -194,12 +194,15 @@ func (c *ClusterConfig) commonOptions() []option {
 	}
 	if c.TLS != "" {
 		list = append(list,
-			option{"TLS for all connections. Clients without it are rejected.", "LIBPROCESS_SSL_ENABLED", "1"},
+			option{"TLS for all connections.", "LIBPROCESS_SSL_ENABLED", "1"},
 			option{"Reject connections without TLS; 1 while a cluster changes over.", "LIBPROCESS_SSL_SUPPORT_DOWNGRADE", "0"},
-			option{"This machine's certificate.", "LIBPROCESS_SSL_CERT_FILE", path.Join(c.TLS, "cert.pem")},
-			option{"Its key, readable by root only.", "LIBPROCESS_SSL_KEY_FILE", path.Join(c.TLS, "key.pem")},
+			option{"This machine's certificate. It names the addresses MESOS_IP and MESOS_HOSTNAME.", "LIBPROCESS_SSL_CERT_FILE", path.Join(c.TLS, "cert.pem")},
+			option{"Its key, mode 0600; on a machine with a scheduler 0640, of the group mesos-gpu.", "LIBPROCESS_SSL_KEY_FILE", path.Join(c.TLS, "key.pem")},
 			option{"The authority of the cluster's certificates.", "LIBPROCESS_SSL_CA_FILE", path.Join(c.TLS, "ca.pem")},
-			option{"Verify the certificates of servers.", "LIBPROCESS_SSL_VERIFY_SERVER_CERT", "1"})
+			option{"Verify the certificates of servers.", "LIBPROCESS_SSL_VERIFY_SERVER_CERT", "1"},
+			option{"Compare the certificate with the address that was called, not with a name that a name server returns for it.", "LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME", "openssl"},
+			option{"As above: masters and agents call each other by address.", "LIBPROCESS_SSL_VERIFY_IPADD", "1"},
+			option{"Ciphers with forward secrecy. Clients of today reject Mesos's default, which has none.", "LIBPROCESS_SSL_CIPHERS", "ECDHE+AESGCM:ECDHE+CHACHA20"})
 	}
 	return list
 }
@@ -315,6 +318,7 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 			File{Path: "/etc/mesos/executor-key", Mode: 0o600, Text: c.Secrets[agentPrincipal] + c.Secrets[daemonPrincipal] + "\n"}, File{Path: "/etc/mesos-gpu/daemon-credential.json", Mode: 0o600, Text: daemon})
 	}
 	if c.TLS != "" {
+		options = append(options, option{"Executors call the agent by a unix socket: the agent passes them neither TLS nor its authority.", "MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS", "true"})
 		conf["agent"] = "https://" + c.IP + ":5051"
 		conf["tls-ca"] = path.Join(c.TLS, "ca.pem")
 	}
@@ -338,6 +342,8 @@ func (c *ClusterConfig) schedulerFiles() ([]File, error) {
 	var files []File
 	if c.Schedulers > 1 {
 		conf["journal"] = c.zooKeeperURL("/mesos-gpu")
+	}
+	if c.Schedulers > 1 || c.TLS != "" {
 		conf["listen"] = c.IP + ":8080"
 		switch {
 		case c.InsecureAPI:

@@ -17,7 +17,7 @@ import (
 // list links out of sandboxes, as those of Apache Mesos do.
 func checkCopies(t *testing.T, c *cluster, name, container string, listsLinks bool) {
 	t.Helper()
-	c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\n"+container+"\ncpus: 0.1\nmem: 256MiB\ncommand: 'mkdir -p out/deep; echo result > out/deep/r; seq 1 60000 > out/large; ln -s /etc/hostname out/away; echo ready; until [ -e in/go ]; do sleep 0.1; done; cat in/go tree/b/c; ls -l script'\n"))
+	c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\n"+container+"\ncpus: 0.1\nmem: 256MiB\ncommand: 'mkdir -p out/deep; echo result > out/deep/r; seq 1 60000 > out/large; ln -s /etc/hostname out/away; echo ready; until [ -e in/go ]; do sleep 0.1; done; cat in/go tree/b/c; ls -l script; until [ -e in/end ]; do sleep 0.1; done'\n"))
 	c.awaitJob(name, func(v *api.JobView) bool {
 		return v.Tasks[0].State == job.Running && strings.Contains(c.run("logs", name).out, "ready")
 	})
@@ -68,6 +68,8 @@ func checkCopies(t *testing.T, c *cluster, name, container string, listsLinks bo
 		t.Errorf("a path that cannot be written: status %d, %s", r.code, r.err)
 	}
 	c.mustRun("cp", filepath.Join(local, "go"), name+":in/")
+	// The task ends as soon as it sees the last file, perhaps before the command in its container that has written it.
+	c.run("cp", filepath.Join(local, "go"), name+":in/end")
 	c.awaitJobEnd(name)
 	if out := c.run("logs", "--stdout", name).out; !strings.Contains(out, "went\nin a folder\n-rwxr-xr-x") {
 		t.Errorf("the task prints %q\n%s", out, c.run("logs", "--stderr", name).err)

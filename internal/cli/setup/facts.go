@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/framework/master"
 	"mesos-gpu/internal/clustersetup"
 	"mesos-gpu/isolator/module"
 	"mesos-gpu/isolator/nvml"
@@ -287,7 +288,9 @@ func (c *collector) askServers(ctx context.Context) {
 		if _, ok := f.ZooKeepers[server]; ok {
 			continue
 		}
-		f.ZooKeepers[server] = askZooKeeper(ctx, server)
+		limited, cancel := context.WithTimeout(ctx, networkTimeout)
+		f.ZooKeepers[server] = askZooKeeper(limited, server)
+		cancel()
 		if host, _, err := net.SplitHostPort(server); err == nil {
 			c.askMaster(ctx, net.JoinHostPort(host, "5050"))
 		}
@@ -297,14 +300,17 @@ func (c *collector) askServers(ctx context.Context) {
 	}
 }
 
+// askZooKeeper asks a server for its state, until ctx's deadline.
 func askZooKeeper(ctx context.Context, server string) clustersetup.ServerFacts {
-	d := net.Dialer{Timeout: networkTimeout}
+	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", server)
 	if err != nil {
 		return clustersetup.ServerFacts{Problem: err.Error()}
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(networkTimeout))
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
 	if _, err := io.WriteString(conn, "srvr"); err != nil {
 		return clustersetup.ServerFacts{Problem: err.Error()}
 	}
@@ -320,15 +326,21 @@ func askZooKeeper(ctx context.Context, server string) clustersetup.ServerFacts {
 }
 
 func (c *collector) askMaster(ctx context.Context, address string) {
-	scheme := "http"
-	if c.facts.Env[clustersetup.Master]["LIBPROCESS_SSL_ENABLED"]+c.facts.Env[clustersetup.Agent]["LIBPROCESS_SSL_ENABLED"] != "" {
-		scheme = "https"
+	scheme, transport := "http", &http.Transport{}
+	defer transport.CloseIdleConnections()
+	if authority := c.masterAuthority(); authority != "" {
+		encryption := master.TLSFiles{CAFile: c.root + authority}
+		config, err := encryption.ClientConfig()
+		if err != nil {
+			return // the check of the files reports it
+		}
+		scheme, transport.TLSClientConfig = "https", config
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/version", nil)
 	if err != nil {
 		return
 	}
-	client := http.Client{Timeout: networkTimeout}
+	client := http.Client{Timeout: networkTimeout, Transport: transport}
 	begun := time.Now()
 	resp, err := client.Do(r)
 	if err != nil {
@@ -349,6 +361,16 @@ func (c *collector) askMaster(ctx context.Context, address string) {
 			c.facts.Clock.Offsets[address] = begun.Sub(date.Add(time.Second))
 		}
 	}
+}
+
+// masterAuthority returns the file of the certificates that the configuration trusts for masters, "" if they use no TLS.
+func (c *collector) masterAuthority() string {
+	for _, role := range []string{clustersetup.Master, clustersetup.Agent} {
+		if env := c.facts.Env[role]; env["LIBPROCESS_SSL_ENABLED"] != "" {
+			return env["LIBPROCESS_SSL_CA_FILE"]
+		}
+	}
+	return c.facts.Conf[clustersetup.Scheduler]["tls-ca"]
 }
 
 var mesosVersion = regexp.MustCompile(`mesos ([0-9.]+)`)

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/clustersetup"
@@ -111,9 +114,29 @@ func TestCheckOfWrittenMachine(t *testing.T) {
 	}
 }
 
-// ZooKeeper's servers are asked, and a port's owner is found.
+// closedPort returns a port that refuses connections, and that no other process can open during the test: it is bound, but nothing
+// listens.
+func closedPort(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{}); err != nil {
+		t.Fatal(err)
+	}
+	address, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address.(*unix.SockaddrInet4).Port
+}
+
+// ZooKeeper's servers are asked, and a port's owner is found. The server listens on all addresses, so that no other process has its
+// port on one of them.
 func TestServersAndPorts(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,26 +147,31 @@ func TestServersAndPorts(t *testing.T) {
 			if err != nil {
 				return
 			}
-			buf := make([]byte, 4)
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-			if _, err := conn.Read(buf); err == nil && string(buf) == "srvr" {
-				_, _ = conn.Write([]byte("Zookeeper version: 3.8.0\nMode: follower\n"))
+			question := make([]byte, 4)
+			if _, err := io.ReadFull(conn, question); err == nil && string(question) == "srvr" {
+				_, _ = io.WriteString(conn, "Zookeeper version: 3.8.0\nMode: follower\n")
 			}
 			conn.Close()
 		}
 	}()
-	if got := askZooKeeper(t.Context(), l.Addr().String()); got.Mode != "follower" || got.Problem != "" {
+	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	port := l.Addr().(*net.TCPAddr).Port
+	if got := askZooKeeper(t.Context(), address(port)); got.Mode != "follower" || got.Problem != "" {
 		t.Errorf("got %+v", got)
 	}
 	c := collector{}
-	if got := c.portOwner(l.Addr().(*net.TCPAddr).Port); !strings.HasPrefix(got, "setup.test") {
-		t.Errorf("the port's owner is %q", got)
+	own, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.Close()
-	if got := askZooKeeper(t.Context(), l.Addr().String()); !strings.Contains(got.Problem, "refused") {
+	if got := c.portOwner(port); got != strings.TrimSpace(string(own)) {
+		t.Errorf("the port's owner is %q, want %q", got, own)
+	}
+	free := closedPort(t)
+	if got := askZooKeeper(t.Context(), address(free)); !strings.Contains(got.Problem, "refused") {
 		t.Errorf("got %+v", got)
 	}
-	if got := c.portOwner(l.Addr().(*net.TCPAddr).Port); got != "" {
+	if got := c.portOwner(free); got != "" {
 		t.Errorf("the free port's owner is %q", got)
 	}
 }

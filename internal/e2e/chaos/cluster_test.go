@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -126,12 +127,14 @@ func (p *program) setHeld(held bool) {
 // There are 3 masters because the registry is a replicated log: its quorum is a majority, so 2
 // masters would stop when one fails, and a new log is initialized by 2*quorum-1 replicas.
 type chaosCluster struct {
-	t        *testing.T
-	binary   string
-	dir      string
-	logs     string
-	history  *historyFile
-	network  *network
+	t       *testing.T
+	binary  string
+	dir     string
+	logs    string
+	history *historyFile
+	network *network
+	// tls has the groups of programs that serve HTTPS.
+	tls      map[string]*tls.Config
 	hosts    []*host
 	programs []*program
 }
@@ -274,10 +277,10 @@ func (c *chaosCluster) findLeader(group string) *host {
 			leads = zktest.ServerMode(p.host.ip+":2181") == "leader"
 		case "master":
 			var metrics map[string]float64
-			leads = getJSON("http://"+p.host.ip+":5050/metrics/snapshot", &metrics) && metrics["master/elected"] == 1
+			leads = c.getJSON(group, p.host.ip+":5050/metrics/snapshot", &metrics) && metrics["master/elected"] == 1
 		case "scheduler":
 			var health api.HealthStatus
-			leads = getJSON("http://"+p.host.ip+":8080/healthz", &health) && health.Role == api.Leader
+			leads = c.getJSON(group, p.host.ip+":8080/healthz", &health) && health.Role == api.Leader
 		}
 		if leads {
 			return p.host
@@ -286,13 +289,22 @@ func (c *chaosCluster) findLeader(group string) *host {
 	return nil
 }
 
-// getJSON reports whether the address returns JSON within two seconds.
-func getJSON(url string, into any) bool {
-	client := http.Client{Timeout: 2 * time.Second}
-	resp, err := client.Get(url)
+// getJSON reports whether a program of the group returns JSON within two seconds.
+func (c *chaosCluster) getJSON(group, address string, into any) bool {
+	transport := &http.Transport{TLSClientConfig: c.tls[group]}
+	defer transport.CloseIdleConnections()
+	client := http.Client{Timeout: 2 * time.Second, Transport: transport}
+	resp, err := client.Get(c.scheme(group) + "://" + address)
 	if err != nil {
 		return false
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(into) == nil
+}
+
+func (c *chaosCluster) scheme(group string) string {
+	if c.tls[group] != nil {
+		return "https"
+	}
+	return "http"
 }

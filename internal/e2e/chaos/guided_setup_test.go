@@ -5,9 +5,19 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +44,9 @@ type setupMachine struct {
 	pid int
 }
 
-// machineMounts prepares the namespaces of a machine in $ROOT. The packages' program and script are where packages install them. Each
-// has two GPU nodes, which no driver serves. Mesos rejects cgroup v2 next to version 1.
+// machineMounts prepares the namespaces of a machine in $ROOT. The package's program, script and user are as after its installation. Each
+// machine has two GPU nodes, which no driver serves. Mesos rejects cgroup v2 next to version 1, and
+// cgroups of a chroot.
 const machineMounts = `mount --make-rprivate /
 mount -t tmpfs tmpfs "$ROOT"
 for dir in etc usr; do
@@ -48,6 +59,7 @@ mount --bind "$BINARY" /usr/bin/mesos-gpu
 cp "$DEPLOY/package/daemon" /usr/lib/mesos-gpu/
 mkdir -p /etc/mesos-gpu
 cp "$DEPLOY"/etc/*.conf /etc/mesos-gpu/
+cp "$DEPLOY/systemd/mesos-gpu.sysusers" /usr/lib/sysusers.d/mesos-gpu.conf
 mount -t tmpfs -o mode=755 tmpfs "$ROOT/dev"
 cp -a /dev/. "$ROOT/dev/"
 rm -f "$ROOT"/dev/nvidia*
@@ -57,7 +69,8 @@ mount --bind /dev/pts "$ROOT/dev/pts"
 mount --rbind "$ROOT/dev" /dev
 mount -t tmpfs tmpfs /var/lib
 mount -t tmpfs tmpfs /run
-umount /sys/fs/cgroup/unified 2>/dev/null || true
+awk '$3 == "cgroup2" || $3 == "cgroup" && $2 !~ "^/sys/fs/cgroup/" { print $2 }' /proc/self/mounts | while read -r dir; do umount -l "$dir"; done
+sh "$DEPLOY/package/postinstall.sh" configure
 echo "$NAME" >/proc/sys/kernel/hostname
 echo ready
 exec sleep infinity`
@@ -111,10 +124,22 @@ func (m *setupMachine) mustRun(t *testing.T, script string) string {
 	return out
 }
 
-// unitCommand returns the command line of a unit that was written to the machine, with the variables of its EnvironmentFile.
+// writeFile writes a file of root and a group.
+func (m *setupMachine) writeFile(t *testing.T, path, group, mode string, text []byte) {
+	t.Helper()
+	command := m.enter(nil, "install", "-D", "-g", group, "-m", mode, "/dev/stdin", path)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin = bytes.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: write %s: %v\n%s", m.name, path, err, out)
+	}
+}
+
+// unitCommand returns the command line of a unit that was written to the machine, with the variables of its EnvironmentFile, as its
+// user.
 func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 	t.Helper()
-	var env []string
+	var env, user []string
 	var command string
 	for line := range strings.Lines(m.mustRun(t, "cat "+unit)) {
 		line = strings.TrimSpace(line)
@@ -123,6 +148,9 @@ func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 				env = append(env, strings.TrimSpace(variable))
 			}
 		}
+		if name, ok := strings.CutPrefix(line, "User="); ok {
+			user = []string{"setpriv", "--reuid=" + name, "--regid=" + name, "--init-groups"}
+		}
 		if text, ok := strings.CutPrefix(line, "ExecStart="); ok {
 			command = text
 		}
@@ -130,13 +158,137 @@ func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 	if command == "" {
 		t.Fatalf("%s: %s has no command", m.name, unit)
 	}
-	return m.enter(env, "sh", "-c", "exec "+command)
+	return m.enter(env, append(user, "sh", "-c", "exec "+command)...)
+}
+
+// Files of a cluster with TLS, which its operator creates.
+const (
+	tlsFolder  = "/etc/mesos/tls"
+	tokenFile  = "/etc/mesos-gpu/operator.token"
+	accessFile = "/etc/mesos-gpu/access.yaml"
+)
+
+// authority signs the certificates of a cluster.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "cluster"}}, key}
+	if a.certificate, err = x509.ParseCertificate(a.sign(t, a.certificate, &key.PublicKey)); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// sign returns a certificate of the key in DER.
+func (a *authority) sign(t *testing.T, form *x509.Certificate, key *ecdsa.PublicKey) []byte {
+	t.Helper()
+	form.SerialNumber = big.NewInt(time.Now().UnixNano())
+	form.NotBefore, form.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, form, a.certificate, key, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+// createCertificate returns a certificate for an address and its key, both in PEM.
+func (a *authority) createCertificate(t *testing.T, ip string) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.ParseIP(ip)}}, &private.PublicKey)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encodeCertificate(der), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+func encodeCertificate(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// enableTLS gives each machine a certificate and the access file of one operator. It returns the flags of `mesos-gpu cluster config`
+// and of commands.
+func (c *chaosCluster) enableTLS(machines []*setupMachine) (configFlags, clientFlags string) {
+	c.t.Helper()
+	a := newAuthority(c.t)
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AddCert(a.certificate)
+	c.tls = map[string]*tls.Config{"master": config, "scheduler": config}
+	var access bytes.Buffer
+	create := exec.Command(c.binary, "token", "operator")
+	create.Stderr = &access
+	token, err := create.Output()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	access.WriteString("permissions:\n  - {may: admin, roles: [/], users: [operator]}\njobs:\n  - {roles: [/], without_image: true, networks: [host]}\n")
+	for _, m := range machines {
+		certificate, key := a.createCertificate(c.t, m.ip)
+		m.writeFile(c.t, tlsFolder+"/ca.pem", "root", "0644", encodeCertificate(a.certificate.Raw))
+		m.writeFile(c.t, tlsFolder+"/cert.pem", "root", "0644", certificate)
+		m.writeFile(c.t, tlsFolder+"/key.pem", "mesos-gpu", "0640", key)
+		m.writeFile(c.t, accessFile, "mesos-gpu", "0640", access.Bytes())
+		m.writeFile(c.t, tokenFile, "root", "0600", token)
+	}
+	return "--tls " + tlsFolder, "--ca " + tlsFolder + "/ca.pem --token-file " + tokenFile
+}
+
+// answersTLS reports whether a Mesos master on a machine answers by TLS. A Mesos that was built without libevent may leave requests
+// without an answer.
+func answersTLS(t *testing.T, m *setupMachine, master string) bool {
+	t.Helper()
+	env := []string{"LIBPROCESS_SSL_ENABLED=1", "LIBPROCESS_SSL_CERT_FILE=" + tlsFolder + "/cert.pem", "LIBPROCESS_SSL_KEY_FILE=" + tlsFolder + "/key.pem",
+		"LIBPROCESS_SSL_CIPHERS=ECDHE+AESGCM"}
+	command := m.enter(env, master, "--ip="+m.ip, "--hostname="+m.ip, "--port=5059", "--registry=in_memory", "--work_dir=/run/tls-probe")
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	apachemesos.PollUntil(t, "the master to listen", func() bool {
+		conn, err := net.Dial("tcp", m.ip+":5059")
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	for range 10 {
+		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		client := http.Client{Timeout: 5 * time.Second, Transport: transport}
+		resp, err := client.Get("https://" + m.ip + ":5059/version")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+	}
+	return true
 }
 
 // TestMesosGuidedSetup sets up three machines from empty folders by `mesos-gpu cluster config`, starts what the units start, runs a
 // gang on the three of them, and kills the leading master and the leading scheduler. The gang continues, and a new job runs.
 // The machines share a kernel, so each agent has its own folder of cgroups.
 func TestMesosGuidedSetup(t *testing.T) {
+	t.Run("secrets", func(t *testing.T) { checkGuidedSetup(t, false) })
+	t.Run("secrets and TLS", func(t *testing.T) { checkGuidedSetup(t, true) })
+}
+
+func checkGuidedSetup(t *testing.T, withTLS bool) {
 	testneeds.RequireRoot(t)
 	testneeds.RequireDevicesCgroup(t)
 	master := apachemesos.LookupProgram(t, "mesos-master")
@@ -185,14 +337,27 @@ func TestMesosGuidedSetup(t *testing.T) {
 		machines = append(machines, startMachine(t, h, c.makeDir(h.name), binary, deploy))
 	}
 	secrets := filepath.Join(dir, "secrets.json")
+	configFlags, clientFlags := "--insecure-api", ""
+	mesosTLS := withTLS
+	if withTLS {
+		configFlags, clientFlags = c.enableTLS(machines)
+		if mesosTLS = answersTLS(t, machines[0], master); !mesosTLS {
+			t.Logf("%s does not answer each request by TLS: only the schedulers use TLS", master)
+			delete(c.tls, "master")
+		}
+	}
 	for i, m := range machines {
 		cgroup := prefix + "setup-" + m.name
 		apachemesos.RemoveCgroups(t, cgroup)
 		t.Cleanup(func() { apachemesos.RemoveCgroups(t, cgroup) })
 		m.mustRun(t, "rm "+clustersetup.ZooConf) // that of ZooKeeper's package
 		for _, role := range clustersetup.Roles() {
-			m.mustRun(t, fmt.Sprintf("mesos-gpu cluster config --role %s --ip %s --masters %s --schedulers 3 --insecure-api --credentials %s --mesos %s --module %s --simulate 2xV100 --out /",
-				role, m.ip, strings.Join(addresses, ","), secrets, filepath.Dir(filepath.Dir(master)), module))
+			m.mustRun(t, fmt.Sprintf("mesos-gpu cluster config --role %s --ip %s --masters %s --schedulers 3 %s --credentials %s --mesos %s --module %s --simulate 2xV100 --out /",
+				role, m.ip, strings.Join(addresses, ","), configFlags, secrets, filepath.Dir(filepath.Dir(master)), module))
+		}
+		if withTLS && !mesosTLS {
+			m.mustRun(t, fmt.Sprintf("sed -i '/^LIBPROCESS_SSL/d' %s %s; sed -i 's,^agent=https:,agent=http:,; /^tls-ca=/d' %s %s",
+				clustersetup.MasterEnv, clustersetup.AgentEnv, clustersetup.AgentConf, clustersetup.SchedulerConf))
 		}
 		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %s", cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
 		c.addProgram("zk-"+m.name, "zookeeper", m.host, m.enter(nil, zktest.ServerCommand("96m", clustersetup.ZooConf)...))
@@ -212,7 +377,9 @@ func TestMesosGuidedSetup(t *testing.T) {
 
 	apachemesos.PollUntil(t, "a scheduler to lead", func() bool { return c.findLeader("scheduler") != nil && c.findLeader("master") != nil })
 	first := machines[0]
-	remote := func(h *host) string { return "mesos-gpu --api http://" + h.ip + ":8080 " }
+	remote := func(h *host) string {
+		return fmt.Sprintf("mesos-gpu --api %s://%s:8080 %s ", c.scheme("scheduler"), h.ip, clientFlags)
+	}
 	leader := c.findLeader("scheduler")
 	awaitOffered(t, first, remote(leader), 6)
 	for _, m := range machines {

@@ -126,7 +126,8 @@ func removeNetwork(t *testing.T) {
 		}
 		runShell(t, "ip netns del "+space.Name())
 	}
-	runShell(t, "! ip link show "+hostLink+" >/dev/null 2>&1 || ip link del "+hostLink)
+	// The kernel removes the link some time after the namespace of its peer.
+	runShell(t, "ip link del "+hostLink+" 2>/dev/null || ! ip link show "+hostLink+" 2>/dev/null")
 }
 
 func runShell(t *testing.T, script string) {
