@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,20 @@ func TestDiffOfWorkdir(t *testing.T) {
 	}
 	existing.Spec.Workdir = digest
 	c.command(t, "diff "+path).expect(t, "job train unchanged\n", "", 0)
+}
+
+// TestApplyKeepsScaledNumber checks that apply leaves the number of tasks to autoscaling, within the bounds of the file.
+func TestApplyKeepsScaledNumber(t *testing.T) {
+	c := newFakeCluster()
+	const text = "name: web\nports: 1\nservice: {min: 1, max: 4, target: {metric: m, value: 10}}\ncommand: serve\n"
+	path := writeJobFile(t, text)
+	c.command(t, "apply "+path).expect(t, "service web submitted\n", "", 0)
+	c.jobs[0].Tasks = slices.Repeat(c.jobs[0].Tasks, 3)
+	c.command(t, "apply "+path).expect(t, "service web unchanged\n", "", 0)
+	path = writeJobFile(t, strings.Replace(text, "max: 4", "max: 2", 1))
+	if r := c.command(t, "diff "+path); !strings.Contains(r.out, "\n-tasks: 3\n+tasks: 2\n") {
+		t.Errorf("with a maximum of 2 tasks: %+v", r)
+	}
 }
 
 // apply updates a service that runs, and submits one that has ended as a new run.

@@ -128,6 +128,9 @@ func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobCh
 			return c, err
 		}
 		existing := view.SubmittableSpec()
+		if s := spec.Service; s != nil && s.Autoscaling.IsSet() && !view.Terminal {
+			spec.Tasks = min(max(existing.Tasks, s.Autoscaling.Min), s.Autoscaling.Max) // the load determines the number
+		}
 		c.existing, c.live, name = &existing, view.Spec.Service != nil && !view.Terminal, view.RunID().String()
 	}
 	spec.Role = cmp.Or(spec.Role, c.existing.Role) // the default role, which the scheduler has filled in
