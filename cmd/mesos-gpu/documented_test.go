@@ -149,7 +149,7 @@ var foreign = map[string][]string{
 		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root",
 		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
 	},
-	"Mesos's configure": {"enable-install-module-dependencies"},
+	"Mesos's configure": {"enable-install-module-dependencies", "enable-libevent", "enable-ssl"},
 	"docker":            {"privileged", "rm"},
 	"ray":               {"head"},
 	"curl":              {"data-binary", "location-trusted"},
