@@ -33,7 +33,7 @@ test: build ## the whole suite; as root on Debian it installs what it needs
 test-quick: ## the tests that need no root, no engine and no program, without the race detector
 	scripts/test-quick.sh
 
-test-long: ## what takes too long for every run: fuzzing, hundreds of crashes, and property tests with 20 times the cases
+test-long: ## what takes too long for every run: fuzzing, hundreds of crashes, speed of scheduling beside its range, and property tests with 20 times the cases
 	scripts/test-long.sh
 
 test-mesos: build ## end to end on Apache Mesos, found on PATH or under MESOS_PREFIX

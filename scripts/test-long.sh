@@ -2,8 +2,9 @@
 # Runs the tests that take too long for make test: each fuzz target for 10 s, the
 # crash tests with hundreds of killed schedulers, journal files with thousands of
 # damages, simulated clusters from 100,000 seeds, hostile clients of a scheduler with
-# 100,000 tasks, failovers of counters from 1,000 seeds, and the property tests with 20
-# times the usual number of cases.
+# 100,000 tasks, failovers of counters from 1,000 seeds, the processor time and memory
+# of a replay beside their ranges, and the property tests with 20 times the usual number
+# of cases.
 # make test runs them with fewer cases, except the hostile clients, and runs the
 # fuzz targets on their stored inputs.
 set -euo pipefail
@@ -18,6 +19,7 @@ scripts/counted.sh -race -vet=off -timeout 30m ./framework/journal
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
 scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHostileClientsAreBounded|TestGPUTimeIsIndependentOfFailover)$' ./framework ./framework/metrics
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestSpeed$' ./framework/sim/replay
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)
 tests=$(awk '/^func Test/ { name = $2; sub(/\(.*/, "", name) } /rapid\.Check\(/ { print name }' "${files[@]}" | sort -u | paste -sd '|')

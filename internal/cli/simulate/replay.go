@@ -32,9 +32,9 @@ type timedFlags struct {
 	estimateEvery             int
 	// rolesFile has settings of roles, loaded are those.
 	rolesFile string
+	loaded    []queue.Role
 	// jobs is the table of jobs that belongs to a table of tasks of PAI.
-	jobs   string
-	loaded []queue.Role
+	jobs string
 }
 
 // How to simulate a trace of several clusters, the values of --clusters.
