@@ -11,8 +11,8 @@ import (
 
 // submitJob submits a job to the scheduler.
 func (r *jobReplay) submitJob(w JobRecord) {
-	l := &liveJob{JobRecord: w, tasksLeft: w.Spec.Tasks}
-	spec := &l.Spec
+	spec := &w.Spec
+	l := &liveJob{spec: spec, arrivesAt: w.ArrivesAt, runTimes: w.RunTimes, tasksLeft: spec.Tasks}
 	spec.Role = r.roleNameOf(spec)
 	l.role = r.master.roleIndex(spec.Role)
 	if declared := r.declareRunTime(l); declared > 0 {
@@ -55,10 +55,10 @@ func (r *jobReplay) roleNameOf(spec *job.Spec) string {
 
 // checkJob returns why a job cannot be replayed, nil if it can.
 func (r *jobReplay) checkJob(l *liveJob) error {
-	if len(l.RunTimes) == 0 {
-		return fmt.Errorf("job %q: its run time is unknown", l.Spec.Name)
+	if len(l.runTimes) == 0 {
+		return fmt.Errorf("job %q: its run time is unknown", l.spec.Name)
 	}
-	return r.state.Admit(&l.Spec)
+	return r.state.Admit(l.spec)
 }
 
 // acceptOffers launches tasks, which run at once.
@@ -88,15 +88,16 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 			r.err = fmt.Errorf("accept on %s: task %s: %w", a.AgentID, l.TaskID, err)
 			return
 		}
+		j.spec = l.Spec // so that memory has one copy of it
 		t := &runningTask{id: l.TaskID, job: j, index: l.Index, agent: at, role: role, resources: taken, start: r.now}
-		left := j.runTimeOf(l.Index)
+		left := j.runTimes.forTask(l.Index)
 		if j.saved != nil && j.saved[l.Index] > 0 {
 			t.loading = r.cfg.SaveTime
 			left += t.loading - j.saved[l.Index]
 		}
 		r.running[t.id] = t
 		started = append(started, t)
-		if d := j.Spec.MinRunTime; d > 0 && d < left {
+		if d := j.spec.MinRunTime; d > 0 && d < left {
 			r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
 		}
 		r.timeline.schedule(timelineEvent{at: r.now + left, kind: taskEnds, task: t})
@@ -116,7 +117,7 @@ func (r *jobReplay) startTask(t *runningTask) {
 		t.job.started, t.job.start = true, r.now
 		r.result.countEstimate(t.job)
 	}
-	if d := t.job.Spec.Timeout; d > 0 {
+	if d := t.job.spec.Timeout; d > 0 {
 		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
 	}
 	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: job.Running, UUID: []byte{1}})
@@ -132,7 +133,7 @@ func (r *jobReplay) killTask(t *runningTask, warned bool) {
 		t.saving = true
 		t.work = max(r.now-t.start-t.loading, 0)
 		if t.job.saved == nil {
-			t.job.saved = make([]time.Duration, t.job.Spec.Tasks)
+			t.job.saved = make([]time.Duration, t.job.spec.Tasks)
 		}
 		t.job.saved[t.index] += t.work
 		r.timeline.schedule(timelineEvent{at: r.now + r.cfg.SaveTime, kind: taskSaved, task: t})
@@ -148,9 +149,11 @@ func (r *jobReplay) endTask(t *runningTask, state job.State) {
 	r.markChanged()
 	r.allocateAt(r.now)
 	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: state, UUID: []byte{1}})
-	if j, ok := r.state.Job(t.job.Spec.Name); state == job.Killed && ok && !j.IsTerminal() {
-		r.waiting++
-		return
+	if state == job.Killed {
+		if j, ok := r.state.Job(t.job.spec.Name); ok && !j.IsTerminal() {
+			r.waiting++
+			return
+		}
 	}
 	if t.job.tasksLeft--; t.job.tasksLeft == 0 {
 		r.completeJob(t.job)
@@ -159,9 +162,9 @@ func (r *jobReplay) endTask(t *runningTask, state job.State) {
 
 // completeJob removes a job whose tasks have all ended.
 func (r *jobReplay) completeJob(l *liveJob) {
-	delete(r.jobs, l.Spec.Name)
+	delete(r.jobs, l.spec.Name)
 	r.result.countJob(r, l)
 	if r.cfg.JobEnded != nil {
-		r.cfg.JobEnded(&l.JobRecord, l.start, r.now)
+		r.cfg.JobEnded(&JobRecord{Spec: *l.spec, ArrivesAt: l.arrivesAt, RunTimes: l.runTimes}, l.start, r.now)
 	}
 }

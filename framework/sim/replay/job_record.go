@@ -36,20 +36,29 @@ type JobRecord struct {
 
 // runTimeOf returns how long a task runs.
 func (w *JobRecord) runTimeOf(index int) time.Duration {
-	return w.RunTimes[min(index, len(w.RunTimes)-1)]
+	return taskRunTimes(w.RunTimes).forTask(index)
 }
 
 // longestRun returns how long the job runs if all its tasks start together.
-func (w *JobRecord) longestRun() time.Duration {
+func (w *JobRecord) longestRun() time.Duration { return taskRunTimes(w.RunTimes).longest() }
+
+// taskRunTimes is how long each task of a job runs; one entry is for all tasks.
+type taskRunTimes []time.Duration
+
+func (r taskRunTimes) forTask(index int) time.Duration { return r[min(index, len(r)-1)] }
+
+func (r taskRunTimes) longest() time.Duration {
 	var most time.Duration
-	for i := range w.RunTimes {
-		most = max(most, w.RunTimes[i])
+	for _, d := range r {
+		most = max(most, d)
 	}
 	return most
 }
 
 // countGPUs returns the GPUs of all tasks, by which jobs are grouped into sizes.
-func (w *JobRecord) countGPUs() int { return w.Spec.Tasks * w.Spec.Request.GPUs }
+func (w *JobRecord) countGPUs() int { return countGPUs(&w.Spec) }
+
+func countGPUs(s *job.Spec) int { return s.Tasks * s.Request.GPUs }
 
 // NewGangSpec returns a job of gpus GPUs on agents with at most most each: a gang of as few equal tasks as possible.
 // Each task has the CPUs and memory that belong to its GPUs.

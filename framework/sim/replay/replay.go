@@ -123,7 +123,10 @@ type jobReplay struct {
 
 // liveJob is a job that has not ended.
 type liveJob struct {
-	JobRecord
+	// spec is the scheduler's, once a task was launched. It is not modified after the submission.
+	spec      *job.Spec
+	arrivesAt time.Duration
+	runTimes  taskRunTimes
 	// role is an index in virtualMaster.roles.
 	role int
 	// tasksLeft counts the tasks that have not ended.

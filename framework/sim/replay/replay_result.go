@@ -185,26 +185,26 @@ func (r *ReplayResult) countEnd(p *jobReplay, t *runningTask, state job.State) {
 // countJob adds the times of a job that has ended to the samples of all jobs, of its role and of its size.
 func (r *ReplayResult) countJob(p *jobReplay, l *liveJob) {
 	r.Jobs++
-	r.Tasks += l.Spec.Tasks
-	run := l.longestRun().Seconds()
-	wait, complete := (l.start - l.ArrivesAt).Seconds(), (p.now - l.ArrivesAt).Seconds()
+	r.Tasks += l.spec.Tasks
+	run := l.runTimes.longest().Seconds()
+	wait, complete := (l.start - l.arrivesAt).Seconds(), (p.now - l.arrivesAt).Seconds()
 	slow := max(complete/max(run, 10), 1)
 	r.wait.addValue(wait)
 	r.complete.addValue(complete)
 	r.slow.addValue(slow)
 	r.run.addValue(run)
 	area := 0.0
-	for i := range l.Spec.Tasks {
-		area += l.runTimeOf(i).Seconds() * float64(l.Spec.Request.GPUs)
+	for i := range l.spec.Tasks {
+		area += l.runTimes.forTask(i).Seconds() * float64(l.spec.Request.GPUs)
 	}
-	groups := []*JobGroup{groupFor(r.Roles, l.Spec.Role), groupFor(r.Sizes, l.countGPUs())}
-	if p.cfg.Short > 0 && !l.Spec.Preemptible {
+	groups := []*JobGroup{groupFor(r.Roles, l.spec.Role), groupFor(r.Sizes, countGPUs(l.spec))}
+	if p.cfg.Short > 0 && !l.spec.Preemptible {
 		if r.Preemptors == nil {
 			r.Preemptors = &JobGroup{}
 		}
 		groups = append(groups, r.Preemptors)
 	}
-	if own := p.cfg.OwnShare[l.Spec.Name].Seconds(); own > 0 {
+	if own := p.cfg.OwnShare[l.spec.Name].Seconds(); own > 0 {
 		r.finish.addValue(complete / own)
 		for _, g := range groups {
 			g.finish.addValue(complete / own)

@@ -23,9 +23,9 @@ const (
 func (r *jobReplay) declareRunTime(l *liveJob) time.Duration {
 	switch {
 	case r.cfg.RunTimes == RunTimeExact:
-		return max(l.longestRun(), time.Second)
-	case r.cfg.RunTimes == RunTimePredicted && l.Spec.RunTime == 0:
-		p, real := r.state.PredictRunTime(&l.Spec), l.longestRun()
+		return max(l.runTimes.longest(), time.Second)
+	case r.cfg.RunTimes == RunTimePredicted && l.spec.RunTime == 0:
+		p, real := r.state.PredictRunTime(l.spec), l.runTimes.longest()
 		if l.predicted = p; p > 0 && real > 0 {
 			r.result.predictionErrors = append(r.result.predictionErrors, float32(math.Abs(math.Log2(float64(p)/float64(real)))))
 		}
@@ -35,16 +35,16 @@ func (r *jobReplay) declareRunTime(l *liveJob) time.Duration {
 
 // estimateStart estimates when a waiting job starts, for every nth such job.
 func (r *jobReplay) estimateStart(l *liveJob) {
-	if r.cfg.EstimateEvery == 0 || l.started || r.jobs[l.Spec.Name] == nil {
+	if r.cfg.EstimateEvery == 0 || l.started || r.jobs[l.spec.Name] == nil {
 		return
 	}
 	if r.estimateNext++; r.estimateNext%r.cfg.EstimateEvery != 0 {
 		return
 	}
 	if in, ok := r.state.ForecastInput(); ok {
-		if e, ok := in.Starts()[l.Spec.Name]; ok {
+		if e, ok := in.Starts()[l.spec.Name]; ok {
 			l.estimate = &startEstimate{r.now, e}
-			r.state.KeepEstimates(epoch().Add(r.now), map[string]forecast.Start{l.Spec.Name: e})
+			r.state.KeepEstimates(epoch().Add(r.now), map[string]forecast.Start{l.spec.Name: e})
 		}
 	}
 }

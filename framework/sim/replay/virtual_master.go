@@ -26,6 +26,8 @@ type virtualMaster struct {
 	offers map[string]*pendingOffer
 	// filters has the resources that roles refused for some time.
 	filters *offers.Filters[filterSlot, resourceSet]
+	// offered is what allocateOffers returned, and is used again by its next call.
+	offered []sched.Offer
 	// lastOfferNumber is part of the id of the last offer.
 	lastOfferNumber int
 }
@@ -121,9 +123,10 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 	return m, nil
 }
 
-// allocateOffers offers all free resources.
+// allocateOffers offers all free resources. The result is valid until the next call.
 func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
-	var list []sched.Offer
+	clear(m.offered)
+	list := m.offered[:0]
 	m.filters.RemoveExpired(epoch().Add(now))
 	for _, i := range m.order {
 		if !m.agents[i].free.isOfferable() {
@@ -133,6 +136,7 @@ func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
 			list = append(list, m.makeOffer(i, to))
 		}
 	}
+	m.offered = list
 	return list
 }
 
