@@ -66,7 +66,11 @@ func (s *taskState) killTask(id mesos.TaskID, policy *mesos.KillPolicy) {
 	if s.phase == phaseEnded {
 		return
 	}
-	s.startKill(parseGracePeriod(policy, s.task.KillGrace+s.task.ShutdownDelay))
+	grace := parseGracePeriod(policy, s.task.KillGrace+s.task.ShutdownDelay)
+	if w := s.task.Warn; w != nil { // a drain by Mesos may allow more
+		grace = min(grace, w.Before+s.task.ShutdownDelay+s.task.KillGrace)
+	}
+	s.startKill(grace)
 }
 
 // startKill starts to kill the task, which is to end within grace. A grace beyond the

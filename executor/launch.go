@@ -79,6 +79,9 @@ func parseHeldResources(info mesos.TaskInfo) task.TaskSpec {
 		}
 	}
 	t.KillGrace = parseGracePeriod(info.KillPolicy, job.DefaultKillGrace)
+	if launch, ours, err := job.ParseLaunch(info.Data); err == nil && ours && launch.KillGrace != nil {
+		t.KillGrace = *launch.KillGrace
+	}
 	if info.HealthCheck != nil {
 		t.HealthChecks = append(t.HealthChecks, info.HealthCheck)
 	}

@@ -63,6 +63,26 @@ func TestWarningPrecedesKill(t *testing.T) {
 	})
 }
 
+// TestDrainByMesosWarns: a KILL with the grace period of Mesos's drain warns the task, for its own time at most.
+func TestDrainByMesosWarns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).run()
+		r.subscribed()
+		r.launch(warnedInfo(t, job.Warning{Signal: "USR1", Before: time.Minute}))
+		r.running()
+		start := time.Now()
+		r.kill(time.Hour)
+		r.signalled(syscall.SIGUSR1)
+		r.signalled(syscall.SIGTERM)
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("SIGTERM came after %s, want a minute", took)
+		}
+		r.task.exit <- task.ExitStatus{Signal: syscall.SIGTERM}
+		r.acknowledge(r.update(mesos.TASK_KILLED))
+		r.endedWell()
+	})
+}
+
 // TestWarnedTaskLeavesEarly: a task that exits with 0 after its warning has finished; with another code, or after SIGTERM, it
 // was killed.
 func TestWarnedTaskLeavesEarly(t *testing.T) {

@@ -113,7 +113,7 @@ type Spec struct {
 	Warn *Warning `json:"warn,omitempty"`
 	// MinRunTime is how long a preemptible task runs before it may be preempted.
 	MinRunTime time.Duration `json:"min_run_time,omitempty"`
-	// PreemptAfter is how long after its submission the job preempts others at the earliest.
+	// PreemptAfter is how long after its submission others are stopped for the job at the earliest. Their warning runs within it.
 	PreemptAfter time.Duration `json:"preempt_after,omitempty"`
 	// CheckpointDir is a folder that all attempts see, below which each task has its own.
 	CheckpointDir string `json:"checkpoint_dir,omitempty"`

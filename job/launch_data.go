@@ -47,9 +47,12 @@ type LaunchData struct {
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
 	// ImageEntrypoint is the Spec's.
 	ImageEntrypoint bool `json:"image_entrypoint,omitempty"`
-	// Warn is the Spec's. A KILL with a grace period above that of the task's KillPolicy
+	// Warn is the Spec's. A KILL with a grace period above KillGrace and ShutdownDelay
 	// warns the task first.
 	Warn *Warning `json:"warn,omitempty"`
+	// KillGrace is the Spec's, in tasks with Warn. They have no KillPolicy, to which Mesos
+	// would limit the grace period of a drain.
+	KillGrace *time.Duration `json:"kill_grace,omitempty"`
 	// WarnPort is the port of Warn's HTTP request, where the task listens for it.
 	WarnPort int `json:"warn_port,omitempty"`
 	// ShutdownDelay is the Service's. A KILL without a grace period of its own sends

@@ -89,9 +89,14 @@ func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent,
 	}
 	command, env := s.TaskProgram(l.Values)
 	command = s.WrapForWorkdir(command)
+	var killGrace *time.Duration
+	killPolicy := &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)}
+	if s.Warn != nil {
+		killGrace, killPolicy = &s.KillGrace, nil
+	}
 	data, err := job.LaunchData{
 		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles, PullSecret: s.PullSecret, Devices: s.Devices,
-		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more, Warn: s.Warn, WarnPort: warningPort(s, l.Ports), ShutdownDelay: s.ShutdownDelay(),
+		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more, Warn: s.Warn, KillGrace: killGrace, WarnPort: warningPort(s, l.Ports), ShutdownDelay: s.ShutdownDelay(),
 	}.Encode()
 	if err != nil {
 		return task, nil, err
@@ -102,7 +107,7 @@ func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent,
 		Resources: forTask, Data: data, Labels: labels, Container: convertContainer(s, l.Ports),
 		HealthCheck: health, Check: convertCheck(s, l.Ports),
 		Limits:     convertLimits(s),
-		KillPolicy: &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)},
+		KillPolicy: killPolicy,
 		Executor:   c.buildExecutor(l, files, frameworkID, forExecutor, executorLabels(l, files, labels)),
 	}, rest, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"mesos-gpu/internal/backoff"
@@ -143,16 +144,31 @@ func (s *State) giveUpTask(ref taskRef) []Operation {
 	return ops
 }
 
+// warningTimes returns the different times between the warning and SIGTERM of the placed tasks, 0 if there are none.
+func (s *State) warningTimes() []time.Duration {
+	times := []time.Duration{0}
+	for ref := range s.placedTasks() {
+		if warning := ref.job.SpecOf(ref.get()).WarningTime(); !slices.Contains(times, warning) {
+			times = append(times, warning)
+		}
+	}
+	return times
+}
+
 // expireWaiting fails jobs that have waited longer than their max_wait, and requests offers for tasks whose pause has
 // ended.
 func (s *State) expireWaiting() []Operation {
 	var ops []Operation
 	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
 	reclaims := s.DeservesGPUs()
+	warningTimes := sync.OnceValue(s.warningTimes)
 	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
 		j := q.Job
 		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
-		if j.Spec.PreemptAfter > 0 && isNewlyDue(j.Submitted.Add(j.Spec.PreemptAfter)) || reclaims && isNewlyDue(s.offersDue(j.Spec.Role, j.Submitted)) {
+		preemptsAt := j.Submitted.Add(j.Spec.PreemptAfter)
+		mayPreempt := j.Spec.PreemptAfter > 0 &&
+			slices.ContainsFunc(warningTimes(), func(warning time.Duration) bool { return isNewlyDue(preemptsAt.Add(-warning)) })
+		if mayPreempt || reclaims && isNewlyDue(s.offersDue(j.Spec.Role, j.Submitted)) {
 			s.offers.stale = true // it may preempt others, or reclaim GPUs, now
 		}
 		for i := range j.Tasks {

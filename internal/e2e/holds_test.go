@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,4 +162,116 @@ func TestWarnings(t *testing.T) {
 func TestHoldsAndRequeues(t *testing.T) {
 	t.Parallel()
 	checkHolds(t, startCluster(t))
+}
+
+// warnedRoles is the roles file of checkWarnedStops.
+const warnedRoles = "guests: {weight: 1}\nprod: {deserved: V100=2}\n"
+
+// warnedJob is a job of one task with all GPUs that is warned by HTTP. It leaves when the test has received the warning.
+type warnedJob struct {
+	t      *testing.T
+	c      *cluster
+	folder string
+}
+
+func startWarnedJob(t *testing.T, c *cluster) *warnedJob {
+	t.Helper()
+	w := &warnedJob{t, c, t.TempDir()}
+	if err := os.Chmod(w.folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	w.submit("warned", "guests", "gpus: 4\nports: 1\npreemptible: true\nwarn: {http: /warn, before: 10m}", fmt.Sprintf("cd %s; trap 'touch terminated' TERM; until [ -e saved-$MESOS_GPU_RESTART_COUNT ]; do sleep 0.1; done; exit 75", w.folder))
+	return w
+}
+
+func (w *warnedJob) submit(name, role, keys, command string) {
+	w.t.Helper()
+	w.c.mustRun("submit", writeJobFile(w.t, name, fmt.Sprintf("name: %s\nrole: %s\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\n%s\ncommand: %s\n", name, role, keys, command)))
+}
+
+// awaitWarning waits until the task is warned because of what stop does, and is queued again without a failure and without SIGTERM.
+func (w *warnedJob) awaitWarning(stop func(agent *job.Task)) {
+	w.t.Helper()
+	before := w.c.awaitJob("warned", func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
+	task := before.Tasks[0]
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", task.Ports[0]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	requests := make(chan string, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { requests <- r.Method + " " + r.URL.Path }))
+	server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	defer server.Close()
+	stop(&task)
+	select {
+	case got := <-requests:
+		if got != "POST /warn" {
+			w.t.Errorf("the warning is %s", got)
+		}
+	case <-time.After(waitTimeout):
+		w.t.Fatal("no warning")
+	}
+	if err := os.WriteFile(filepath.Join(w.folder, fmt.Sprint("saved-", task.Attempt-1)), nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	after := w.c.awaitJob("warned", func(v *api.JobView) bool { return v.Tasks[0].Attempt == task.Attempt+1 })
+	if _, err := os.Stat(filepath.Join(w.folder, "terminated")); err == nil || after.Tasks[0].Failures != 0 {
+		w.t.Errorf("SIGTERM was sent: %t, the task is %+v", err == nil, after.Tasks[0])
+	}
+}
+
+// checkWarnedStops checks the warnings of a task that is stopped for a job of higher priority, for a drain of its agent, and for a
+// role that reclaims its GPUs. The warned job goes on.
+func checkWarnedStops(t *testing.T, c *cluster) *warnedJob {
+	t.Helper()
+	w := startWarnedJob(t, c)
+	w.awaitWarning(func(*job.Task) { w.submit("urgent", "guests", "gpus: 1\npriority: 5", "exec sleep 1000") })
+	c.mustRun("wait", "--for", "running", "urgent")
+	c.mustRun("kill", "urgent")
+	var host string
+	w.awaitWarning(func(task *job.Task) {
+		host = task.Hostname
+		c.mustRun("drain", host)
+	})
+	c.mustRun("uncordon", host)
+	w.awaitWarning(func(*job.Task) { w.submit("claim", "prod", "gpus: 2", "exec sleep 1000") })
+	c.mustRun("wait", "--for", "running", "claim")
+	c.mustRun("kill", "claim")
+	return w
+}
+
+// checkPreemptionDelays checks that a task is not preempted before its min_run_time, nor before the preempt_after of the other job.
+func checkPreemptionDelays(t *testing.T, w *warnedJob) {
+	t.Helper()
+	const delay = 3 * time.Second
+	for _, c := range []struct{ name, victim, preemptor string }{
+		{"min-run-time", fmt.Sprint("min_run_time: ", delay), "priority: 5"},
+		{"preempt-after", "priority: 0", fmt.Sprint("priority: 5\npreempt_after: ", delay)},
+	} {
+		w.submit(c.name+"-victim", "guests", "gpus: 4\npreemptible: true\n"+c.victim, "exec sleep 1000")
+		victim := w.c.awaitJob(c.name+"-victim", func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
+		w.submit(c.name, "guests", "gpus: 1\n"+c.preemptor, "exec sleep 1000")
+		other := w.c.awaitJob(c.name, func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
+		from := victim.Tasks[0].Started
+		if c.name == "preempt-after" {
+			from = other.Submitted
+		}
+		if took := other.Tasks[0].Started.Sub(from); took < delay || took > time.Minute {
+			t.Errorf("%s: the other job starts after %s, want %s or a little more", c.name, took, delay)
+		}
+		w.c.mustRun("kill", c.name, c.name+"-victim")
+		w.c.awaitJobEnd(c.name)
+		w.c.awaitJobEnd(c.name + "-victim")
+	}
+}
+
+// TestWarnedStops checks warnings by HTTP, and delays of preemptions, on the embedded cluster.
+func TestWarnedStops(t *testing.T) {
+	t.Parallel()
+	w := checkWarnedStops(t, startCluster(t, "--roles", writeJobFile(t, "roles.yaml", warnedRoles)))
+	w.c.mustRun("kill", "--force", "warned")
+	w.c.awaitJobEnd("warned")
+	checkPreemptionDelays(t, w)
 }

@@ -192,8 +192,8 @@ func jobKeys() []keyField[job.Spec] {
 			"how long a `preemptible` task runs before it may be preempted").withDefault("0").
 			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a preemptible task runs before it may be preempted"}),
 		key("preempt_after", duration(), func(s *spec) *time.Duration { return &s.PreemptAfter },
-			"how long after its submission the job preempts others at the earliest").withDefault("0").
-			withFlag(Flag{Name: "preempt-after", Kind: DurationFlag, Usage: "how long after its submission the job preempts others at the earliest"}),
+			"how long after its submission others are stopped for the job at the earliest; their warning runs within this time").withDefault("0").
+			withFlag(Flag{Name: "preempt-after", Kind: DurationFlag, Usage: "how long after its submission others are stopped for the job at the earliest; their warning runs within this time"}),
 		key("checkpoint_dir", word("^/"), func(s *spec) *string { return &s.CheckpointDir },
 			"folder that all attempts see, such as a volume: `MESOS_GPU_CHECKPOINT_DIR` is a [folder of the task](../guides/jobs.md#checkpoints-and-warnings) below it").withDefault("none").
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),

@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
 )
 
 // ExitSlack is how long after its kill grace a task may take to disappear.
@@ -27,8 +28,26 @@ type victimUnit struct {
 
 // selectVictims returns preemptible tasks of the job's role with a lower priority that must end so that n tasks of the
 // job fit, given that the ending tasks end too. The lowest priority goes first, then the youngest. For GPUs of the same type
-// it compares the choices for each type. It returns nil if no choice makes enough room.
+// it compares the choices for each type. It returns nil if no choice makes enough room, or if it is too early for the job's
+// PreemptAfter: within that time the victims are only warned.
 func (f *forecaster) selectVictims(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int, ending []taskEnd) []queue.RunningTask {
+	victims := f.chooseVictims(base, j, d, n, ending)
+	for i := range victims {
+		if f.isEarlyFor(j, victims[i].Spec) {
+			return nil
+		}
+	}
+	return victims
+}
+
+// isEarlyFor reports whether a task would get SIGTERM for the job before the job's PreemptAfter has passed.
+func (f *forecaster) isEarlyFor(j *queue.WaitingJob, victim *job.Spec) bool {
+	wait := j.Spec.PreemptAfter
+	return wait > 0 && f.in.Now.Add(victim.WarningTime()).Before(j.Submitted.Add(wait))
+}
+
+// chooseVictims is selectVictims at any time.
+func (f *forecaster) chooseVictims(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int, ending []taskEnd) []queue.RunningTask {
 	units := f.preemptibleUnits(j)
 	if len(units) == 0 {
 		return nil
@@ -89,9 +108,7 @@ func (f *forecaster) victimsAmong(units []victimUnit, base *PartitionedCluster, 
 
 // preemptibleUnits returns what the job may preempt, in the order of preference.
 func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []victimUnit {
-	if wait := j.Spec.PreemptAfter; wait > 0 && f.in.Now.Before(j.Submitted.Add(wait)) {
-		return nil
-	}
+	early := true // for all of them
 	gangs := map[string]int{}
 	var units []victimUnit
 	for i := range f.in.Running {
@@ -99,6 +116,7 @@ func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []victimUnit {
 		if r.Spec.Role != j.Spec.Role || r.Ending || r.Stuck || !r.IsPreemptible(f.in.Now) || r.Spec.Priority >= j.Spec.Priority {
 			continue
 		}
+		early = early && f.isEarlyFor(j, r.Spec)
 		t := f.locateTask(r)
 		if at, ok := gangs[r.Spec.Name]; ok && r.Spec.Gang {
 			units[at].tasks = append(units[at].tasks, t)
@@ -106,6 +124,9 @@ func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []victimUnit {
 		}
 		gangs[r.Spec.Name] = len(units)
 		units = append(units, victimUnit{priority: r.Spec.Priority, since: r.Since, tasks: []taskEnd{t}})
+	}
+	if early {
+		return nil
 	}
 	slices.SortStableFunc(units, func(a, b victimUnit) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), b.since.Compare(a.since), cmp.Compare(a.tasks[0].TaskID, b.tasks[0].TaskID))

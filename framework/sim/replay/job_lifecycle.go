@@ -22,7 +22,7 @@ func (r *jobReplay) submitJob(w JobRecord) {
 		runs := cmp.Or(spec.RunTime, l.predicted)
 		spec.Preemptible = runs == 0 || runs > r.cfg.Short
 		if !spec.Preemptible {
-			spec.Priority = 1
+			spec.Priority, spec.PreemptAfter = 1, r.cfg.PreemptAfter
 		}
 	}
 	if spec.Preemptible {
@@ -40,6 +40,10 @@ func (r *jobReplay) submitJob(w JobRecord) {
 	r.markChanged()
 	if spec.MaxWait > 0 {
 		r.timeline.schedule(timelineEvent{at: r.now + spec.MaxWait, kind: tickDue})
+	}
+	if d := spec.PreemptAfter; d > 0 {
+		r.timeline.schedule(timelineEvent{at: r.now + max(0, d-r.cfg.SaveTime), kind: tickDue})
+		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
 	}
 	r.stepScheduler(sched.SubmitJob{Spec: *spec})
 	r.submitted = append(r.submitted, l)

@@ -20,6 +20,8 @@ func TestWarnedTasksContinue(t *testing.T) {
 	}{
 		{name: "starts over", lost: 8 * 40, span: 40 + 10 + 100, preemptions: 1},
 		{name: "saves its state", cfg: ReplaySettings{SaveTime: 5 * time.Second}, lost: 8 * (5 + 5), wait: 5, span: 100 + 10 + 5 + 5, preemptions: 1},
+		{name: "warned while the preemptor delays", cfg: ReplaySettings{SaveTime: 5 * time.Second, PreemptAfter: 8 * time.Second}, lost: 8 * (5 + 5), wait: 8, span: 100 + 10 + 5 + 5, preemptions: 1},
+		{name: "a delay without warnings", cfg: ReplaySettings{PreemptAfter: 8 * time.Second}, lost: 8 * 48, wait: 8, span: 48 + 10 + 100, preemptions: 1},
 		{name: "runs first", cfg: ReplaySettings{MinRunTime: 50 * time.Second}, lost: 8 * 50, wait: 10, span: 50 + 10 + 100, preemptions: 1},
 		{name: "runs to its end", cfg: ReplaySettings{MinRunTime: 200 * time.Second}, wait: 60, span: 110},
 	} {

@@ -25,6 +25,8 @@ type ReplaySettings struct {
 	// MinRunTime is the min_run_time of preemptible jobs. SaveTime, if set, warns them: a task whose end is requested saves its
 	// state for this time before it ends, and its next attempt loads the state for as long and continues.
 	MinRunTime, SaveTime time.Duration
+	// PreemptAfter is the preempt_after of jobs with priority 1.
+	PreemptAfter time.Duration
 	// Seed shuffles the agents.
 	Seed int64
 	// SampleEvery is the length of one sample of the GPUs in use: 1 h.

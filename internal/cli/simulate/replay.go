@@ -29,6 +29,7 @@ type timedFlags struct {
 	strict, fairness          bool
 	patience, short           time.Duration
 	minRunTime, saveTime      time.Duration
+	preemptAfter              time.Duration
 	estimateEvery             int
 	// rolesFile has settings of roles, loaded are those.
 	rolesFile string
@@ -55,6 +56,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.jobs, "jobs", "", "timed: the pai_job_table.csv of a pai_task_table.csv, with times of submission and users; without it tasks arrive when they started")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
+	flags.DurationVar(&f.preemptAfter, "preempt-after", 0, "timed: how long after their submission these jobs preempt others at the earliest; warnings run within this time")
 	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
 	flags.DurationVar(&f.saveTime, "save-time", 0, "timed: preempted jobs are warned, save their state for this time, and continue from it; if not set, they start over")
 }
@@ -92,8 +94,8 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, fmt.Errorf("--clusters %q is not one of %s, %s, %s", f.clusters, clustersPooled, clustersShared, clustersOwn)
 	case f.fairness && f.clusters != clustersShared:
 		return 0, errors.New("--fairness needs --clusters shared")
-	case f.patience < 0 || f.short < 0 || f.minRunTime < 0 || f.saveTime < 0 || f.estimateEvery < 0:
-		return 0, errors.New("--patience, --preempt-for, --min-run-time, --save-time and --estimate-every are not below zero")
+	case f.patience < 0 || f.short < 0 || f.minRunTime < 0 || f.saveTime < 0 || f.preemptAfter < 0 || f.estimateEvery < 0:
+		return 0, errors.New("--patience, --preempt-for, --preempt-after, --min-run-time, --save-time and --estimate-every are not below zero")
 	case f.estimateEvery > 0 && f.runTimes != "predicted":
 		return 0, errors.New("--estimate-every needs --run-times predicted")
 	}
@@ -294,7 +296,7 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, MinRunTime: f.minRunTime, SaveTime: f.saveTime, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
+			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, MinRunTime: f.minRunTime, SaveTime: f.saveTime, PreemptAfter: f.preemptAfter, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
 			cfg.OwnShare, cfg.JobEnded = own, ended
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
