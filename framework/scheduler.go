@@ -127,7 +127,7 @@ func (s *Scheduler) Run(ctx context.Context) (err error) {
 	listener = s.security.wrapListener(limited)
 	handler := s.newHandler()
 	err = runTogether(ctx, lead, s.runAccounting, func(ctx context.Context) error {
-		return apiserver.Serve(ctx, listener, s.security.wrapHandler(handler, s.url, s.cfg.Log), limited.TrackState)
+		return apiserver.Serve(ctx, listener, s.security.wrapHandler(handler, s.url, s.cfg.Log), s.cfg.Log, limited.TrackState)
 	}, func(ctx context.Context) error { return serveSocket(ctx, handler) }, func(context.Context) error {
 		s.cfg.Ready(listener.Addr().String())
 		return nil
@@ -149,7 +149,7 @@ func (s *Scheduler) openSocket(limited *apiserver.LimitedListener) (serve func(c
 		return nil, err
 	}
 	return func(ctx context.Context, h http.Handler) error {
-		return apiserver.Serve(ctx, limited.Share(socket), s.security.wrapSocketHandler(h, s.url, s.cfg.Log), limited.TrackState)
+		return apiserver.Serve(ctx, limited.Share(socket), s.security.wrapSocketHandler(h, s.url, s.cfg.Log), s.cfg.Log, limited.TrackState)
 	}, nil
 }
 

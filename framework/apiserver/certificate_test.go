@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	logrustest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/mesostest"
@@ -76,10 +77,11 @@ func TestStreamsOverHTTP2(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fakeBackend{changes: make(chan api.TaskEvent, 1)}
+	log, logged := logrustest.NewNullLogger()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
+		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), log)
 	}()
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the test does not verify the server
 	defer transport.CloseIdleConnections()
@@ -111,5 +113,8 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if e := logged.LastEntry(); e == nil || e.Level != logrus.WarnLevel || !strings.Contains(e.Message, "TLS handshake error") {
+		t.Errorf("logged of the client with TLS 1.1: %+v", e)
 	}
 }

@@ -134,7 +134,7 @@ func TestIdleConnectionsLockNoClientOut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }), l.TrackState)
+		done <- Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }), discardLogger(), l.TrackState)
 	}()
 	defer func() {
 		cancel()

@@ -61,7 +61,7 @@ func startExecSession(t *testing.T, run func(context.Context, api.ExecRequest, a
 		ctx, stop := context.WithCancel(t.Context())
 		listener, served := make(pipeNet), make(chan error, 1)
 		h := NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{state: job.Running, exec: run}) }, discardLogger())
-		go func() { served <- Serve(ctx, listener, h) }()
+		go func() { served <- Serve(ctx, listener, h, discardLogger()) }()
 		client := listener.client()
 		f(t, func(query string) execClient {
 			conn, _, err := websocket.Dial(t.Context(), echo+query, &websocket.DialOptions{HTTPClient: client})

@@ -456,7 +456,7 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, l, NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{}) }, discardLogger()))
+		done <- Serve(ctx, l, NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{}) }, discardLogger()), discardLogger())
 	}()
 	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 	if err != nil {
@@ -479,7 +479,7 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 	if err := broken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(context.Background(), broken, http.NotFoundHandler()); err == nil {
+	if err := Serve(context.Background(), broken, http.NotFoundHandler(), discardLogger()); err == nil {
 		t.Error("served on a closed listener")
 	}
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
 
 // Listen opens the API's port. Its error is one line with a hint how to solve it.
@@ -31,7 +35,7 @@ const shutdownTimeout = 3 * time.Second
 
 // Serve serves requests on l until ctx ends. It returns after its goroutines have ended. It
 // reports the states of connections to onState, such as LimitedListener.TrackState.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, onState ...func(net.Conn, http.ConnState)) error {
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log logrus.FieldLogger, onState ...func(net.Conn, http.ConnState)) error {
 	var requests sync.WaitGroup
 	s := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +51,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, onState ...func(
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withPeer,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
+		ErrorLog:          stdlog.New(connectionLog{log}, "", 0),
 	}
 	if len(onState) > 0 {
 		s.ConnState = onState[0]
@@ -76,4 +81,12 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, onState ...func(
 	case <-end.Done():
 	}
 	return nil
+}
+
+// connectionLog logs net/http's errors about connections, such as failed TLS handshakes.
+type connectionLog struct{ log logrus.FieldLogger }
+
+func (c connectionLog) Write(line []byte) (int, error) {
+	c.log.Warn(strings.TrimSpace(string(line)))
+	return len(line), nil
 }

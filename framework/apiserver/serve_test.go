@@ -47,7 +47,7 @@ func sendGet(t *testing.T, h http.Handler, path string) *http.Response {
 	near, far := net.Pipe()
 	l.conns <- far
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, h) }()
+	go func() { done <- Serve(ctx, l, h, discardLogger()) }()
 	t.Cleanup(func() {
 		near.Close()
 		cancel()
