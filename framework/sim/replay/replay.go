@@ -45,6 +45,10 @@ type ReplaySettings struct {
 // epoch is the scheduler's time at the start of the record. Task ids contain it.
 func epoch() time.Time { return time.Unix(1_500_000_000, 0).UTC() }
 
+// GCPercent is what programs that replay large clusters set by debug.SetGCPercent. A replay keeps most of its memory, and
+// creates as much in each cycle: with Go's default the heap grows to twice what is in use.
+const GCPercent = 25
+
 // RunReplay replays records, which must be sorted by arrival. It returns an error if they are not, or if the scheduler does
 // what a master would reject.
 func RunReplay(cfg ReplaySettings, works iter.Seq[JobRecord]) (*ReplayResult, error) {

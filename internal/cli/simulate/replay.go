@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -199,6 +200,7 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(replay.GCPercent))
 	record, err := a.loadRecord(ctx, all.agents, all.tasks, f)
 	if err != nil {
 		return err
