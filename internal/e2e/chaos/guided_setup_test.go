@@ -334,7 +334,7 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 			m.mustRun(t, fmt.Sprintf("sed -i '/^LIBPROCESS_SSL/d' %s %s; sed -i 's,^agent=https:,agent=http:,; /^tls-ca=/d' %s %s",
 				clustersetup.MasterEnv, clustersetup.AgentEnv, clustersetup.AgentConf, clustersetup.SchedulerConf))
 		}
-		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %s", cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
+		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%[2]s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %[3]s; grep -q ^cgroups-root= %[3]s", cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
 		c.addProgram("zk-"+m.name, "zookeeper", m.host, m.enter(nil, zktest.ServerCommand("96m", clustersetup.ZooConf)...))
 		for _, unit := range []struct{ group, file string }{
 			{"master", "/etc/systemd/system/mesos-master.service"}, {"daemon", filepath.Join(deploy, "systemd/mesos-gpu-agent.service")},
