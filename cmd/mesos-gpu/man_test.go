@@ -44,7 +44,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s takes stars or underscores for slanted words", pageName(c))
 		}
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if !strings.Contains(string(text), `\fB--`+f.Name+`\fP`) {
+			if !f.Hidden && !strings.Contains(string(text), `\fB--`+f.Name+`\fP`) {
 				t.Errorf("%s lacks --%s", pageName(c), f.Name)
 			}
 		})
@@ -94,7 +94,7 @@ func TestConfigurationFiles(t *testing.T) {
 				}
 			}
 			command.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Name != "help" && !seen[f.Name] {
+				if f.Name != "help" && !f.Hidden && !seen[f.Name] {
 					t.Errorf("--%s is not there", f.Name)
 				}
 			})
