@@ -202,6 +202,16 @@ func TestPageReadsVerbs(t *testing.T) {
 	if _, err := client.RerunJob(t.Context(), "train", api.RerunRequest{}); err != nil { // the page lists runs if there are several
 		t.Fatal(err)
 	}
+	for _, v := range verbs.List() {
+		if v.Changes() || v.Page == "" || v.Name == readsFile {
+			continue
+		}
+		t.Run(v.Name, func(t *testing.T) { testPageReads(t, v, address) })
+	}
+}
+
+// testPageReads opens the view of a verb in a new tab, and waits until it sends the verb's request.
+func testPageReads(t *testing.T, v verbs.Verb, address string) {
 	p := openBlankTab(t)
 	requests := make(chan string, 1000)
 	err := chromedp.Listen(p.ctx, func(ev any) {
@@ -214,22 +224,6 @@ func TestPageReadsVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range verbs.List() {
-		if v.Changes() || v.Page == "" || v.Name == readsFile {
-			continue
-		}
-		t.Run(v.Name, func(t *testing.T) {
-			p.runActions(chromedp.Navigate("about:blank")) // the next view begins with a new page
-			for len(requests) > 0 {
-				<-requests
-			}
-			testPageReads(t, p, requests, v, address)
-		})
-	}
-}
-
-// testPageReads opens the view of a verb, and waits until the page sends the verb's request.
-func testPageReads(t *testing.T, p *browserTab, requests <-chan string, v verbs.Verb, address string) {
 	p.runActions(chromedp.Navigate(address + "/" + pageViews[v.Page]))
 	if v.Page == "Job" {
 		p.awaitTrue(hasTasks)
