@@ -2,6 +2,7 @@ package sched
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -46,6 +47,11 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		switch {
 		case s.holds.IsHeld(j):
 			r.PendingCause = s.holds.explain(j)
+		case !slices.Contains(s.roleNames(), s.roleOf(&j.Spec)):
+			r.PendingCause = placement.PendingCause{
+				Needs:     "role " + j.Spec.Role + ", which the scheduler does not have",
+				Available: "it has " + strings.Join(s.roleNames(), ", ") + ": add the role to the roles file, or move the job",
+			}
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
 		case behindHead:
