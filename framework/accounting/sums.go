@@ -160,21 +160,28 @@ func addSums(s *api.AccountingSums, r *attemptRecord, milli, all int) {
 
 // report returns the groups, those with the most GPU seconds first.
 func (g *groupSums) report() api.AccountingReport {
-	report := api.AccountingReport{By: g.by, Groups: make([]api.AccountingGroup, 0, len(g.groups)), Total: g.total}
-	for key, sums := range g.groups {
-		one := api.AccountingGroup{Keys: map[string]string{}, AccountingSums: *sums}
-		for i, value := range strings.Split(strings.TrimSuffix(key, "\x00"), "\x00") {
-			one.Keys[g.by[i]] = value
-		}
-		report.Groups = append(report.Groups, one)
+	type group struct {
+		key  string
+		sums *api.AccountingSums
 	}
-	slices.SortFunc(report.Groups, func(a, b api.AccountingGroup) int {
-		c := cmp.Or(cmp.Compare(b.GPUSeconds, a.GPUSeconds), cmp.Compare(b.Attempts, a.Attempts))
-		for _, key := range g.by {
-			c = cmp.Or(c, cmp.Compare(a.Keys[key], b.Keys[key]))
+	groups := make([]group, 0, len(g.groups))
+	for key, sums := range g.groups {
+		groups = append(groups, group{key, sums})
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		if c := cmp.Or(cmp.Compare(b.sums.GPUSeconds, a.sums.GPUSeconds), cmp.Compare(b.sums.Attempts, a.sums.Attempts)); c != 0 {
+			return c
 		}
-		return c
+		return strings.Compare(a.key, b.key)
 	})
+	report := api.AccountingReport{By: g.by, Groups: make([]api.AccountingGroup, len(groups)), Total: g.total}
+	for i, one := range groups {
+		keys := make(map[string]string, len(g.by))
+		for n, value := range strings.Split(strings.TrimSuffix(one.key, "\x00"), "\x00") {
+			keys[g.by[n]] = value
+		}
+		report.Groups[i] = api.AccountingGroup{Keys: keys, AccountingSums: *one.sums}
+	}
 	return report
 }
 
