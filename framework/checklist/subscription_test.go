@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
@@ -28,9 +29,9 @@ func TestMesos01_SubscribeHasNoStreamID(t *testing.T) {
 	w := newTestEnv(t, gpuAgent)
 	in := w.startScheduler(nil)
 	w.runJob(in, "train", 1)
-	w.awaitCondition("the last acknowledgement and all answers", func() bool {
-		calls := w.Calls()
-		return !slices.ContainsFunc(calls, func(c faultproxy.RecordedCall) bool { return c.Status == 0 }) && len(w.listCalls(scheduler.Call_ACKNOWLEDGE, nil)) >= 2
+	w.awaitAcknowledged(in.awaitTask("train", job.Finished).ID, mesos.TASK_FINISHED)
+	w.awaitCondition("all answers", func() bool {
+		return !slices.ContainsFunc(w.Calls(), func(c faultproxy.RecordedCall) bool { return c.Status == 0 })
 	})
 	in.stop()
 	subscribe := w.awaitCall(1, scheduler.Call_SUBSCRIBE, nil)
