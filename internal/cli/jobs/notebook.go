@@ -176,10 +176,26 @@ func (a *jobCommands) serveNotebook(ctx context.Context, c *client.Client, name,
 	return nil
 }
 
+// endReportTime is how much later than its agent the scheduler may know that a task has ended.
+const endReportTime = 3 * time.Second
+
 // explainNotebookEnd prints why a notebook job failed, with its last lines, and returns its exit status. It returns err if
-// the job has not failed.
+// the job has not failed. If the API returned err, it waits for endReportTime for the end of the job.
 func (a *jobCommands) explainNotebookEnd(ctx context.Context, c *client.Client, name string, err error) error {
 	view, viewErr := c.GetJob(ctx, name)
+	if errors.As(err, new(*api.Problem)) {
+		late := time.After(endReportTime)
+		for waits := true; waits && viewErr == nil && !view.Terminal; {
+			select {
+			case <-time.After(serverInterval / 2):
+				view, viewErr = c.GetJob(ctx, name)
+			case <-late:
+				waits = false
+			case <-ctx.Done():
+				waits = false
+			}
+		}
+	}
 	if viewErr != nil || !view.Terminal || view.State != job.Failed {
 		return err
 	}
