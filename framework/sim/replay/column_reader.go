@@ -67,30 +67,43 @@ func (t *columnReader) nextRow() ([]string, int, error) {
 	return t.row, line, nil
 }
 
-// readRecords parses each row to a record. It calls bad with the error of each row that parse rejects and skips the row;
-// with a nil bad such a row is an error. Rows that parse returns false for are counted in left.
-func (t *columnReader) readRecords(bad func(error), parse func(row []string, line int) (JobRecord, bool, error)) (list []JobRecord, left int, err error) {
+// eachRow calls take with the columns of each row and its line, until it returns an error.
+func (t *columnReader) eachRow(take func(row []string, line int) error) error {
 	for {
 		row, line, err := t.nextRow()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
+		if err := take(row, line); err != nil {
+			return err
+		}
+	}
+}
+
+// readRecords parses each row to a record. It calls bad with the error of each row that parse rejects and skips the row;
+// with a nil bad such a row is an error. Rows that parse returns false for are counted in left.
+func (t *columnReader) readRecords(bad func(error), parse func(row []string, line int) (JobRecord, bool, error)) (list []JobRecord, left int, err error) {
+	err = t.eachRow(func(row []string, line int) error {
 		w, ok, err := parse(row, line)
 		switch {
 		case err != nil && bad == nil:
-			return nil, 0, fmt.Errorf("%s:%d: %w", t.name, line, err)
+			return fmt.Errorf("%s:%d: %w", t.name, line, err)
 		case err != nil:
 			bad(fmt.Errorf("%s:%d: %w", t.name, line, err))
 		case !ok:
 			left++
 		case len(list) == maxRows:
-			return nil, 0, fmt.Errorf("%s has more than %d rows", t.name, maxRows)
+			return fmt.Errorf("%s has more than %d rows", t.name, maxRows)
 		default:
 			list = append(list, w)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
 	}
 	if len(list) == 0 {
 		return nil, 0, fmt.Errorf("%s has no job that can be replayed", t.name)

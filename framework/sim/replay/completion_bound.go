@@ -41,11 +41,11 @@ func CompletionBound(works iter.Seq[JobRecord], gpus int) float64 {
 		work(at)
 		area := 0.0
 		for i := range w.Spec.Tasks {
-			area += w.runTimeOf(i).Seconds() * float64(w.Spec.Request.GPUs)
+			area += w.RunTimes.forTask(i).Seconds() * float64(w.Spec.Request.GPUs)
 		}
 		heap.Push(&m, remainingJob{left: area, arrives: at})
 		m[0].at = at
-		runs += w.longestRun().Seconds()
+		runs += w.RunTimes.longest().Seconds()
 		n++
 	}
 	work(1e300)

@@ -75,7 +75,7 @@ func TestHandMadeRecord(t *testing.T) {
 		cfg.JobEnded = func(w *JobRecord, started, ended time.Duration) {
 			at := started
 			if c.short > 0 {
-				at = ended - w.longestRun() // its last start
+				at = ended - w.RunTimes.longest() // its last start
 			}
 			lives = append(lives, life{w.Spec.Name, at})
 		}
@@ -262,7 +262,7 @@ func TestRecordSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := slices.Collect(seq)
-	if len(list) != 2 || list[0].Spec.Name != "early" || list[0].ArrivesAt != 0 || list[1].ArrivesAt != 15*time.Second || list[1].RunTimes[0] != 30*time.Second || list[1].countGPUs() != 1 {
+	if len(list) != 2 || list[0].Spec.Name != "early" || list[0].ArrivesAt != 0 || list[1].ArrivesAt != 15*time.Second || list[1].RunTimes[0] != 30*time.Second || countGPUs(&list[1].Spec) != 1 {
 		t.Errorf("got %+v", list)
 	}
 	if _, err := RecordsFromTasks([]sim.RecordedTask{{Name: "x"}}); err == nil {
@@ -278,7 +278,7 @@ func TestRecordSources(t *testing.T) {
 	later := ended("b", "r", ok)
 	later.Submitted = at.Add(time.Minute)
 	works, left := RecordsFromJobs([]*job.Job{later, ended("a", "r", ok, job.Task{State: job.Failed, Started: at, Ended: at.Add(time.Hour)}), ended("c", "r", ok, job.Task{State: job.Running, Started: at}), ended("d", "r", job.Task{State: job.Killed})})
-	if left != 2 || len(works) != 2 || works[0].Spec.Name != "a" || works[0].longestRun() != time.Hour || works[0].runTimeOf(0) != 3*time.Second || works[1].ArrivesAt != time.Minute || works[0].ArrivesAt != 0 {
+	if left != 2 || len(works) != 2 || works[0].Spec.Name != "a" || works[0].RunTimes.longest() != time.Hour || works[0].RunTimes.forTask(0) != 3*time.Second || works[1].ArrivesAt != time.Minute || works[0].ArrivesAt != 0 {
 		t.Errorf("%d left, got %+v", left, works)
 	}
 }

@@ -31,23 +31,16 @@ type JobRecord struct {
 	// ArrivesAt is the time of submission since the start of the record.
 	ArrivesAt time.Duration
 	// RunTimes is how long each task runs; one entry is for all tasks. A preempted task starts over.
-	RunTimes []time.Duration
+	RunTimes TaskRunTimes
 }
 
-// runTimeOf returns how long a task runs.
-func (w *JobRecord) runTimeOf(index int) time.Duration {
-	return taskRunTimes(w.RunTimes).forTask(index)
-}
+// TaskRunTimes is how long each task of a job runs; later tasks run as long as the last entry.
+type TaskRunTimes []time.Duration
 
-// longestRun returns how long the job runs if all its tasks start together.
-func (w *JobRecord) longestRun() time.Duration { return taskRunTimes(w.RunTimes).longest() }
+func (r TaskRunTimes) forTask(index int) time.Duration { return r[min(index, len(r)-1)] }
 
-// taskRunTimes is how long each task of a job runs; one entry is for all tasks.
-type taskRunTimes []time.Duration
-
-func (r taskRunTimes) forTask(index int) time.Duration { return r[min(index, len(r)-1)] }
-
-func (r taskRunTimes) longest() time.Duration {
+// longest returns how long the job runs if all its tasks start together.
+func (r TaskRunTimes) longest() time.Duration {
 	var most time.Duration
 	for _, d := range r {
 		most = max(most, d)
@@ -56,8 +49,6 @@ func (r taskRunTimes) longest() time.Duration {
 }
 
 // countGPUs returns the GPUs of all tasks, by which jobs are grouped into sizes.
-func (w *JobRecord) countGPUs() int { return countGPUs(&w.Spec) }
-
 func countGPUs(s *job.Spec) int { return s.Tasks * s.Request.GPUs }
 
 // NewGangSpec returns a job of gpus GPUs on agents with at most most each: a gang of as few equal tasks as possible.

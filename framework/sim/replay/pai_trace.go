@@ -27,26 +27,23 @@ type PAIJob struct {
 // ReadPAIJobs reads the jobs of Alibaba's PAI clusters by name, a pai_job_table.csv without a header: job_name, inst_id,
 // user, status, start_time, end_time. start_time is the time of submission.
 func ReadPAIJobs(r io.Reader, name string) (map[string]PAIJob, error) {
-	t := openRows(r, name, 6)
 	jobs := map[string]PAIJob{}
-	for {
-		row, line, err := t.nextRow()
-		if errors.Is(err, io.EOF) {
-			return jobs, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := openRows(r, name, 6).eachRow(func(row []string, line int) error {
 		at, err := parseSeconds("start_time", row[4])
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+			return fmt.Errorf("%s:%d: %w", name, line, err)
 		case len(jobs) == maxRows:
-			return nil, fmt.Errorf("%s has more than %d rows", name, maxRows)
+			return fmt.Errorf("%s has more than %d rows", name, maxRows)
 		case at >= 0:
 			jobs[strings.Clone(row[0])] = PAIJob{SubmittedAt: at, User: strings.Clone(row[2])}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return jobs, nil
 }
 
 // ReadPAITasks reads tasks of Alibaba's PAI clusters, a pai_task_table.csv without a header, as one record each, sorted by

@@ -132,7 +132,7 @@ type liveJob struct {
 	// spec is the scheduler's, once a task was launched. It is not modified after the submission.
 	spec      *job.Spec
 	arrivesAt time.Duration
-	runTimes  taskRunTimes
+	runTimes  TaskRunTimes
 	// role is an index in virtualMaster.roles.
 	role int
 	// tasksLeft counts the tasks that have not ended.

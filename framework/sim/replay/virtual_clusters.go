@@ -146,20 +146,18 @@ func ReadVirtualClusters(r io.Reader, name string) ([]VirtualCluster, error) {
 		return nil, err
 	}
 	var list []VirtualCluster
-	for {
-		row, line, err := t.nextRow()
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err = t.eachRow(func(row []string, line int) error {
 		n, err := strconv.Atoi(row[1])
 		if err != nil || n < 1 || n > maxRows || row[0] == "" {
-			return nil, fmt.Errorf("%s:%d: virtual cluster %q has %q agents, want 1 to %d", name, line, row[0], row[1], maxRows)
+			return fmt.Errorf("%s:%d: virtual cluster %q has %q agents, want 1 to %d", name, line, row[0], row[1], maxRows)
 		}
 		list = append(list, VirtualCluster{strings.Clone(row[0]), n})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return list, nil
 }
 
 // ReplayAgents returns the agents of a virtual cluster.

@@ -69,7 +69,7 @@ func (a *simulateCommands) loadRecord(ctx context.Context, agents, tasks string,
 	case form == journalRecord:
 		record.leftOut, record.leftOutReason, err = c.loadJournal(ctx, tasks, f)
 	case form == paiRecord:
-		record.leftOutReason = "they have not ended, or never ran"
+		record.leftOutReason = notEnded
 		c.jobs, record.leftOut, err = a.loadPAITasks(tasks, f.jobs)
 	case form == dlrmRecord:
 		c.jobs, err = readFile(tasks, func(r io.Reader, name string) ([]replay.JobRecord, error) {
@@ -115,6 +115,9 @@ const (
 	dlrmRecord    = "a record of DLRM services"
 	journalRecord = "a journal"
 )
+
+// notEnded is why jobs of a record are left out that have no run time.
+const notEnded = "they have not ended, or never ran"
 
 // identifyRecord returns the format of a record by the start of its file, "" for another file.
 func identifyRecord(head []byte) string {
@@ -178,7 +181,7 @@ func (c *replayCase) loadJournal(ctx context.Context, path string, f *timedFlags
 			c.roles = append(c.roles, f.newRole(name))
 		}
 	}
-	return left, "they have not ended, or never ran", nil
+	return left, notEnded, nil
 }
 
 func (c *replayCase) loadJobFile(path string) error {
