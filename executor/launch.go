@@ -79,9 +79,6 @@ func parseHeldResources(info mesos.TaskInfo) task.TaskSpec {
 		}
 	}
 	t.KillGrace = parseGracePeriod(info.KillPolicy, job.DefaultKillGrace)
-	if launch, ours, err := job.ParseLaunch(info.Data); err == nil && ours && launch.KillGrace != nil {
-		t.KillGrace = *launch.KillGrace
-	}
 	if info.HealthCheck != nil {
 		t.HealthChecks = append(t.HealthChecks, info.HealthCheck)
 	}
@@ -110,6 +107,9 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	t.Secrets, t.SecretFiles, t.PullSecret, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.PullSecret, launch.Devices
 	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
 	t.ShutdownDelay = launch.ShutdownDelay
+	if launch.KillGrace != nil {
+		t.KillGrace = *launch.KillGrace
+	}
 	for i, text := range launch.HealthChecks {
 		h := &mesos.HealthCheck{}
 		if err := json.Unmarshal(text, h); err != nil {
