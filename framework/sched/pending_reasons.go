@@ -21,7 +21,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			names = append(names, j.Spec.Name)
 		}
 	}
-	reasons := map[string]placement.PendingReason{}
+	reasons, roles := map[string]placement.PendingReason{}, s.roleNames()
 	var groups map[queue.GroupKey][]string
 	var usage *quota.Tracker
 	for _, name := range names {
@@ -47,10 +47,10 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		switch {
 		case s.holds.IsHeld(j):
 			r.PendingCause = s.holds.explain(j)
-		case !slices.Contains(s.roleNames(), s.roleOf(&j.Spec)):
+		case !slices.Contains(roles, s.roleOf(&j.Spec)):
 			r.PendingCause = placement.PendingCause{
 				Needs:     "role " + j.Spec.Role + ", which the scheduler does not have",
-				Available: "it has " + strings.Join(s.roleNames(), ", ") + ": add the role to the roles file, or move the job",
+				Available: "it has " + strings.Join(roles, ", ") + ": add the role to the roles file, or move the job",
 			}
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
