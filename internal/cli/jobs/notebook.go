@@ -182,20 +182,12 @@ const endReportTime = 3 * time.Second
 // explainNotebookEnd prints why a notebook job failed, with its last lines, and returns its exit status. It returns err if
 // the job has not failed. If the API returned err, it waits for endReportTime for the end of the job.
 func (a *jobCommands) explainNotebookEnd(ctx context.Context, c *client.Client, name string, err error) error {
-	view, viewErr := c.GetJob(ctx, name)
 	if errors.As(err, new(*api.Problem)) {
-		late := time.After(endReportTime)
-		for waits := true; waits && viewErr == nil && !view.Terminal; {
-			select {
-			case <-time.After(serverInterval / 2):
-				view, viewErr = c.GetJob(ctx, name)
-			case <-late:
-				waits = false
-			case <-ctx.Done():
-				waits = false
-			}
-		}
+		limited, cancel := context.WithTimeout(ctx, endReportTime)
+		_, _ = c.WaitForJob(limited, name) // the job is read again
+		cancel()
 	}
+	view, viewErr := c.GetJob(ctx, name)
 	if viewErr != nil || !view.Terminal || view.State != job.Failed {
 		return err
 	}
