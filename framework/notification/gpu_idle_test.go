@@ -53,7 +53,7 @@ func repeatDuties(n int, first, second float64) [][2]float64 {
 	return slices.Repeat([][2]float64{{first, second}}, n)
 }
 
-// TestIdleGPUsOfNewTasks: a task that has replaced another one has its own idle time, and runs are told apart.
+// TestIdleGPUsOfNewTasks: a task that has replaced another one has its own idle time, and so has each run.
 func TestIdleGPUsOfNewTasks(t *testing.T) {
 	rule, now := IdleGPURule{After: time.Minute, Below: 0.05}, time.Unix(0, 0)
 	first, second := job.RunID{Name: "a", Run: 1}, job.RunID{Name: "b", Run: 1}
