@@ -191,20 +191,15 @@ type unseenGPUs struct {
 	byRole    map[string]*gpuSet
 }
 
-// gpuSet is GPUs of one agent: left is their number, seen are the ids of all others.
+// gpuSet is GPUs of one agent: left is their number, removed are the ids of all others.
 type gpuSet struct {
-	left int
-	seen map[string]bool
+	left    int
+	removed []string
 }
 
 func (g *gpuSet) remove(gpus int, ids []string) {
 	g.left -= gpus
-	for _, id := range ids {
-		if g.seen == nil {
-			g.seen = map[string]bool{}
-		}
-		g.seen[id] = true
-	}
+	g.removed = append(g.removed, ids...)
 }
 
 // remove removes GPUs that no role may get.
@@ -242,7 +237,7 @@ func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
 // mayHave reports whether the place of an ended task may be among some of the GPUs.
 func (u *unseenGPUs) mayHave(g *gpuSet, r *queue.RunningTask) bool {
 	if len(r.DeviceIDs) > 0 {
-		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return g.seen[id] })
+		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(g.removed, id) })
 	}
 	return !u.isListed || g.left >= r.Spec.Request.GPUs
 }

@@ -24,10 +24,11 @@ var (
 
 // regressions are seeds that once failed: the offers of a lost ACCEPT stayed blocked until the next subscription (103, 112), the
 // offers of a gang's agents were held in turn, never together (222), no offers were revived after the end of a task where a
-// quota had blocked a job in an earlier plan (1067), shares of MIG instances exceeded a quota of all types (557), and an
+// quota had blocked a job in an earlier plan (1067), shares of MIG instances exceeded a quota of all types (557), an
 // executor gave its final status up while its agent was away (3, 6), and a leader that had been stopped for too long
-// acknowledged statuses of its successor's tasks (500252).
-var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 500252}
+// acknowledged statuses of its successor's tasks (500252). In 2794 a task finishes after its timeout on an agent that stays
+// unreachable until the task is given up.
+var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 2794, 500252}
 
 // TestSeeds runs clusters under faults. Each must keep all invariants and converge after the last fault.
 func TestSeeds(t *testing.T) {

@@ -32,10 +32,10 @@ type invariants struct {
 	tasks map[job.RunID]map[int]job.Task
 	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
 	killRequested map[string]bool
-	// killedUnreachable are the attempts that a user killed while their agent was unreachable. They count as KILLED whatever the agent reports when it
-	// is back.
-	killedUnreachable map[string]bool
-	turns             int
+	// givenUpUnreachable are the attempts that a user or a timeout stopped and whose agent stayed unreachable. They count as
+	// KILLED or FAILED whatever the agent reports when it returns.
+	givenUpUnreachable map[string]bool
+	turns              int
 	// state is that of the running process as of its last turn.
 	state *sched.State
 	// compared are the contents of the journal when it had comparedSize bytes. It only grows, but for a torn write at its
@@ -55,7 +55,7 @@ type attemptTruth struct {
 }
 
 func newInvariants(w *World) *invariants {
-	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}, killedUnreachable: map[string]bool{}}
+	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}, givenUpUnreachable: map[string]bool{}}
 }
 
 // checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
@@ -81,8 +81,8 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		if !t.KillRequested.IsZero() {
 			c.killRequested[t.ID] = true
 		}
-		if before.ID == t.ID && before.State == job.Unreachable && t.State == job.Killed {
-			c.killedUnreachable[t.ID] = true
+		if before.ID == t.ID && before.State == job.Unreachable && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout) {
+			c.givenUpUnreachable[t.ID] = true
 		}
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
@@ -459,7 +459,7 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 				reported++
 			}
 		}
-		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished && !c.killedUnreachable[id]) {
+		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished && !c.givenUpUnreachable[id]) {
 			w.failf("%s has finished, which was acknowledged; its task is %s as %s", id, t.State, t.ID)
 		}
 	}
