@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
@@ -271,10 +273,26 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	case err != nil:
 		return classifyStartError(argv[0], err)
 	case code != 0:
-		return api.NewProblemf(http.StatusUnprocessableEntity, "write %s in task %s: exit status %d: %s", target, t.ID, code, strings.TrimSpace(stderr.String()))
+		return writeProblem(r.Context(), reads, t.ID, target, code, stderr.String())
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// writeProblem returns why a command could not write a file. The end of a task kills the command, which then prints
+// nothing, and the scheduler may not have received the task's last status yet.
+func writeProblem(ctx context.Context, reads ReadBackend, task, target string, code int, stderr string) error {
+	t, err := reads.GetTask(ctx, task)
+	why := strings.TrimSpace(stderr)
+	switch {
+	case err != nil:
+		return err
+	case t.ID != task || t.State != job.Running:
+		return api.NewProblemf(http.StatusConflict, "write %s in task %s: the task ended before the file was complete", target, task).WithCode(api.CodeTaskNotRunning, task)
+	case why == "" && code == 128+int(unix.SIGKILL):
+		why = "the command was killed: the task ends, or its memory limit was exceeded"
+	}
+	return api.NewProblemf(http.StatusUnprocessableEntity, "write %s in task %s: exit status %d: %s", target, task, code, why)
 }
 
 // uploadedInput passes a body on to a command. If the body is cut off or too long, it

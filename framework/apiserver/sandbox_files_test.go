@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,6 +114,22 @@ func TestFoldersAreWrittenIntoTasks(t *testing.T) {
 	}
 	if status, _, body := sendRequest(t, "PUT", url+"/files?path=bad", "not a tar, but longer than a block"+strings.Repeat(" ", 600)); status != 422 || !strings.Contains(body, "tar") {
 		t.Errorf("not a tar: %d %s", status, body)
+	}
+}
+
+func TestWriteIntoEndingTaskReportsTheEnd(t *testing.T) {
+	for state, want := range map[job.State]string{job.Running: "422 the task ends, or its memory limit", job.Failed: "409 the task ended before the file was complete"} {
+		f := &fakeBackend{task: job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Running}}
+		f.exec = func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
+			f.task.State = state
+			return 137, nil
+		}
+		s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
+		t.Cleanup(s.Close)
+		status, _, body := sendRequest(t, "PUT", s.URL+"/v1/tasks/train.0/file?path=a", "x")
+		if got := strconv.Itoa(status); got != want[:3] || !strings.Contains(body, want[4:]) {
+			t.Errorf("%s: %s %s, want %s", state, got, body, want)
+		}
 	}
 }
 
