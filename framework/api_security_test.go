@@ -137,7 +137,7 @@ func TestAccessAndAudit(t *testing.T) {
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
 	view, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1))
 	if err != nil || view.Spec.Role != "research" || view.Spec.Owner != "alice" {
-		t.Fatalf("alice's job: %+v, %v", view.Spec, err)
+		t.Fatalf("alice's job: %+v, %v", *view.Spec, err)
 	}
 	if _, err := alice.SubmitJobWithKey(ctx, "k", frameworktest.JobSpec("keyed", 1, 0)); err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 	ctx := longTimeout(t)
 	alice, bob := g.clientAs(t, "alice", second), g.clientAs(t, "bob", second)
 	if view, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1)); err != nil || view.Spec.Owner != "alice" {
-		t.Fatalf("through the standby: %+v, %v", view.Spec, err)
+		t.Fatalf("through the standby: %+v, %v", *view.Spec, err)
 	}
 	wantProblem(t, bob.KillJob(ctx, "train"), http.StatusForbidden, "operate on role research")
 	_, err := second.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))

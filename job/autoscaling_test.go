@@ -70,7 +70,7 @@ func TestAutoscalingIsValidated(t *testing.T) {
 // A service that a user has scaled out of its bounds can be submitted again.
 func TestSubmittableSpecIsWithinBounds(t *testing.T) {
 	for wanted, tasks := range map[int]int{0: 1, 2: 2, 4: 4, 9: 4} {
-		j := &Job{Spec: autoscaledSpec(), Tasks: make([]Task, wanted)}
+		j := &Job{Spec: new(autoscaledSpec()), Tasks: make([]Task, wanted)}
 		if s := j.SubmittableSpec(); s.Tasks != tasks || s.Validate() != nil {
 			t.Errorf("a service with %d tasks: %d, %v", wanted, s.Tasks, s.Validate())
 		}

@@ -139,8 +139,9 @@ func (s *Spec) ExpectedRunTime() time.Duration {
 
 // Job is a submitted Spec and its tasks, by index.
 type Job struct {
-	// Spec is complete and valid. The scheduler changes the Tasks of a service and the Met of dependencies.
-	Spec Spec `json:"spec"`
+	// Spec is complete and valid. It is replaced, never modified: the scheduler's state and all copies of the job share it.
+	// The scheduler changes the Tasks of a service and the Met of dependencies.
+	Spec *Spec `json:"spec"`
 	// Run counts the submissions of the name, from 1; 0 stands for 1. An ended run is kept when the next one is
 	// submitted.
 	Run int `json:"run,omitempty"`
@@ -352,7 +353,7 @@ func (j *Job) ExitCode() int {
 	return 1
 }
 
-// Clone returns a copy that shares nothing that either side may change.
+// Clone returns a copy that shares nothing that either side may change. Both have the same Spec.
 func (j *Job) Clone() *Job {
 	c := *j
 	c.Tasks = append([]Task(nil), j.Tasks...)

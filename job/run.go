@@ -45,7 +45,7 @@ func (j *Job) SpecOf(t *Task) *Spec {
 	if old, ok := j.OldSpecs[t.Version]; ok {
 		return old
 	}
-	return &j.Spec
+	return j.Spec
 }
 
 // SandboxID returns the ID of the attempt in whose sandbox the task's output is.

@@ -38,7 +38,7 @@ func TestRunTableFindsRuns(t *testing.T) {
 				table.Remove(gone)
 				table.Remove(gone) // has no effect
 			} else {
-				j := &Job{Spec: Spec{Name: name}, Run: 1}
+				j := &Job{Spec: &Spec{Name: name}, Run: 1}
 				if n > 0 {
 					j.Run = lists[name][n-1].Run + rapid.IntRange(1, 3).Draw(t, "skip")
 				}

@@ -158,7 +158,7 @@ func TestJobStateOfScaledServices(t *testing.T) {
 		"no task":                  {nil, 0, Finished, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := &Job{Spec: Spec{Service: &Service{}}, Tasks: c.tasks}
+			j := &Job{Spec: &Spec{Service: &Service{}}, Tasks: c.tasks}
 			if got := j.WantedTasks(); got != c.wanted {
 				t.Errorf("wanted: got %d, want %d", got, c.wanted)
 			}

@@ -7,7 +7,7 @@ import (
 
 func TestParseTaskIDReturnsWhatFormatTaskIDWasGiven(t *testing.T) {
 	for _, name := range []string{"train", "prod.api", "a.1.2"} {
-		j := &Job{Spec: Spec{Name: name}, Submitted: time.Unix(1_800_000_000, 7)}
+		j := &Job{Spec: &Spec{Name: name}, Submitted: time.Unix(1_800_000_000, 7)}
 		id := FormatTaskID(j, 3, 12)
 		if parsed, index, attempt, ok := ParseTaskID(id); parsed != name || index != 3 || attempt != 12 || !ok {
 			t.Errorf("%s: %q %d %d %v", id, parsed, index, attempt, ok)

@@ -48,7 +48,7 @@ func newFakeCluster(jobs ...*job.Job) *fakeCluster {
 
 // fakeJob returns a job of this age with one task for each state.
 func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
-	j := &job.Job{Spec: job.Spec{Name: name, Role: "*", Tasks: len(states)}, Submitted: time.Now().Add(-age)}
+	j := &job.Job{Spec: &job.Spec{Name: name, Role: "*", Tasks: len(states)}, Submitted: time.Now().Add(-age)}
 	for i, s := range states {
 		t := job.Task{ID: fmt.Sprintf("%s.%d.1.x", name, i), Job: name, Index: i, Attempt: 1, State: s, AgentID: "a", Started: j.Submitted, Changed: j.Submitted.Add(time.Duration(i) * time.Second)}
 		if code := 0; s == job.Finished {
@@ -101,7 +101,7 @@ func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list ap
 		if newest, _ := c.findJob(j.Spec.Name); q.RunsOf == "" && newest != j || q.RunsOf != "" && q.RunsOf != j.Spec.Name {
 			continue
 		}
-		if q.MatchesSpec(&j.Spec) && q.MatchesState(j.State(), !j.IsTerminal()) {
+		if q.MatchesSpec(j.Spec) && q.MatchesState(j.State(), !j.IsTerminal()) {
 			list.Jobs = append(list.Jobs, c.viewOf(j))
 		}
 	}
@@ -144,7 +144,7 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := fakeJob(spec.Name, 0, slices.Repeat([]job.State{job.Running}, max(spec.Tasks, 1))...)
-	j.Spec, j.Run = spec, 1
+	j.Spec, j.Run = new(spec), 1
 	if old, err := c.findJob(spec.Name); err == nil {
 		j.Run = old.RunID().Run + 1
 	}
@@ -159,7 +159,7 @@ func (c *fakeCluster) UpdateJob(ctx context.Context, spec job.Spec) (v api.JobVi
 	c.mu.Lock()
 	j, err := c.findJob(spec.Name)
 	if err == nil {
-		j.Spec = spec
+		j.Spec = new(spec)
 		j.Version++
 	}
 	c.mu.Unlock()

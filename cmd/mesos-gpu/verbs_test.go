@@ -32,7 +32,7 @@ func TestVerbsAreCommands(t *testing.T) {
 	files["FOLDER"] = dir
 	spec := job.Spec{Name: "train", Tasks: 1, Command: []string{"sleep", "2"}, Service: &job.Service{}}
 	spec.Ports = []job.Port{{Name: "http"}}
-	train := api.NewJobView(&job.Job{Spec: spec, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running, Ports: []int{31000}}}}, "")
+	train := api.NewJobView(&job.Job{Spec: new(spec), Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running, Ports: []int{31000}}}}, "")
 	nightly := api.ScheduleView{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *"}}}
 	answers := map[string]any{
 		"/v1/jobs/train": train, "/v1/jobs": api.JobList{Jobs: []api.JobView{train}}, "/v1/schedules/nightly": nightly,

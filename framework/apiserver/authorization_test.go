@@ -187,7 +187,7 @@ func TestRoleRequests(t *testing.T) {
 // TestListsHideInvisibleEntries checks that lists omit roles which the requester may not see.
 func TestListsHideInvisibleEntries(t *testing.T) {
 	view := func(name, role string) api.JobView {
-		return api.JobView{Job: job.Job{Spec: job.Spec{Name: name, Role: role}}}
+		return api.JobView{Job: job.Job{Spec: &job.Spec{Name: name, Role: role}}}
 	}
 	f := &fakeBackend{
 		jobs:    []api.JobView{view("train", "research"), view("web", "prod")},
@@ -234,7 +234,7 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 func TestPrivateEnvironments(t *testing.T) {
 	spec := job.Spec{Name: "train", Role: "research", Owner: "owner", Command: []string{"true"}, Env: map[string]string{"TOKEN": "hush"}, Tasks: 1}
 	f := &listBackend{
-		fakeBackend: &fakeBackend{jobs: []api.JobView{{Job: job.Job{Spec: spec}}}, whose: map[string][2]string{"train": {"research", "owner"}}},
+		fakeBackend: &fakeBackend{jobs: []api.JobView{{Job: job.Job{Spec: new(spec)}}}, whose: map[string][2]string{"train": {"research", "owner"}}},
 		schedules:   []api.ScheduleView{{Spec: spec}},
 	}
 	p := rolePolicy()

@@ -133,7 +133,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	if t = tasks[0]; t.State != job.Running {
 		return nil, nil, t, api.NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
-	return leader, &view.Spec, t, nil
+	return leader, view.Spec, t, nil
 }
 
 // maxAuditArgv limits the part of a command in the audit log, in characters.

@@ -55,7 +55,7 @@ type fakeBackend struct {
 }
 
 func (f *fakeBackend) view() api.JobView {
-	j := &job.Job{Spec: job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: cmp.Or(f.state, job.Waiting)}}}
+	j := &job.Job{Spec: &job.Spec{Name: "train"}, Tasks: []job.Task{{ID: "train.0", Job: "train", State: cmp.Or(f.state, job.Waiting)}}}
 	return api.NewJobView(j, "lacks a GPU")
 }
 
@@ -75,7 +75,7 @@ func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (ap
 }
 func (f *fakeBackend) EditJob(_ context.Context, name string, edit func(*job.Spec) error) (api.JobView, error) {
 	v := f.view()
-	if err := edit(&v.Spec); err != nil {
+	if err := edit(v.Spec); err != nil {
 		return v, err
 	}
 	f.did = fmt.Sprintf("edit %s: priority %d, timeout %s", name, v.Spec.Priority, v.Spec.Timeout)

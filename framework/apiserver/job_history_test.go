@@ -27,7 +27,7 @@ func TestHistoryOfLiveTasks(t *testing.T) {
 		stopped(4, job.KillByReplacement), stopped(5, job.KillByDrain), stopped(6, job.KillByUser),
 	}
 	h := jobHistory{run: job.RunID{Name: "j", Run: 2}, limit: 100}
-	h.addSubmission(&job.Job{})
+	h.addSubmission(&job.Job{Spec: &job.Spec{}})
 	h.addAttempts(tasks)
 	var got strings.Builder
 	for _, ev := range h.finish().Events {

@@ -30,7 +30,7 @@ type proxyBackend struct {
 
 func (b proxyBackend) GetJob(context.Context, string) (api.JobView, error) {
 	spec := job.Spec{Name: "train", Container: job.Container{Ports: []job.Port{{Name: "web"}, {Name: "closed"}}}}
-	return api.NewJobView(&job.Job{Spec: spec, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, Ports: []int{31000, 31001}}}}, ""), nil
+	return api.NewJobView(&job.Job{Spec: new(spec), Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, Ports: []int{31000, 31001}}}}, ""), nil
 }
 
 func (b proxyBackend) OpenPort(_ context.Context, _ string, _ int, port string) (portrelay.HalfCloser, error) {

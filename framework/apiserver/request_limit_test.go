@@ -257,7 +257,7 @@ func (b *pagedBackend) allTasks() []job.Task {
 }
 
 func (b *pagedBackend) bigJob() api.JobView {
-	v := api.NewJobView(&job.Job{Spec: job.Spec{Name: "big", Tasks: b.tasks}, Submitted: time.Unix(1, 0), Tasks: b.allTasks()}, "")
+	v := api.NewJobView(&job.Job{Spec: &job.Spec{Name: "big", Tasks: b.tasks}, Submitted: time.Unix(1, 0), Tasks: b.allTasks()}, "")
 	v.Tasks, v.OmittedTasks = v.Tasks[:10], b.tasks-10
 	return v
 }
@@ -270,7 +270,7 @@ func (b *pagedBackend) ListJobs(_ context.Context, q JobQuery) (list api.JobList
 		at = int(q.After[0] - 'a')
 	}
 	names := []string{"a", "big", "c", "d"}
-	list.Jobs = []api.JobView{{Job: job.Job{Spec: job.Spec{Name: names[at]}, Tasks: []job.Task{}}}}
+	list.Jobs = []api.JobView{{Job: job.Job{Spec: &job.Spec{Name: names[at]}, Tasks: []job.Task{}}}}
 	if names[at] == "big" {
 		list.Jobs[0] = b.bigJob()
 	}

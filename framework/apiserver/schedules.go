@@ -40,7 +40,7 @@ func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWri
 		all, err := leader.ListSchedules(ctx)
 		visible := filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
 		for i := range visible {
-			hideEnvironment(ctx, &visible[i].Spec)
+			visible[i].Spec = *hideEnvironment(ctx, &visible[i].Spec)
 		}
 		return visible, err
 	}, scheduleSortKey)
@@ -59,7 +59,7 @@ func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWrite
 	if err != nil {
 		return err
 	}
-	hideEnvironment(r.Context(), &view.Spec)
+	view.Spec = *hideEnvironment(r.Context(), &view.Spec)
 	writeJSONWithETag(w, ScheduleETag(view.Created), view)
 	return nil
 }

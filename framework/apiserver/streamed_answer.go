@@ -98,7 +98,7 @@ type jobWithoutTasks struct {
 // that time. It leaves out the environment of a job whose output the requester may not read.
 func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.JobView) error {
 	shown := *view
-	hideEnvironment(ctx, &shown.Spec)
+	shown.Spec = hideEnvironment(ctx, view.Spec)
 	view = &shown
 	if view.OmittedTasks == 0 {
 		a.value(view)

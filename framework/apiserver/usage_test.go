@@ -18,7 +18,7 @@ func (f *fakeBackend) ListUsage(_ context.Context, q UsageQuery) (api.UsageList,
 	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []api.TaskUsage
 	for i := range f.jobs {
-		s := &f.jobs[i].Spec
+		s := f.jobs[i].Spec
 		list = append(list, api.TaskUsage{Task: s.Name + ".0", Job: s.Name, Role: s.Role, Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}, Note: "made up"})
 	}
 	return api.UsageList{Tasks: list, Next: f.next}, f.err
@@ -30,7 +30,7 @@ func TestUsage(t *testing.T) {
 	if status, _, body := sendRequest(t, "GET", url+"/v1/usage", ""); status != 200 || body != `{"tasks":[]}`+"\n" {
 		t.Errorf("nothing runs: %d %s", status, body)
 	}
-	f.jobs = []api.JobView{{Job: job.Job{Spec: job.Spec{Name: "train", Role: "research"}}}}
+	f.jobs = []api.JobView{{Job: job.Job{Spec: &job.Spec{Name: "train", Role: "research"}}}}
 	status, _, body := sendRequest(t, "GET", url+"/v1/usage?job=train&role=research&task=train.0&agent=a1&minutes=15", "")
 	want := `{"tasks":[{"task":"train.0","job":"train","index":0,"role":"research","hostname":"","devices":[{"uuid":"GPU-a"}],"note":"made up"}]}` + "\n"
 	if diff := gocmp.Diff(want, body); status != 200 || diff != "" {

@@ -26,13 +26,15 @@ func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool,
 	return err == nil && g.HasPermission(access.View, role), err
 }
 
-// hideEnvironment removes the environment from a copy of a job's specification if output is
-// private and the requester may not change the job: it may contain tokens of the job's own
-// services, such as a notebook.
-func hideEnvironment(ctx context.Context, spec *job.Spec) {
+// hideEnvironment returns a job's specification, without the environment if output is private and the
+// requester may not change the job: it may contain tokens of the job's own services, such as a notebook.
+func hideEnvironment(ctx context.Context, spec *job.Spec) *job.Spec {
 	if g := GrantOf(ctx); g.HasPrivateOutput() && !g.CanChangeJob(spec.Role, spec.Owner) {
-		spec.Env = nil
+		hidden := *spec
+		hidden.Env = nil
+		return &hidden
 	}
+	return spec
 }
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.

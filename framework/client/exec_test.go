@@ -38,7 +38,7 @@ type execBackend struct {
 func (r execBackend) AsOf() time.Time { return time.Time{} }
 
 func (r execBackend) GetJob(context.Context, string) (api.JobView, error) {
-	return api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, ""), nil
+	return api.NewJobView(&job.Job{Spec: &job.Spec{Name: "train", Tasks: 1}, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running}}}, ""), nil
 }
 
 func (r execBackend) TrackConnection(string) func() { return func() {} }
@@ -276,7 +276,7 @@ func (r endedTask) GetJob(context.Context, string) (api.JobView, error) {
 	if r.ended.Load() {
 		t.State, t.ExitCode = job.Failed, &code
 	}
-	return api.NewJobView(&job.Job{Spec: job.Spec{Name: "train", Tasks: 1, TTY: true}, Tasks: []job.Task{t}}, ""), nil
+	return api.NewJobView(&job.Job{Spec: &job.Spec{Name: "train", Tasks: 1, TTY: true}, Tasks: []job.Task{t}}, ""), nil
 }
 
 func (r endedTask) WatchEvents(context.Context, apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {

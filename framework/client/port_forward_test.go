@@ -22,7 +22,7 @@ type portBackend struct {
 
 func (b portBackend) GetJob(context.Context, string) (api.JobView, error) {
 	spec := job.Spec{Name: "train", Tasks: 1, Container: job.Container{Ports: []job.Port{{Name: "web"}, {Name: "closed"}}}}
-	return api.NewJobView(&job.Job{Spec: spec, Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running, Ports: []int{31000, 31001}}}}, ""), nil
+	return api.NewJobView(&job.Job{Spec: new(spec), Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", State: job.Running, Ports: []int{31000, 31001}}}}, ""), nil
 }
 
 func (b portBackend) TrackConnection(name string) func() {

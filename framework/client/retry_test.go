@@ -77,7 +77,7 @@ func TestSubmissionFindsLeader(t *testing.T) {
 	c := newTestClients(t, unusedAddress(t), standby)
 	view, err := c.SubmitJob(context.Background(), job.Spec{Name: "train"})
 	if err != nil || view.Spec.Name != "train" || submitted.Load() != 1 {
-		t.Errorf("%+v, %v, %d submissions", view.Spec, err, submitted.Load())
+		t.Errorf("%+v, %v, %d submissions", *view.Spec, err, submitted.Load())
 	}
 }
 

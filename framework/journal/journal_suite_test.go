@@ -94,7 +94,7 @@ func testJob(name string, tasks int) *job.Job {
 func testRun(run job.RunID, tasks int) *job.Job {
 	code, name := 3, run.Name
 	j := &job.Job{
-		Spec: job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
+		Spec: &job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
 		Run:  run.Run, Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
 	}
 	for i := range tasks {
@@ -312,7 +312,7 @@ func (m *mapModel) change(t *rapid.T) Change {
 		if rapid.IntRange(0, 3).Draw(t, "grow") == 0 && len(j.Tasks) < 12 {
 			more := testRun(run, len(j.Tasks)+1)
 			more.Submitted, more.Spec.CPUs = j.Submitted, 2
-			more.Version, more.OldSpecs = j.Version+1, map[int]*job.Spec{j.Version: &j.Spec}
+			more.Version, more.OldSpecs = j.Version+1, map[int]*job.Spec{j.Version: j.Spec}
 			c.Jobs, c.Tasks = append(c.Jobs, more), append(c.Tasks, more.Tasks[len(j.Tasks)])
 		}
 		task := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(t, "index")]

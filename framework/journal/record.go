@@ -36,7 +36,7 @@ type journalRecord struct {
 // storedJob is a job without its tasks, in the encoding of a jobRecord. Releases of one schema may add fields: an older
 // one ignores them, and drops them when it writes the job.
 type storedJob struct {
-	Spec      job.Spec  `json:"spec"`
+	Spec      *job.Spec `json:"spec"`
 	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
 	Submitted time.Time `json:"submitted"`
 	// Version and OldSpecs are those of a service.
@@ -169,6 +169,9 @@ const maxTasks = 1 << 20
 func decodeStoredJob(key string, value []byte) (s storedJob, err error) {
 	if err := json.Unmarshal(value, &s); err != nil {
 		return s, fmt.Errorf("job %q: %w", key, err)
+	}
+	if s.Spec == nil {
+		return s, fmt.Errorf("job %q: it has no specification", key)
 	}
 	s.Run = max(s.Run, 1)
 	if formatRunKey(job.RunID{Name: s.Spec.Name, Run: s.Run}) != key || s.Spec.Tasks < 0 || s.Spec.Tasks > maxTasks {

@@ -14,7 +14,7 @@ func TestSizeGrowsWithCommits(t *testing.T) {
 		j := at.open(t)
 		size := func() int64 { return j.(interface{ Size() int64 }).Size() }
 		before := size()
-		large := job.Job{Spec: job.Spec{Name: "train", Tasks: 1, Command: []string{strings.Repeat("x", 200_000)}}}
+		large := job.Job{Spec: &job.Spec{Name: "train", Tasks: 1, Command: []string{strings.Repeat("x", 200_000)}}}
 		for i := range large.Spec.Command[0][:1000] { // does not compress well
 			large.Spec.Command = append(large.Spec.Command, strings.Repeat(string(rune('a'+i%26)), i))
 		}

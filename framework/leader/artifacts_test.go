@@ -31,7 +31,7 @@ func newArtifactLeader(t *testing.T, url string, ended, now time.Time) (*Leader,
 		t.Fatal(err)
 	}
 	model := modelOf(job.Job{
-		Spec:  job.Spec{Name: "train", Tasks: 1, Containerizer: job.Docker, Artifacts: []string{"model"}},
+		Spec:  &job.Spec{Name: "train", Tasks: 1, Containerizer: job.Docker, Artifacts: []string{"model"}},
 		Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Finished, AgentID: "a0", AgentURL: url, Ended: ended}},
 	})
 	task, err := model.FindTask("train.0")
@@ -81,7 +81,7 @@ func TestForgottenTasksNeedNoArtifacts(t *testing.T) {
 	for i := range jobs {
 		name := fmt.Sprint("train-", i)
 		jobs[i] = &job.Job{
-			Spec:  job.Spec{Name: name, Tasks: 1, Artifacts: []string{"model"}},
+			Spec:  &job.Spec{Name: name, Tasks: 1, Artifacts: []string{"model"}},
 			Tasks: []job.Task{{ID: name + ".0", Job: name, State: job.Killed}}, // without an agent: nothing to copy
 		}
 	}

@@ -22,7 +22,7 @@ func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) 
 		if !ok {
 			return api.UnknownJob(name)
 		}
-		spec := old.Spec
+		spec := *old.Spec
 		if err := edit(&spec); err != nil {
 			return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 		}
@@ -49,10 +49,14 @@ func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) 
 // EditJob applies it again in the loop, to the job as it is then.
 func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*job.Spec) error) error {
 	old, ok := b.Model.CopyJob(name)
-	if !ok || edit(&old.Spec) != nil {
+	if !ok {
 		return nil // reported later
 	}
-	return b.checkTypes(ctx, old.Spec.Request.Types)
+	spec := *old.Spec
+	if edit(&spec) != nil {
+		return nil
+	}
+	return b.checkTypes(ctx, spec.Request.Types)
 }
 
 // checkEdited returns an error if the edited specification is not valid, or if the requester may not move the job.
@@ -60,7 +64,7 @@ func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
 	if old.Spec.CheckReserved() != nil {
 		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
 	}
-	edited := job.Job{Spec: spec, Tasks: old.Tasks}
+	edited := job.Job{Spec: &spec, Tasks: old.Tasks}
 	submittable := edited.SubmittableSpec()
 	if err := cmp.Or(submittable.Validate(), spec.CheckReserved()); err != nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)

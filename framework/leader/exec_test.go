@@ -20,7 +20,7 @@ import (
 // execModel returns a model of a job with two tasks, the first of which runs on that agent.
 func execModel(agent string, c job.Containerizer) *readmodel.Model {
 	return modelOf(job.Job{
-		Spec:  job.Spec{Name: "train", Tasks: 2, Containerizer: c},
+		Spec:  &job.Spec{Name: "train", Tasks: 2, Containerizer: c},
 		Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, AgentURL: agent}, {ID: "train.1", Job: "train", Index: 1, State: job.Waiting}},
 	})
 }

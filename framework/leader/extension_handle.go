@@ -23,7 +23,7 @@ func (c *ExtensionHandle) WaitForChange(ctx context.Context) error {
 // state changes since then, each once and in order, with the task as it was after the
 // change. They include changes of attempts that have been replaced since. A task in
 // state Lost may appear again if it reappears and ends.
-func (c *ExtensionHandle) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
+func (c *ExtensionHandle) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
 	return c.changes.TakeChanges()
 }
 

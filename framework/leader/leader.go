@@ -247,7 +247,7 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
 			name, again = old.RunID().String(), true
-			return checkSameSubmission(ctx, &old.Spec, &spec)
+			return checkSameSubmission(ctx, old.Spec, &spec)
 		}
 		if precheck != nil {
 			return precheck

@@ -91,9 +91,9 @@ func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts i
 	}
 	specs := make(map[job.RunID]*job.Spec, len(past.Jobs))
 	for _, j := range past.Jobs {
-		specs[j.RunID()] = &j.Spec
+		specs[j.RunID()] = j.Spec
 		for i := range j.Tasks {
-			g.restoreTask(&j.Spec, &j.Tasks[i], since)
+			g.restoreTask(j.Spec, &j.Tasks[i], since)
 		}
 	}
 	for t := range attempts {

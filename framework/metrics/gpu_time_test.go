@@ -45,7 +45,7 @@ func (l *gpuTimeModel) launchTask(role, kind string, gpus int) int {
 	id := fmt.Sprintf("t%d", len(l.past.Jobs))
 	spec := job.Spec{Name: id, Role: role, Tasks: 1}
 	l.g.ApplyActions(l.now, []sched.Operation{sched.AcceptOffers{Launches: []sched.TaskLaunch{{TaskID: id, Spec: &spec, GPUTypes: map[string]int{kind: gpus}}}}}, nil)
-	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: spec, Tasks: []job.Task{{ID: id, Job: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
+	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: new(spec), Tasks: []job.Task{{ID: id, Job: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
 	return len(l.past.Jobs) - 1
 }
 
@@ -161,8 +161,9 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	}
 	l.attempts = map[string][]byte{"attempt/attempt": text}
 	earlier.Tasks = []job.Task{{ID: "end", Job: attempt.Job, State: job.Finished}}
-	later := job.Job{Spec: earlier.Spec, Run: 2}
-	later.Spec.Role = "production"
+	production := *earlier.Spec
+	production.Role = "production"
+	later := job.Job{Spec: &production, Run: 2}
 	l.past.Jobs = []*job.Job{&earlier, &later}
 	l.now = l.now.Add(10 * time.Second)
 	l.takeOver()

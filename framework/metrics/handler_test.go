@@ -40,28 +40,28 @@ func someSnapshot() fakeSource {
 		return gpu.Request{GPUs: tasks, Types: gpu.TypeSelector{Include: types}}
 	}
 	for _, j := range []job.Job{
-		{Spec: job.Spec{Name: "train", Role: "research"}, Tasks: []job.Task{
+		{Spec: &job.Spec{Name: "train", Role: "research"}, Tasks: []job.Task{
 			{State: job.Running, GPUTypes: map[string]int{"A100": 4, "": 1}}, {State: job.Unreachable, GPUTypes: map[string]int{"A100": 4}},
 		}},
-		{Spec: job.Spec{Name: "waits", Role: "research"}, Tasks: []job.Task{
+		{Spec: &job.Spec{Name: "waits", Role: "research"}, Tasks: []job.Task{
 			{State: job.Waiting, Changed: ago(30)}, {State: job.Waiting, Changed: ago(20)}, {State: job.Running, GPUTypes: map[string]int{"V100": 2}},
 			{State: job.Running, Shares: []gpu.DeviceShare{{Type: "V100", MilliDevices: 250}, {Type: "T4", MilliDevices: 500}}},
 		}},
-		{Spec: job.Spec{Name: "queued", Role: "research", Request: wants(4, "a100", "NVIDIA V100-SXM2")}, Tasks: []job.Task{
+		{Spec: &job.Spec{Name: "queued", Role: "research", Request: wants(4, "a100", "NVIDIA V100-SXM2")}, Tasks: []job.Task{
 			{State: job.Waiting, Changed: ago(90), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(60)},
 			{State: job.Waiting, Changed: ago(7200), NotBefore: ago(10)},
 		}},
-		{Spec: job.Spec{Name: "follows", Role: "research", Request: wants(2), After: []job.Dependency{{Job: "train"}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
-		{Spec: job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: ago(5)}}},
-		{Spec: job.Spec{Name: "in turn", Role: "research", Request: wants(1), MaxParallel: 1}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
-		{Spec: job.Spec{Name: "gang", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Killing}, {State: job.Waiting, Changed: ago(900)}}},
-		{Spec: job.Spec{Name: "pauses", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(900)}}},
-		{Spec: job.Spec{Name: "paused", Role: "research", Gang: true, Request: wants(1, "T4")}, Tasks: []job.Task{
+		{Spec: &job.Spec{Name: "follows", Role: "research", Request: wants(2), After: []job.Dependency{{Job: "train"}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: ago(5)}}},
+		{Spec: &job.Spec{Name: "in turn", Role: "research", Request: wants(1), MaxParallel: 1}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{Name: "gang", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Killing}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{Name: "pauses", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{Name: "paused", Role: "research", Gang: true, Request: wants(1, "T4")}, Tasks: []job.Task{
 			{State: job.Waiting, Changed: ago(900), NotBefore: ago(40)}, {State: job.Waiting, Changed: ago(800)},
 		}},
-		{Spec: job.Spec{Name: "misspelt", Role: "research", Request: wants(1, "Z1000")}, Tasks: []job.Task{{State: job.Waiting, Changed: now.Add(time.Second)}}},
-		{Spec: job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
-		{Spec: job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{
+		{Spec: &job.Spec{Name: "misspelt", Role: "research", Request: wants(1, "Z1000")}, Tasks: []job.Task{{State: job.Waiting, Changed: now.Add(time.Second)}}},
+		{Spec: &job.Spec{Name: "ended", Role: "*"}, Tasks: []job.Task{{State: job.Finished, GPUTypes: map[string]int{"V100": 8}}}},
+		{Spec: &job.Spec{Name: "broken", Role: "*"}, Tasks: []job.Task{
 			{State: job.Failed, GPUTypes: map[string]int{"V100": 8}}, {State: job.Killing, GPUTypes: map[string]int{"V\xff100": 1}},
 		}},
 	} {
@@ -137,7 +137,7 @@ func TestMetricsHandler(t *testing.T) {
 func TestLabelsAreBounded(t *testing.T) {
 	v := fakeSource{}
 	long := strings.Repeat("ü", 1000)
-	v.CountJob(&job.Job{Tasks: []job.Task{{State: job.Running, GPUTypes: map[string]int{long + "a": 1, long + "b": 2}}}}, false)
+	v.CountJob(&job.Job{Spec: &job.Spec{}, Tasks: []job.Task{{State: job.Running, GPUTypes: map[string]int{long + "a": 1, long + "b": 2}}}}, false)
 	c, err := newCollector(t.Context(), v)
 	if err != nil {
 		t.Fatal(err)

@@ -19,19 +19,19 @@ type ChangeFeed struct {
 	// mu protects the fields below.
 	mu sync.Mutex
 	// changedJobs are the changed jobs by name, as of the last change or before the removal.
-	changedJobs map[string]job.Spec
+	changedJobs map[string]*job.Spec
 	// moves are the tasks after each change of their states, in the order of the changes.
 	moves []job.Task
 }
 
 // NewChangeFeed returns an empty feed.
 func NewChangeFeed() *ChangeFeed {
-	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]job.Spec{}}
+	return &ChangeFeed{wake: make(chan struct{}, 1), changedJobs: map[string]*job.Spec{}}
 }
 
 // addChanges adds changes and wakes the reader. The model calls it with its lock held, so that changes are in the order
 // in which they are recorded.
-func (n *ChangeFeed) addChanges(specs map[string]job.Spec, moves []job.Task) {
+func (n *ChangeFeed) addChanges(specs map[string]*job.Spec, moves []job.Task) {
 	n.mu.Lock()
 	maps.Copy(n.changedJobs, specs)
 	n.moves = append(n.moves, moves...)
@@ -44,10 +44,10 @@ func (n *ChangeFeed) addChanges(specs map[string]job.Spec, moves []job.Task) {
 
 // TakeChanges returns the changed and removed jobs, and the task state changes in order,
 // and removes both from the feed. The jobs include those of all returned tasks that exist.
-func (n *ChangeFeed) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
+func (n *ChangeFeed) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	changed, n.changedJobs = n.changedJobs, map[string]job.Spec{}
+	changed, n.changedJobs = n.changedJobs, map[string]*job.Spec{}
 	moves, n.moves = n.moves, nil
 	return changed, moves
 }

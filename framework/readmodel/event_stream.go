@@ -134,7 +134,7 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 			entries = []*jobEntry{e}
 		}
 	}
-	first, _ := slices.BinarySearchFunc(entries, &jobEntry{Job: job.Job{Spec: job.Spec{Name: s.next.job}, Submitted: s.next.submitted}}, compareSubmission)
+	first, _ := slices.BinarySearchFunc(entries, &jobEntry{Job: job.Job{Spec: &job.Spec{Name: s.next.job}, Submitted: s.next.submitted}}, compareSubmission)
 	limit := len(to) + eventBatch
 	scanned := 0
 	for _, e := range entries[first:] {

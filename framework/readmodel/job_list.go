@@ -26,7 +26,7 @@ func (v *Model) ListJobs(q apiserver.JobQuery) (list api.JobList, err error) {
 	tasks := 0
 	for _, e := range rest {
 		switch {
-		case e.removed, e.superseded && q.RunsOf == "", !q.Grant.HasPermission(access.View, e.Spec.Role), !q.MatchesSpec(&e.Spec), !e.isInState(&q.JobQuery):
+		case e.removed, e.superseded && q.RunsOf == "", !q.Grant.HasPermission(access.View, e.Spec.Role), !q.MatchesSpec(e.Spec), !e.isInState(&q.JobQuery):
 			continue
 		case q.Limit > 0 && len(list.Jobs) == q.Limit, q.MaxTasks > 0 && tasks >= q.MaxTasks:
 			list.Next = jobCursor(&list.Jobs[len(list.Jobs)-1].Job)
@@ -79,7 +79,7 @@ func parseJobCursor(text string) (*jobEntry, error) {
 	if !ok || err != nil {
 		return nil, apiserver.InvalidCursor(text)
 	}
-	return &jobEntry{Job: job.Job{Spec: job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
+	return &jobEntry{Job: job.Job{Spec: &job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }
 
 // isInState reports whether a query selects the job by its state, which is computed only if the

@@ -186,7 +186,7 @@ func (v *Model) WatchChanges(n *ChangeFeed) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.changes = n
-	specs := map[string]job.Spec{}
+	specs := map[string]*job.Spec{}
 	for name, e := range v.jobs.Newest {
 		specs[name] = e.Spec
 	}
@@ -196,8 +196,8 @@ func (v *Model) WatchChanges(n *ChangeFeed) {
 // changedSpecs returns the specifications of the jobs that a change modifies or removes, and
 // of those of the moved tasks. The end of an earlier run's record changes no job. The caller
 // must not have applied the change yet.
-func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]job.Spec {
-	specs := map[string]job.Spec{}
+func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job.Spec {
+	specs := map[string]*job.Spec{}
 	add := func(name string) {
 		if e := v.jobs.Newest[name]; e != nil {
 			specs[name] = e.Spec
@@ -484,7 +484,7 @@ func (v *Model) LiveWorkdirs() map[string]bool {
 		if e.removed || !e.isLive() {
 			continue
 		}
-		for _, spec := range append(slices.Collect(maps.Values(e.OldSpecs)), &e.Spec) {
+		for _, spec := range append(slices.Collect(maps.Values(e.OldSpecs)), e.Spec) {
 			if spec.Workdir != "" {
 				digests[spec.Workdir] = true
 			}

@@ -40,7 +40,7 @@ func TestJobPages(t *testing.T) {
 		"a": func(s *job.Spec) { s.Owner = "ada" }, "b": func(s *job.Spec) { s.Role = "web" }, "c": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision", "tier": "1"} },
 		"d": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision"} }, "e": func(s *job.Spec) { s.Owner, s.Labels = "ada", map[string]string{"team": "speech"} },
 	} {
-		change(&v.jobs.Newest[name].Spec)
+		change(v.jobs.Newest[name].Spec)
 	}
 	for want, q := range map[string]api.JobQuery{
 		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},

@@ -15,7 +15,7 @@ func TestRecordedTimesAheadOfClockDoNotProlongWaits(t *testing.T) {
 	recorded := func(name string, state job.State) *job.Job {
 		spec := testSpec(name)
 		spec.Timeout = time.Hour
-		return &job.Job{Spec: spec, Submitted: now.Add(ahead), Tasks: []job.Task{{
+		return &job.Job{Spec: new(spec), Submitted: now.Add(ahead), Tasks: []job.Task{{
 			ID: name + ".0.1.x", Job: name, Attempt: 2, State: state, AgentID: "a1", Ran: true, Changed: now.Add(ahead),
 		}}}
 	}

@@ -70,15 +70,14 @@ func (t *jobTable) nearestJobName(name string, sees func(role string) bool) stri
 	return best
 }
 
-// registerDependencies records on which jobs a new one depends. Jobs that have ended already meet its conditions, as
-// admitDependencies has checked.
-func (t *jobTable) registerDependencies(j *job.Job) {
-	after := slices.Clone(j.Spec.After)
+// resolveDependencies returns a copy of the dependencies of a new job. Jobs that have ended already meet its conditions,
+// as admitDependencies has checked.
+func (t *jobTable) resolveDependencies(after []job.Dependency) []job.Dependency {
+	after = slices.Clone(after)
 	for i := range after {
 		after[i].Met = t.jobs.Newest[after[i].Job].IsTerminal()
 	}
-	j.Spec.After = after
-	t.addDependent(j)
+	return after
 }
 
 // addDependent adds a job to the dependents of the jobs that must end before it.

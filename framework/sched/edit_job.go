@@ -18,7 +18,7 @@ func (s *State) AdmitEdit(spec *job.Spec) error {
 	case isBeingKilled(j):
 		return fmt.Errorf("job %q is being killed: submit it again once it has ended", spec.Name)
 	}
-	edited := j.Spec
+	edited := *j.Spec
 	edited.CopyEditable(spec)
 	if !isSameJSON(edited, *spec) {
 		return fmt.Errorf("job %q: an edit cannot change its resources and its program: submit it again", spec.Name)
@@ -76,7 +76,7 @@ func countLiveTasks(j *job.Job) (n int) {
 // HasSpec reports whether a job that has not ended has exactly this specification.
 func (s *State) HasSpec(spec *job.Spec) bool {
 	j, ok := s.jobs.Newest[spec.Name]
-	return ok && !j.IsTerminal() && isSameJSON(*spec, j.Spec)
+	return ok && !j.IsTerminal() && isSameJSON(*spec, *j.Spec)
 }
 
 // editJob replaces the specification of a job by an edited one. The job keeps its age and its place among jobs of equal
@@ -87,25 +87,25 @@ func (s *State) editJob(e EditJob) {
 		return
 	}
 	j := s.jobs.Newest[spec.Name]
-	if isSameJSON(spec, j.Spec) {
+	if isSameJSON(spec, *j.Spec) {
 		return
 	}
 	old, live := j.Spec, countLiveTasks(j)
 	spec.Request.Types.Rules = spec.GPUTypeRules()
-	s.liveBytes.Add(&old, -old.TextBytes())
+	s.liveBytes.Add(old, -old.TextBytes())
 	s.liveBytes.Add(&spec, spec.TextBytes())
-	s.taskMix.addJob(&old, s.cfg.Policy.Overhead, -1)
+	s.taskMix.addJob(old, s.cfg.Policy.Overhead, -1)
 	s.taskMix.addJob(&spec, s.cfg.Policy.Overhead, 1)
 	if spec.Role != old.Role {
-		s.liveTasks.Add(&old, -live)
+		s.liveTasks.Add(old, -live)
 		s.liveTasks.Add(&spec, live)
-		s.liveJobs.Add(&old, -1)
+		s.liveJobs.Add(old, -1)
 		s.liveJobs.Add(&spec, 1)
 		s.offerDemands.entry(old.Role).waiting -= live // no task is placed
 		s.offerDemands.entry(spec.Role).waiting += live
 		s.endedAttempts.moveJob(j.RunID(), spec.Role)
 	}
-	j.Spec = spec
+	j.Spec = &spec
 	j.Revision++
 	s.changes.markJob(j)
 	s.queueCache.forgetDemand(j)

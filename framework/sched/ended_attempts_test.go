@@ -15,7 +15,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	ended := func(name string, n int) job.Task {
 		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}
 	}
-	small, big := &job.Job{Tasks: make([]job.Task, 1)}, &job.Job{Tasks: make([]job.Task, maxAttemptsOfAll)}
+	small, big := &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, 1)}, &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, maxAttemptsOfAll)}
 	s.endedAttempts.keep(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost}, small)
 	for n := range 3 * MaxAttemptsPerJob {
 		s.endedAttempts.keep(ended("small", n), small)
@@ -38,7 +38,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 
 	documents := s.Documents()
 	documents[attemptPrefix+"strange"] = []byte("{")
-	next := New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{{Spec: job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}}, Documents: documents})
+	next := New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{{Spec: &job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}}, Documents: documents})
 	c := next.TakeChanges()
 	if len(next.documents[attemptPrefix]) > 0 || next.endedAttempts.count > 0 || len(c.Documents) != maxAttemptsOfAll+1 {
 		t.Errorf("%d attempts of removed jobs are stored, %d removals are recorded", next.endedAttempts.count, len(c.Documents))
@@ -48,7 +48,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 // TestAttemptsAreForgottenInTheirOrder checks that the order is the same after a restart, and that attempts are counted
 // by role.
 func TestAttemptsAreForgottenInTheirOrder(t *testing.T) {
-	j := &job.Job{Spec: job.Spec{Name: "a", Role: "r", Tasks: 1}, Tasks: make([]job.Task, 1)}
+	j := &job.Job{Spec: &job.Spec{Name: "a", Role: "r", Tasks: 1}, Tasks: make([]job.Task, 1)}
 	st := New(SchedulerSettings{}, RecoveredState{})
 	keep := func(n int) {
 		st.endedAttempts.keep(job.Task{ID: fmt.Sprint("a.", n), Job: "a", Run: 1, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n/2), 0), AgentURL: "http://agent"}, j)

@@ -169,7 +169,7 @@ func (w *fuzzWorld) fuzzEdit(arg byte) {
 	if !ok {
 		return
 	}
-	spec := j.Spec
+	spec := *j.Spec
 	switch arg % 5 {
 	case 0:
 		spec.Priority = int(arg / 7 % 5)
@@ -388,15 +388,15 @@ func (w *fuzzWorld) checkUsageByOwner() {
 	for _, j := range w.st.Jobs() {
 		for i := range j.Tasks {
 			if j.Tasks[i].State.IsLive() {
-				tasks.Add(&j.Spec, 1)
+				tasks.Add(j.Spec, 1)
 			}
 		}
 		if j.IsTerminal() {
-			endedTasks.Add(&j.Spec, len(j.Tasks))
-			endedBytes.Add(&j.Spec, j.Spec.TextBytes())
+			endedTasks.Add(j.Spec, len(j.Tasks))
+			endedBytes.Add(j.Spec, j.Spec.TextBytes())
 		} else {
-			bytes.Add(&j.Spec, j.Spec.TextBytes())
-			jobs.Add(&j.Spec, 1)
+			bytes.Add(j.Spec, j.Spec.TextBytes())
+			jobs.Add(j.Spec, 1)
 		}
 	}
 	equal := func(a, b *int) bool { return *a == *b }

@@ -39,7 +39,7 @@ func (h Holds) IsHeld(j *job.Job) bool {
 	if j.Hold != nil {
 		return true
 	}
-	_, held := h.find(&j.Spec)
+	_, held := h.find(j.Spec)
 	return held
 }
 
@@ -81,7 +81,7 @@ func (h Holds) OfRole(role string) (job.Hold, bool) {
 func (h Holds) explain(j *job.Job) placement.PendingCause {
 	hold, needs := j.Hold, ""
 	if hold == nil {
-		target, _ := h.find(&j.Spec)
+		target, _ := h.find(j.Spec)
 		found := h[target]
 		hold, needs = &found, target.String()+" is "
 	}
@@ -240,7 +240,7 @@ func (s *State) holdJobsOf(e HoldJobsOf) (ops []Operation) {
 		return nil
 	}
 	for ref := range s.placedTasks() {
-		if isCoveredBy(e.Target, &ref.job.Spec) {
+		if isCoveredBy(e.Target, ref.job.Spec) {
 			ops = append(ops, s.requestEnd(ref, job.KillByRequeue, e.By, withReason(e.Target.String()+" is drained", e.Reason))...)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *State) notifyDependents(ended *job.Job) {
 		if j == nil || j.IsTerminal() {
 			continue
 		}
-		after := slices.Clone(j.Spec.After) // copies of the job share the old slice
+		after := slices.Clone(j.Spec.After)
 		i := slices.IndexFunc(after, func(d job.Dependency) bool { return d.Job == ended.Spec.Name && !d.Met })
 		if i < 0 {
 			continue // another job of the name, submitted since
@@ -100,7 +100,9 @@ func (s *State) notifyDependents(ended *job.Job) {
 			continue
 		}
 		after[i].Met = true
-		j.Spec.After = after
+		spec := *j.Spec
+		spec.After = after
+		j.Spec = &spec
 		s.changes.markJob(j)
 		if len(j.Spec.UnmetDependencies()) > 0 {
 			continue
@@ -151,6 +153,6 @@ func (s *State) forgetJob(j *job.Job) {
 	}
 	s.endedAttempts.dropJob(j.RunID())
 	s.removeJob(j)
-	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
+	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, -1)
 	s.changes.removeJob(j)
 }

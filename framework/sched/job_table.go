@@ -64,10 +64,9 @@ func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
 // addJob adds a job without its tasks to all but the queue and the ended jobs, as the newest run of its name. Jobs must
 // be added in the order of submission.
 func (t *jobTable) addJob(j *job.Job) {
-	j.Spec.Request.Types.Rules = j.Spec.GPUTypeRules()
 	t.jobs.Add(j)
 	t.lastSubmitted = j.Submitted
-	if c, ok := clientKeyOf(&j.Spec); ok {
+	if c, ok := clientKeyOf(j.Spec); ok {
 		t.clientKeys[c] = j
 	}
 }
@@ -75,8 +74,8 @@ func (t *jobTable) addJob(j *job.Job) {
 // enqueueJob adds a job that has not ended to the queue. textBytes is the length of its texts.
 func (t *jobTable) enqueueJob(j *job.Job, textBytes int) {
 	t.queue.add(j)
-	t.liveBytes.Add(&j.Spec, textBytes)
-	t.liveJobs.Add(&j.Spec, 1)
+	t.liveBytes.Add(j.Spec, textBytes)
+	t.liveJobs.Add(j.Spec, 1)
 }
 
 // endJob moves a job from the queue to the ended jobs, and returns false if it was not in the queue.
@@ -86,8 +85,8 @@ func (t *jobTable) endJob(j *job.Job) bool {
 	}
 	delete(t.updating, j)
 	textBytes := j.Spec.TextBytes()
-	t.liveBytes.Add(&j.Spec, -textBytes)
-	t.liveJobs.Add(&j.Spec, -1)
+	t.liveBytes.Add(j.Spec, -textBytes)
+	t.liveJobs.Add(j.Spec, -1)
 	t.ended.add(j, textBytes)
 	return true
 }
@@ -102,7 +101,7 @@ func (t *jobTable) removeJob(j *job.Job) {
 		delete(t.tasks, j.Tasks[i].ID)
 	}
 	t.jobs.Remove(j)
-	if c, ok := clientKeyOf(&j.Spec); ok && t.clientKeys[c] == j {
+	if c, ok := clientKeyOf(j.Spec); ok && t.clientKeys[c] == j {
 		delete(t.clientKeys, c)
 	}
 	t.ended.remove(j)
@@ -148,7 +147,7 @@ func (t *jobTable) agentsByGroup() map[queue.GroupKey][]string {
 	groups := map[queue.GroupKey][]string{}
 	for ref := range t.placedTasks() {
 		if ref.job.Spec.Group != "" {
-			key := queue.GroupKeyOf(&ref.job.Spec)
+			key := queue.GroupKeyOf(ref.job.Spec)
 			groups[key] = append(groups[key], ref.get().AgentID)
 		}
 	}
@@ -162,7 +161,7 @@ func (t *jobTable) jobsInGroup(j *job.Job) []*job.Job {
 	}
 	var list []*job.Job
 	for other := range t.queue.all() {
-		if queue.GroupKeyOf(&other.Spec) == queue.GroupKeyOf(&j.Spec) {
+		if queue.GroupKeyOf(other.Spec) == queue.GroupKeyOf(j.Spec) {
 			list = append(list, other)
 		}
 	}

@@ -155,7 +155,7 @@ func (s *State) notificationTargets(spec *job.Spec, event job.NotificationEvent)
 // notifyTask records notifications of an event of one task. Events of several tasks of a job in one Step are one
 // notification.
 func (s *State) notifyTask(ref taskRef, event job.NotificationEvent, reason string) {
-	targets := s.notificationTargets(&ref.job.Spec, event)
+	targets := s.notificationTargets(ref.job.Spec, event)
 	if len(targets) == 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (s *State) jobFacts(j *job.Job, event job.NotificationEvent, reason string)
 // notifyOnce records notifications of an event that is reported once in a run of a job.
 func (s *State) notifyOnce(ref taskRef, event job.NotificationEvent, reason string) {
 	j := ref.job
-	if slices.Contains(j.Notified, event) || len(s.notificationTargets(&j.Spec, event)) == 0 {
+	if slices.Contains(j.Notified, event) || len(s.notificationTargets(j.Spec, event)) == 0 {
 		return
 	}
 	j.Notified = append(slices.Clip(j.Notified), event)
@@ -208,7 +208,7 @@ func (s *State) notifyOnce(ref taskRef, event job.NotificationEvent, reason stri
 
 // notifyStart reports that a task runs, if it is the first one of its run.
 func (s *State) notifyStart(ref taskRef) {
-	if slices.Contains(ref.job.Notified, job.NotifyStart) || len(s.notificationTargets(&ref.job.Spec, job.NotifyStart)) == 0 {
+	if slices.Contains(ref.job.Notified, job.NotifyStart) || len(s.notificationTargets(ref.job.Spec, job.NotifyStart)) == 0 {
 		return
 	}
 	for i := range ref.job.Tasks {
@@ -226,7 +226,7 @@ func (s *State) notifyJobEnd(j *job.Job) {
 	if state == job.Finished || state == job.Killed {
 		event = job.NotifyEnd
 	}
-	targets := s.notificationTargets(&j.Spec, event)
+	targets := s.notificationTargets(j.Spec, event)
 	if len(targets) == 0 {
 		return
 	}
@@ -289,7 +289,7 @@ func (s *State) notifyIdleGPUs(e GPUDutiesMeasured) {
 	}
 	for _, run := range e.Idle {
 		j, ok := s.jobs.Find(run.String())
-		if !ok || isNotified(j) || len(s.notificationTargets(&j.Spec, job.NotifyGPUIdle)) == 0 {
+		if !ok || isNotified(j) || len(s.notificationTargets(j.Spec, job.NotifyGPUIdle)) == 0 {
 			continue
 		}
 		j.Notified = append(slices.Clip(j.Notified), job.NotifyGPUIdle)

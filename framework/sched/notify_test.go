@@ -289,7 +289,7 @@ func TestForbiddenTargetsAreRejected(t *testing.T) {
 	spec.Notify = nil
 	s.step(SubmitJob{Spec: spec})
 	j, _ := s.st.Job("train")
-	edited := j.Spec
+	edited := *j.Spec
 	edited.Notify = []job.NotificationRule{{To: "mailto:a@example.com"}}
 	if err := s.st.AdmitEdit(&edited); err == nil || !strings.Contains(err.Error(), "allows mail to example.org") {
 		t.Errorf("edited: %v", err)

@@ -193,19 +193,19 @@ func (e *endedJobs) add(j *job.Job, textBytes int) {
 	if e.lists == nil {
 		e.lists = map[jobOwner]*endedList{}
 	}
-	k := ownerOf(&j.Spec)
+	k := ownerOf(j.Spec)
 	l := e.lists[k]
 	if l == nil {
 		l = &endedList{}
 		e.lists[k] = l
 	}
 	l.jobs = append(l.jobs, endedJob{j, lastEndOf(j), textBytes})
-	e.tasks.Add(&j.Spec, len(j.Tasks))
-	e.bytes.Add(&j.Spec, textBytes)
+	e.tasks.Add(j.Spec, len(j.Tasks))
+	e.bytes.Add(j.Spec, textBytes)
 }
 
 func (e *endedJobs) remove(j *job.Job) {
-	k := ownerOf(&j.Spec)
+	k := ownerOf(j.Spec)
 	l := e.lists[k]
 	if l == nil {
 		return
@@ -214,8 +214,8 @@ func (e *endedJobs) remove(j *job.Job) {
 	if i < 0 {
 		return
 	}
-	e.tasks.Add(&j.Spec, -len(j.Tasks))
-	e.bytes.Add(&j.Spec, -l.all()[i].textBytes)
+	e.tasks.Add(j.Spec, -len(j.Tasks))
+	e.bytes.Add(j.Spec, -l.all()[i].textBytes)
 	copy(l.all()[1:i+1], l.all()[:i]) // the oldest are removed first, so the shorter part is moved
 	l.jobs[l.first] = endedJob{}
 	switch l.first++; {

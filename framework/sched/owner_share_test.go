@@ -169,7 +169,7 @@ func TestEndedJobsOfLargestOwnerAreForgottenFirst(t *testing.T) {
 func TestEndedAttemptsOfLargestRoleAreForgottenFirst(t *testing.T) {
 	st := sharedState(SchedulerSettings{})
 	keep := func(name, role string, n int) {
-		j := &job.Job{Spec: job.Spec{Name: name, Role: role}, Tasks: make([]job.Task, 2*maxAttemptsOfAll)}
+		j := &job.Job{Spec: &job.Spec{Name: name, Role: role}, Tasks: make([]job.Task, 2*maxAttemptsOfAll)}
 		for i := range n {
 			st.endedAttempts.keep(job.Task{ID: fmt.Sprint(name, i), Job: name, Attempt: i, AgentURL: "http://agent"}, j)
 		}

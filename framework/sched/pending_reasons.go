@@ -47,7 +47,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		switch {
 		case s.holds.IsHeld(j):
 			r.PendingCause = s.holds.explain(j)
-		case !slices.Contains(roles, s.roleOf(&j.Spec)):
+		case !slices.Contains(roles, s.roleOf(j.Spec)):
 			r.PendingCause = placement.PendingCause{
 				Needs:     "role " + j.Spec.Role + ", which the scheduler does not have",
 				Available: "it has " + strings.Join(roles, ", ") + ": add the role to the roles file, or move the job",
@@ -62,9 +62,9 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
 			if r.BlockedBy != placement.BlockedByQuota {
-				r.Available += usage.MesosQuotaNote(&j.Spec)
+				r.Available += usage.MesosQuotaNote(j.Spec)
 			}
-			r.Available += usage.ShareNote(&j.Spec)
+			r.Available += usage.ShareNote(j.Spec)
 		}
 		reasons[name] = r
 	}

@@ -16,7 +16,7 @@ import (
 func TestCountReadyMatchesPlacementQueue(t *testing.T) {
 	st, now := New(SchedulerSettings{}, RecoveredState{}), time.Unix(1_700_000_000, 0)
 	rapid.Check(t, func(r *rapid.T) {
-		j := &job.Job{Spec: testSpec("j")}
+		j := &job.Job{Spec: new(testSpec("j"))}
 		j.Spec.Gang = rapid.Bool().Draw(r, "gang")
 		j.Spec.MaxParallel = rapid.IntRange(0, 3).Draw(r, "max_parallel")
 		if rapid.Bool().Draw(r, "after") {

@@ -87,8 +87,8 @@ func (c *queueCache) demandNumberOf(j *cachedJob, overhead fit.Amount) int32 {
 		if c.numbers == nil {
 			c.numbers = queue.DemandNumbers{}
 		}
-		d := (&queue.WaitingJob{Spec: &j.Spec}).TaskDemand(overhead, nil)
-		j.demandNumber = c.numbers.NumberOf(queue.DemandKey(&d, &j.Spec))
+		d := (&queue.WaitingJob{Spec: j.Spec}).TaskDemand(overhead, nil)
+		j.demandNumber = c.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
 	}
 	return j.demandNumber
 }

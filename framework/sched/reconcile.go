@@ -62,7 +62,7 @@ func (s *State) handleTick() []Operation {
 			continue // it ended with its gang
 		}
 		tm.timeoutAt = limitWait(tm.timeoutAt, s.now, ref.job.Spec.Timeout)
-		tm.giveUpAt = limitWait(tm.giveUpAt, s.now, s.unreachableTimeout(&ref.job.Spec))
+		tm.giveUpAt = limitWait(tm.giveUpAt, s.now, s.unreachableTimeout(ref.job.Spec))
 		if isDue(tm.confirmBy, s.now) {
 			tm.confirmBy = s.now.Add(s.cfg.LaunchTimeout)
 			doubtful = append(doubtful, id)
@@ -100,7 +100,7 @@ func (s *State) handleTick() []Operation {
 
 // endAtTimeout requests the end of a task that has run for its job's timeout, or will have after its warning.
 func (s *State) endAtTimeout(ref taskRef) []Operation {
-	spec := &ref.job.Spec
+	spec := ref.job.Spec
 	message := fmt.Sprintf("ran for %s, the job's timeout", spec.Timeout)
 	if ref.job.SpecOf(ref.get()).Warn != nil {
 		message = fmt.Sprintf("reaches its timeout of %s", spec.Timeout)
@@ -138,7 +138,7 @@ func (s *State) reconcileTasks(ids []string) []Operation {
 
 // giveUpTask declares a task lost whose agent has been unreachable for too long.
 func (s *State) giveUpTask(ref taskRef) []Operation {
-	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(&ref.job.Spec))}
+	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))}
 	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))
 	s.retireJob(ref.job)
 	return ops
@@ -177,7 +177,7 @@ func (s *State) expireWaiting() []Operation {
 			if t.State != job.Waiting || t.NotBefore.IsZero() && !late {
 				continue
 			}
-			allowed := s.longestPause(&j.Spec)
+			allowed := s.longestPause(j.Spec)
 			if t.Attempt <= 1 {
 				allowed = 0 // it has no pause, its time is in the future if the clock was set back
 			}

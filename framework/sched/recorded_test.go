@@ -2,6 +2,8 @@ package sched
 
 import (
 	"maps"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,10 +17,19 @@ type recordedState struct {
 	frameworkID string
 	jobs        map[job.RunID]*job.Job
 	documents   map[string][]byte
+	// published are the specifications in changes, which others may hold, as they were then.
+	published map[*job.Spec]job.Spec
 }
 
 func newRecordedState() *recordedState {
-	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}}
+	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, published: map[*job.Spec]job.Spec{}}
+}
+
+// copySpec returns a copy that does not share what changes after the submission.
+func copySpec(s *job.Spec) job.Spec {
+	c := *s
+	c.After, c.Labels = slices.Clone(s.After), maps.Clone(s.Labels)
+	return c
 }
 
 // apply records the changes as a journal does: removals, jobs without their tasks, tasks, documents.
@@ -30,7 +41,11 @@ func (r *recordedState) apply(c StateChanges) {
 		delete(r.jobs, id)
 	}
 	for _, j := range c.Jobs {
+		if _, known := r.published[j.Spec]; !known {
+			r.published[j.Spec] = copySpec(j.Spec)
+		}
 		next := j.Clone()
+		next.Spec = new(copySpec(j.Spec))
 		next.Tasks = make([]job.Task, len(j.Tasks))
 		if old := r.jobs[j.RunID()]; old != nil {
 			copy(next.Tasks, old.Tasks)
@@ -44,7 +59,8 @@ func (r *recordedState) apply(c StateChanges) {
 	maps.DeleteFunc(r.documents, func(_ string, value []byte) bool { return len(value) == 0 })
 }
 
-// compare checks that everything of the State that a journal keeps was recorded.
+// compare checks that everything of the State that a journal keeps was recorded, and that the State has modified nothing
+// that it has published.
 func (r *recordedState) compare(t *testing.T, st *State, event Event) {
 	t.Helper()
 	ignoreRules := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Rules" }, cmp.Ignore()) // derived from constraints
@@ -54,6 +70,11 @@ func (r *recordedState) compare(t *testing.T, st *State, event Event) {
 	}
 	if diff := cmp.Diff(jobs, r.jobs, ignoreRules); diff != "" {
 		t.Errorf("after %T, jobs (-present +recorded):\n%s", event, diff)
+	}
+	for spec, then := range r.published {
+		if !reflect.DeepEqual(*spec, then) {
+			t.Errorf("after %T, a published specification has changed (-then +now):\n%s", event, cmp.Diff(then, *spec, ignoreRules))
+		}
 	}
 	if diff := cmp.Diff(st.Documents(), r.documents); diff != "" {
 		t.Errorf("after %T, documents (-present +recorded):\n%s", event, diff)

@@ -44,17 +44,17 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)
 	var ended []*job.Job
 	for _, j := range jobs {
-		j.Spec.Role = s.roleOf(&j.Spec) // jobs of older releases have no role
+		j.Spec = s.completeRecordedSpec(j.Spec)
 		j.Run = j.RunID().Run
 		s.addJob(j)
-		s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
+		s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, 1)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
 			t.Run = j.Run
 			s.tasks[t.ID] = ref
 			if t.State.IsLive() {
-				s.liveTasks.Add(&j.Spec, 1)
+				s.liveTasks.Add(j.Spec, 1)
 			}
 			if t.State.IsPlaced() {
 				s.placed.countTask(j, 1)
@@ -83,6 +83,18 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		s.ended.add(j, j.Spec.TextBytes())
 	}
 	return s
+}
+
+// completeRecordedSpec returns a specification with what its record lacks: the role, in jobs of older releases, and the
+// rules for GPU types.
+func (s *State) completeRecordedSpec(spec *job.Spec) *job.Spec {
+	role, rules := s.roleOf(spec), spec.GPUTypeRules()
+	if role == spec.Role && len(rules) == 0 {
+		return spec
+	}
+	c := *spec
+	c.Role, c.Request.Types.Rules = role, rules
+	return &c
 }
 
 // restoreOperatorSettings reads cordons, holds and quotas from the documents.

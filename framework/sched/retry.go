@@ -50,7 +50,7 @@ func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 // retryDecision returns the next attempt of a task and whether there is one. Without one, a Message in next replaces that
 // of the task.
 func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran bool) (next job.Task, retry bool) {
-	spec, attempt := &ref.job.Spec, max(old.Attempt, 1)
+	spec, attempt := ref.job.Spec, max(old.Attempt, 1)
 	next = nextAttempt(old)
 	next.Ran = old.Ran || ran
 	wanted := !old.KillRequested.IsZero()

@@ -68,7 +68,7 @@ func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
 		}
 	}
 	for ref := range s.placedTasks() {
-		spec, t := &ref.job.Spec, ref.get()
+		spec, t := ref.job.Spec, ref.get()
 		if !isLimited(spec.Role, spec.Owner) {
 			continue
 		}

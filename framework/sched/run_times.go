@@ -66,7 +66,7 @@ func (r *runTimes) addTask(j *job.Job, t *job.Task) {
 	if r == nil || t.Started.IsZero() || t.Ended.IsZero() || stopped || t.State == job.Lost || j.Spec.Service != nil || j.Spec.Gang && t.Index > 0 {
 		return
 	}
-	r.history.AddRun(&j.Spec, t.Ended.Sub(t.Started))
+	r.history.AddRun(j.Spec, t.Ended.Sub(t.Started))
 }
 
 // predictJob returns the prediction for the tasks of a job that has not ended, and false if none exists.
@@ -76,7 +76,7 @@ func (r *runTimes) predictJob(j *job.Job) (prediction.Prediction, bool) {
 	}
 	p, ok := r.ofJobs[j]
 	if !ok {
-		if p, ok = r.history.Predict(&j.Spec); ok {
+		if p, ok = r.history.Predict(j.Spec); ok {
 			r.ofJobs[j] = p
 		}
 	}

@@ -269,7 +269,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 func (p *scenarioRunner) editedSpec(name string, opt map[string]string) job.Spec {
 	spec := job.Spec{Name: name}
 	if j, ok := p.st.Job(name); ok {
-		spec = j.Spec
+		spec = *j.Spec
 	}
 	for key, value := range opt {
 		n, _ := strconv.Atoi(value)

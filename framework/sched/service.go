@@ -23,7 +23,7 @@ func (s *State) AdmitScale(name string, tasks int) error {
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}
 	if more := tasks - j.WantedTasks(); more > 0 {
-		return s.admitUsage(ownerOf(&j.Spec), more, 0)
+		return s.admitUsage(ownerOf(j.Spec), more, 0)
 	}
 	return nil
 }
@@ -86,11 +86,13 @@ func (s *State) restoreRetired(ref taskRef, message string) bool {
 
 // addTasks adds tasks with a message to a service.
 func (s *State) addTasks(j *job.Job, more int, message string) {
-	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, -1)
+	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, -1)
 	first := len(j.Tasks)
-	j.Spec.Tasks += more
+	spec := *j.Spec
+	spec.Tasks += more
+	j.Spec = &spec
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
-	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
+	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, 1)
 	s.changes.markJob(j)
 	for i := first; i < len(j.Tasks); i++ {
 		s.enqueueAttempt(taskRef{j, i}, job.Task{Attempt: 1, Message: message})

@@ -284,7 +284,7 @@ func TestDocumentsAreLimitedTogether(t *testing.T) {
 // An attempt that was given up as lost gets the end that is reported later.
 func TestLateEndOfLostAttempt(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
-	j := &job.Job{Tasks: make([]job.Task, 1)}
+	j := &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, 1)}
 	lost := job.Task{ID: "a.0.1", Job: "a", Attempt: 1, State: job.Lost, AgentURL: "http://agent"}
 	st.endedAttempts.keep(lost, j)
 	stored := func() job.Task {

@@ -49,7 +49,7 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 	if err := s.checkPermitted(spec); err != nil {
 		return err
 	}
-	return s.admitUsage(ownerOf(&j.Spec), max(0, spec.Tasks-j.WantedTasks()), max(0, spec.TextBytes()-j.Spec.TextBytes()))
+	return s.admitUsage(ownerOf(j.Spec), max(0, spec.Tasks-j.WantedTasks()), max(0, spec.TextBytes()-j.Spec.TextBytes()))
 }
 
 // isSameJSON reports whether two values have the same JSON. Values that were read from the journal may have nil for empty
@@ -84,7 +84,7 @@ func (s *State) updateService(e UpdateService) []Operation {
 	spec.Tasks, spec.Role, spec.Owner, spec.ClientKey, spec.After = old.Tasks, old.Role, old.Owner, old.ClientKey, old.After
 	spec.Request.Types.Rules = spec.GPUTypeRules()
 	var ops []Operation
-	if !isSameJSON(spec, old) {
+	if !isSameJSON(spec, *old) {
 		ops = s.changeSpec(j, spec)
 	}
 	return append(ops, s.scaleService(ScaleService{Job: spec.Name, Tasks: wanted})...)
@@ -93,15 +93,15 @@ func (s *State) updateService(e UpdateService) []Operation {
 // changeSpec replaces a service's specification by another one with as many tasks.
 func (s *State) changeSpec(j *job.Job, spec job.Spec) []Operation {
 	old := j.Spec
-	s.liveBytes.Add(&old, spec.TextBytes()-old.TextBytes())
-	s.taskMix.addJob(&old, s.cfg.Policy.Overhead, -1)
+	s.liveBytes.Add(old, spec.TextBytes()-old.TextBytes())
+	s.taskMix.addJob(old, s.cfg.Policy.Overhead, -1)
 	s.taskMix.addJob(&spec, s.cfg.Policy.Overhead, 1)
 	j.OldSpecs = maps.Clone(j.OldSpecs) // copies of the job share the old map
 	if j.OldSpecs == nil {
 		j.OldSpecs = map[int]*job.Spec{}
 	}
-	j.OldSpecs[j.Version] = &old
-	j.Spec = spec
+	j.OldSpecs[j.Version] = old
+	j.Spec = &spec
 	j.Version++
 	s.changes.markJob(j)
 	s.queueCache, s.explanations = queueCache{}, nil // both contain what its tasks need

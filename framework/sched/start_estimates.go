@@ -116,7 +116,7 @@ func (s *State) newForecastJob(j *queue.WaitingJob, usage *quota.Tracker) (w for
 		AcceptsType: j.Spec.Request.Types.Match, TypesKey: fmt.Sprint(j.Spec.Request.Types),
 		NeedsShared: !j.Spec.Request.Share.IsWhole(),
 	}
-	if known := s.jobs.Newest[j.Spec.Name]; known != nil && &known.Spec == j.Spec {
+	if known := s.jobs.Newest[j.Spec.Name]; known != nil && known.Spec == j.Spec {
 		w.RunTime = s.runTimes.distributionOf(known)
 	} else {
 		w.RunTime = s.runTimes.predictSpec(j.Spec)

@@ -19,7 +19,7 @@ func TestSubmissionListIsSortedSlice(t *testing.T) {
 			burst := rapid.IntRange(1, maxSubmissionChunk).Draw(t, "burst")
 			from, removes := rapid.IntRange(0, 5000).Draw(t, "from"), rapid.Bool().Draw(t, "removes")
 			for n := range burst {
-				j := &job.Job{Spec: job.Spec{Name: "j"}, Submitted: time.Unix(int64(from+n), 0)}
+				j := &job.Job{Spec: &job.Spec{Name: "j"}, Submitted: time.Unix(int64(from+n), 0)}
 				at, found := slices.BinarySearchFunc(want, j, compareSubmission)
 				switch {
 				case removes:

@@ -122,13 +122,14 @@ func (s *State) submitJob(e SubmitJob) {
 		run = old.Run + 1
 		delete(s.reservationReasons, spec.Name)
 	}
-	j := &job.Job{Spec: spec, Run: run, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
-	s.registerDependencies(j)
+	spec.Request.Types.Rules, spec.After = spec.GPUTypeRules(), s.resolveDependencies(spec.After)
+	j := &job.Job{Spec: &spec, Run: run, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	s.addDependent(j)
 	s.addJob(j)
 	s.limitRuns(j)
 	s.enqueueJob(j, textBytes)
 	s.changes.markJob(j)
-	s.taskMix.addJob(&j.Spec, s.cfg.Policy.Overhead, 1)
+	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, 1)
 	for i := range j.Tasks {
 		if i < len(before) && before[i].State == job.Finished {
 			s.addFinishedTask(taskRef{j, i}, &before[i])

@@ -20,7 +20,7 @@ func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	t.State, t.Changed, t.Version = job.Waiting, s.now, j.Version
 	j.Tasks[ref.index] = t
 	s.tasks[t.ID] = ref
-	s.liveTasks.Add(&j.Spec, 1)
+	s.liveTasks.Add(j.Spec, 1)
 	s.requestOffers(ref)
 	s.offerDemands.entry(j.Spec.Role).waiting++
 	s.changes.markTask(ref)
@@ -59,7 +59,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 		t.Ended = s.now
 		s.unaccounted.add(t.ID)
 		s.runTimes.addTask(ref.job, t)
-		s.liveTasks.Add(&ref.job.Spec, -1)
+		s.liveTasks.Add(ref.job.Spec, -1)
 		delete(s.deadlines, t.ID)
 		delete(s.reconciliation.unanswered, t.ID)
 		s.offers.stale = true // a quota or a gang may have room now
@@ -90,10 +90,10 @@ func (s *State) updateDeadlines(ref taskRef) {
 		d.timeoutAt = t.Started.Add(ref.job.Spec.Timeout - ref.job.SpecOf(t).WarningTime())
 	}
 	d.preemptibleAt = time.Time{}
-	if spec := &ref.job.Spec; spec.Preemptible && spec.MinRunTime > 0 && !t.Started.IsZero() && t.KillRequested.IsZero() && t.Started.Add(spec.MinRunTime).After(s.now) {
+	if spec := ref.job.Spec; spec.Preemptible && spec.MinRunTime > 0 && !t.Started.IsZero() && t.KillRequested.IsZero() && t.Started.Add(spec.MinRunTime).After(s.now) {
 		d.preemptibleAt = t.Started.Add(spec.MinRunTime)
 	}
-	if wait := s.unreachableTimeout(&ref.job.Spec); t.State == job.Unreachable && wait > 0 && d.giveUpAt.IsZero() {
+	if wait := s.unreachableTimeout(ref.job.Spec); t.State == job.Unreachable && wait > 0 && d.giveUpAt.IsZero() {
 		d.giveUpAt = t.Changed.Add(wait)
 	}
 	d.idleAt = s.idleDeadline(ref, d.idleAt)

@@ -58,7 +58,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 		{Spec: nightly, NextRun: next, Runs: []api.ScheduledRun{{Job: "nightly-20261122-0300", Due: next.Add(-48 * time.Hour)}, {Job: "nightly-20261123-0300", Due: next.Add(-24 * time.Hour)}}, Note: "the run before it has not ended"},
 	}}
 	f.more["/v1/accounting"] = newAccountingReport()
-	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
+	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: *f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
 	return f.serve(t)
 }
 
@@ -106,7 +106,7 @@ func serveUpdate(f *fakeAPI, j *api.JobView) {
 	j.Spec.Service = &job.Service{}
 	const file = "name: train-003\ncommand: [python, serve.py, --port, \"8000\"]\nimage: nvcr.io/nvidia/tritonserver:24.%s-py3\ngpus: 2\ngpu_type: [A100]\ncpus: 8\nmem: 32GiB\ntasks: 1\nservice: true\nrole: research\n"
 	f.more["/v1/jobs/train-003/file"] = fmt.Sprintf(file, "01")
-	f.more["POST /v1/jobs/train-003/validate"] = api.ValidatedJob{Spec: j.Spec, File: fmt.Sprintf(file, "09"), Warnings: []string{}}
+	f.more["POST /v1/jobs/train-003/validate"] = api.ValidatedJob{Spec: *j.Spec, File: fmt.Sprintf(file, "09"), Warnings: []string{}}
 }
 
 // endJobs ends jobs: some have failed, some have finished.

@@ -259,7 +259,7 @@ func (f *fakeAPI) newJob(n int) api.JobView {
 	name := fmt.Sprintf("train-%03d", n)
 	began := time.Now().Add(-time.Duration(n) * time.Minute)
 	kind := f.agents[n%len(f.agents)].Types[0]
-	j := &job.Job{Submitted: began, Spec: job.Spec{
+	j := &job.Job{Submitted: began, Spec: &job.Spec{
 		Name: name, Tasks: 1, CPUs: 8, MemMiB: 32768, Role: []string{"research", "prod", ""}[n%3],
 		Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{kind}}}, Image: "nvcr.io/nvidia/pytorch:24.01-py3",
 		Command: []string{"python", "train.py", "--epochs", "90"}, Containerizer: job.Docker,

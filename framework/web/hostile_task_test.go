@@ -43,7 +43,7 @@ func (hostileTask) AsOf() time.Time { return time.Time{} }
 
 func (hostileTask) GetJob(context.Context, string) (api.JobView, error) {
 	spec := job.Spec{Name: "train", Tasks: 1, Container: job.Container{Ports: []job.Port{{Name: "web"}}}}
-	return api.NewJobView(&job.Job{Spec: spec, Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, Ports: []int{31000}}}}, ""), nil
+	return api.NewJobView(&job.Job{Spec: new(spec), Tasks: []job.Task{{ID: "train.0", Job: "train", State: job.Running, Ports: []int{31000}}}}, ""), nil
 }
 
 func (hostileTask) TrackConnection(string) func() { return func() {} }

@@ -142,7 +142,7 @@ func TestPageShowsEstimatedStarts(t *testing.T) {
 	f := newFakeCluster(3, 3)
 	f.jobs[2].Start = fakeStart(2*time.Hour + 50*time.Second)
 	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{{"position": 1, "name": "train-002", "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "start": f.jobs[2].Start}}}
-	f.more["POST /v1/validate"] = map[string]any{"spec": f.jobs[2].Spec, "file": "", "warnings": []string{}, "start": f.jobs[2].Start}
+	f.more["POST /v1/validate"] = map[string]any{"spec": *f.jobs[2].Spec, "file": "", "warnings": []string{}, "start": f.jobs[2].Start}
 	p := openTab(t, f.serve(t).URL+"/#/queue")
 	shows := func(pattern string) string {
 		return fmt.Sprintf("/%s/.test(document.getElementById('main').textContent)", pattern)

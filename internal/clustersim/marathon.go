@@ -272,7 +272,7 @@ func (b *appBackend) ListGroupJobs(group string) []job.Job {
 }
 func (b *appBackend) WaitForChange(ctx context.Context) error { return b.changes.AwaitChange(ctx) }
 func (b *appBackend) AgentFields(string) map[string]string    { return nil }
-func (b *appBackend) TakeChanges() (map[string]job.Spec, []job.Task) {
+func (b *appBackend) TakeChanges() (map[string]*job.Spec, []job.Task) {
 	return b.changes.TakeChanges()
 }
 

@@ -280,9 +280,10 @@ func (u *workload) edit(j *userJob, priority int) {
 	edited := false // false for a job that has ended
 	u.request("edit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		if now, ok := st.Job(j.spec.Name); ok {
-			now.Spec.Priority = priority
-			edited = st.AdmitEdit(&now.Spec) == nil
-			apply(sched.EditJob{Spec: now.Spec})
+			spec := *now.Spec
+			spec.Priority = priority
+			edited = st.AdmitEdit(&spec) == nil
+			apply(sched.EditJob{Spec: spec})
 		}
 		return nil
 	}, func() {

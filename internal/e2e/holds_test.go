@@ -37,7 +37,7 @@ func checkHolds(t *testing.T, c *cluster) {
 		t.Errorf("edit prints %q", out)
 	}
 	edited := c.awaitJob("held", func(v *api.JobView) bool { return v.Spec.Priority == 7 })
-	if s := edited.Spec; s.Timeout != 2*time.Hour || s.Retries != 3 || s.Labels["team"] != "vision" || !edited.Submitted.Equal(view.Submitted) {
+	if s := *edited.Spec; s.Timeout != 2*time.Hour || s.Retries != 3 || s.Labels["team"] != "vision" || !edited.Submitted.Equal(view.Submitted) {
 		t.Errorf("the edited job is %+v", edited)
 	}
 	if r := c.run("edit", "held", "--set", "gpus=2"); r.code == 0 || !strings.Contains(r.err, "gpus: cannot be changed after the submission") {
@@ -89,7 +89,7 @@ func checkMoves(t *testing.T, c *cluster) {
 		t.Errorf("edit prints %q", out)
 	}
 	moved := c.awaitJob("moves", func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
-	if s := moved.Spec; s.Role != "to" || s.MaxParallel != 1 || !moved.Submitted.Equal(waiting.Submitted) || moved.Tasks[1].State != job.Waiting {
+	if s := *moved.Spec; s.Role != "to" || s.MaxParallel != 1 || !moved.Submitted.Equal(waiting.Submitted) || moved.Tasks[1].State != job.Waiting {
 		t.Errorf("the moved job is %+v", moved)
 	}
 	if v := c.awaitJob("goes-on", func(v *api.JobView) bool { return true }); v.State != job.Running || v.Tasks[0].Attempt != 1 {

@@ -27,7 +27,7 @@ import (
 // 10.0.0.2 and so on.
 func serviceView(name string, ports []job.Port, tasks ...[]int) api.JobView {
 	j := api.JobView{}
-	j.Spec = job.Spec{Name: name, Service: &job.Service{}, Container: job.Container{Ports: ports}}
+	j.Spec = &job.Spec{Name: name, Service: &job.Service{}, Container: job.Container{Ports: ports}}
 	for i, held := range tasks {
 		j.Tasks = append(j.Tasks, job.Task{Index: i, State: job.Running, AgentURL: "http://10.0.0." + string(rune('1'+i)) + ":5051", Hostname: "host", Ports: held})
 	}

@@ -277,7 +277,7 @@ func (k *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedAp
 	for i := range list {
 		id := list[i].App.ID
 		for _, j := range k.cluster.ListGroupJobs(id) {
-			if _, _, ours := k.appOf(&j.Spec); ours && list[i].Message == "" {
+			if _, _, ours := k.appOf(j.Spec); ours && list[i].Message == "" {
 				jobs[id], names = append(jobs[id], j.Spec.Name), append(names, j.Spec.Name)
 			}
 		}

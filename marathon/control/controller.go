@@ -55,7 +55,7 @@ type ClusterBackend interface {
 	// TakeChanges returns the jobs that have changed since the last call by name, the
 	// first time all jobs; removed jobs are included. It also returns the tasks that
 	// have entered another state since then, in order, each as it was then.
-	TakeChanges() (changed map[string]job.Spec, moves []job.Task)
+	TakeChanges() (changed map[string]*job.Spec, moves []job.Task)
 	// AgentFields returns the values of an agent that constraints compare, by
 	// field, or nil if they are not known.
 	AgentFields(agentID string) map[string]string

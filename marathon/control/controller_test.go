@@ -313,7 +313,7 @@ func TestKillAndScale(t *testing.T) {
 			}
 			f.endTask(&j.Tasks[0], job.KillByScaling)
 			j.Tasks[0].State = job.Killing
-			j.Spec.Tasks--
+			j.Spec = specWithTasks(j.Spec, j.Spec.Tasks-1)
 			f.notifyChange(name)
 		}
 		f.mu.Unlock()

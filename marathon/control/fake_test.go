@@ -87,7 +87,7 @@ func (f *fakeCluster) addJob(j *job.Job) {
 // addUserJob adds a running job that the controller did not submit. Callers hold mu.
 func (f *fakeCluster) addUserJob(spec job.Spec) {
 	spec.Tasks = 1
-	j := &job.Job{Spec: spec}
+	j := &job.Job{Spec: new(spec)}
 	j.Tasks = []job.Task{f.newTask(j, 0, 1)}
 	f.addJob(j)
 	f.notifyChange(spec.Name)
@@ -184,7 +184,7 @@ func (f *fakeCluster) SubmitJobs(_ context.Context, specs ...job.Spec) error {
 		if app := string(f.documents["marathon/app"+s.Group]); !strings.Contains(app, s.Labels[marathon.VersionLabel]) {
 			f.early = append(f.early, s.Name)
 		}
-		j := &job.Job{Spec: s, Submitted: time.Now()}
+		j := &job.Job{Spec: new(s), Submitted: time.Now()}
 		f.addJob(j)
 		for range s.Tasks {
 			j.Tasks = append(j.Tasks, f.newTask(j, len(j.Tasks), 1))
@@ -240,6 +240,13 @@ func (f *fakeCluster) endFirstTask(name string, as job.State, why string) string
 	return old.ID
 }
 
+// specWithTasks returns a copy of a specification with another number of tasks.
+func specWithTasks(spec *job.Spec, tasks int) *job.Spec {
+	c := *spec
+	c.Tasks = tasks
+	return &c
+}
+
 func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int) error {
 	err := f.recordCall("scale %s %d", name, tasks)
 	defer f.mu.Unlock()
@@ -258,7 +265,7 @@ func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int) error 
 	for j.WantedTasks() < tasks {
 		j.Tasks = append(j.Tasks, f.newTask(j, len(j.Tasks), 1))
 	}
-	j.Spec.Tasks = tasks
+	j.Spec = specWithTasks(j.Spec, tasks)
 	f.notifyChange(name)
 	return nil
 }
@@ -277,7 +284,7 @@ func (f *fakeCluster) StopTasks(_ context.Context, ids []string, retire bool) er
 				continue
 			case retire:
 				f.endTask(t, job.KillByScaling)
-				j.Spec.Tasks--
+				j.Spec = specWithTasks(j.Spec, j.Spec.Tasks-1)
 			case t.State == job.Waiting: // it does not run
 				continue
 			default:
@@ -366,13 +373,13 @@ func (f *fakeCluster) WaitForChange(ctx context.Context) error {
 	}
 }
 
-func (f *fakeCluster) TakeChanges() (changed map[string]job.Spec, moves []job.Task) {
+func (f *fakeCluster) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.led.Do(func() { close(f.leads) })
-	changed = map[string]job.Spec{}
+	changed = map[string]*job.Spec{}
 	for name := range f.changed {
-		changed[name] = job.Spec{Name: name}
+		changed[name] = &job.Spec{Name: name}
 		if j := f.jobs[name]; j != nil {
 			changed[name] = j.Spec
 		}

@@ -21,7 +21,7 @@ type healthHistory struct {
 // instances that have ended.
 func (k *controlLoop) noteHealth(app string) {
 	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, _, ours := k.appOf(&j.Spec); !ours || j.Spec.HealthCheck == nil {
+		if _, _, ours := k.appOf(j.Spec); !ours || j.Spec.HealthCheck == nil {
 			continue
 		}
 		for i := range j.Tasks {

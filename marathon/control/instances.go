@@ -21,13 +21,16 @@ func (k *controlLoop) readChanges() []string {
 	specs, moves := k.cluster.TakeChanges()
 	apps := map[string]bool{}
 	for _, spec := range specs {
-		if app, _, ours := k.appOf(&spec); ours {
+		if app, _, ours := k.appOf(spec); ours {
 			apps[app] = true
 		}
 	}
 	for i := range moves {
-		spec := specs[moves[i].Job]
-		if app, version, ours := k.appOf(&spec); ours {
+		spec, known := specs[moves[i].Job]
+		if !known {
+			continue
+		}
+		if app, version, ours := k.appOf(spec); ours {
 			k.noteTaskState(app, k.instanceOf(&moves[i], app, version))
 		}
 	}
@@ -54,7 +57,7 @@ func (k *controlLoop) appOf(spec *job.Spec) (app, version string, ours bool) {
 // findLiveJob returns the name of the live job that runs a version of an app.
 func (k *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
 	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, v, ours := k.appOf(&j.Spec); ours && v == version && !j.IsTerminal() {
+		if _, v, ours := k.appOf(j.Spec); ours && v == version && !j.IsTerminal() {
 			return j.Spec.Name, true
 		}
 	}
@@ -65,7 +68,7 @@ func (k *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
 func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	var list []deploy.AppInstance
 	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, version, ours := k.appOf(&j.Spec); ours {
+		if _, version, ours := k.appOf(j.Spec); ours {
 			list = slices.Grow(list, len(j.Tasks))
 			for i := range j.Tasks {
 				list = append(list, k.instanceOf(&j.Tasks[i], app, version))

@@ -125,7 +125,7 @@ func TestRateOfCounter(t *testing.T) {
 // serviceOf returns a service with a task for each server.
 func serviceOf(t *testing.T, target job.LoadTarget, servers ...*httptest.Server) *job.Job {
 	t.Helper()
-	j := &job.Job{Spec: job.Spec{Name: "web", Service: &job.Service{Autoscaling: job.AutoscalingPolicy{Min: 1, Max: 9, Target: target}}}}
+	j := &job.Job{Spec: &job.Spec{Name: "web", Service: &job.Service{Autoscaling: job.AutoscalingPolicy{Min: 1, Max: 9, Target: target}}}}
 	for i, s := range servers {
 		u, err := url.Parse(s.URL)
 		if err != nil {

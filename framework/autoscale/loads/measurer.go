@@ -60,7 +60,7 @@ func (m *Measurer) Observe(ctx context.Context, j *job.Job) autoscale.Observatio
 			o.Waiting++
 			notReady++
 			continue
-		case !isReady(&j.Spec, t):
+		case !isReady(j.Spec, t):
 			notReady++
 			continue
 		}

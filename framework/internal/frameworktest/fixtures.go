@@ -63,7 +63,7 @@ func StatusOf(err error) int {
 
 // JobInStates returns a job with one task in each of the states, submitted at second.
 func JobInStates(name string, second int64, states ...job.State) *job.Job {
-	j := &job.Job{Spec: job.Spec{Name: name, Tasks: len(states)}, Run: 1, Submitted: time.Unix(second, 0)}
+	j := &job.Job{Spec: &job.Spec{Name: name, Tasks: len(states)}, Run: 1, Submitted: time.Unix(second, 0)}
 	for i, s := range states {
 		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprintf("%s.%d", name, i), Job: name, Run: 1, Index: i, State: s, Changed: time.Unix(second, 0), DeviceIDs: []string{"GPU-" + name}})
 	}
@@ -83,7 +83,7 @@ func ChangeOf(jobs ...*job.Job) journal.Change {
 func RecordedJob(i int) *job.Job {
 	name := fmt.Sprintf("train-%06d", i)
 	began := time.Unix(1_700_000_000+int64(i), 5).UTC()
-	j := &job.Job{Run: 1, Submitted: began, Spec: job.Spec{
+	j := &job.Job{Run: 1, Submitted: began, Spec: &job.Spec{
 		Name: name, Tasks: 1, CPUs: 4, MemMiB: 8192, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
 		Image: "nvcr.io/nvidia/pytorch:24.01-py3", Containerizer: job.Docker, Command: []string{"python", "train.py", "--epochs", "90"},
 		Env: map[string]string{"NCCL_DEBUG": "WARN", "DATA": "/data/imagenet"}, KillGrace: 30 * time.Second,

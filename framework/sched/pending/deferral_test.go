@@ -52,7 +52,7 @@ func TestCountReady(t *testing.T) {
 		{"on hold", job.Spec{After: open}, []job.Task{waiting, pausedTask(time.Second), running}, 0, -1, map[DeferralReason]int{DeferredByHold: 2}, true},
 	} {
 		var deferred map[DeferralReason]int
-		ready, since := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, c.held, func(why DeferralReason, tasks int) {
+		ready, since := CountReady(testTime(), &job.Job{Spec: new(c.spec), Tasks: c.tasks}, c.held, func(why DeferralReason, tasks int) {
 			if deferred == nil {
 				deferred = map[DeferralReason]int{}
 			}
@@ -68,7 +68,7 @@ func TestCountReady(t *testing.T) {
 		if diff := cmp.Diff(c.deferred, deferred); diff != "" {
 			t.Errorf("%s: deferred tasks (-want +got):\n%s", c.name, diff)
 		}
-		if again, _ := CountReady(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, c.held, nil); again != c.ready {
+		if again, _ := CountReady(testTime(), &job.Job{Spec: new(c.spec), Tasks: c.tasks}, c.held, nil); again != c.ready {
 			t.Errorf("%s: %d are ready without a function for the others, want %d", c.name, again, c.ready)
 		}
 	}
@@ -95,7 +95,7 @@ func TestExplainDeferral(t *testing.T) {
 		{"a part of a second", job.Spec{}, []job.Task{pausedTask(8*time.Second + 1)}, "its next try, in 9s", "a pause follows an attempt that ended"},
 		{"a gang that pauses", job.Spec{Gang: true}, []job.Task{pausedTask(time.Minute), waiting}, "its next try, in 1m0s", "a pause follows an attempt that ended"},
 	} {
-		got := ExplainDeferral(testTime(), &job.Job{Spec: c.spec, Tasks: c.tasks}, func(name string) (job.State, bool) {
+		got := ExplainDeferral(testTime(), &job.Job{Spec: new(c.spec), Tasks: c.tasks}, func(name string) (job.State, bool) {
 			state, ok := states[name]
 			return state, ok
 		})

@@ -272,7 +272,7 @@ func TestRecordSources(t *testing.T) {
 	ended := func(name string, role string, tasks ...job.Task) *job.Job {
 		s := makeRecords(t, [3]int{0, 1, 1})[0].Spec
 		s.Name, s.Role, s.Tasks = name, role, len(tasks)
-		return &job.Job{Spec: s, Submitted: at, Tasks: tasks}
+		return &job.Job{Spec: new(s), Submitted: at, Tasks: tasks}
 	}
 	ok := job.Task{State: job.Finished, Started: at.Add(time.Second), Ended: at.Add(4 * time.Second)}
 	later := ended("b", "r", ok)

@@ -52,7 +52,7 @@ func RecordsFromTasks(list []sim.RecordedTask) (iter.Seq[JobRecord], error) {
 // constraints, since the agents' attributes are not recorded. A job that shares GPUs takes whole ones.
 func RecordsFromJobs(jobs []*job.Job) (works []JobRecord, left int) {
 	for _, j := range jobs {
-		w := JobRecord{Spec: plainSpec(&j.Spec)}
+		w := JobRecord{Spec: plainSpec(j.Spec)}
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
 			if t.State.IsLive() || t.Started.IsZero() || t.Ended.Before(t.Started) {

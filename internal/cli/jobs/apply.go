@@ -117,7 +117,7 @@ func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobCh
 		if err != nil {
 			return c, err
 		}
-		existing := (&job.Job{Spec: schedule.Spec}).SubmittableSpec()
+		existing := (&job.Job{Spec: &schedule.Spec}).SubmittableSpec()
 		c.existing = &existing
 	} else {
 		view, err := api.GetJob(ctx, j.Name)

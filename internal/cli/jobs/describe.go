@@ -39,7 +39,7 @@ func (a *jobCommands) describeCommand() *cobra.Command {
 }
 
 func printJob(p *term.TablePrinter, j *api.JobView) error {
-	s := j.Spec
+	s := *j.Spec
 	var facts []term.LabeledFact
 	line := func(name, format string, args ...any) {
 		facts = append(facts, term.LabeledFact{Name: name, Text: fmt.Sprintf(format, args...)})

@@ -14,7 +14,7 @@ import (
 func TestHealthColumn(t *testing.T) {
 	yes, no := true, false
 	j := api.JobView{State: job.Running}
-	j.Spec = job.Spec{Name: "serve", Service: &job.Service{Backoff: job.BackoffPolicy{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
+	j.Spec = &job.Spec{Name: "serve", Service: &job.Service{Backoff: job.BackoffPolicy{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
 	j.Submitted = time.Now()
 	j.Tasks = []job.Task{
 		{ID: "serve.0", State: job.Running, Healthy: &yes, Ports: []int{31000, 31001}},
@@ -26,7 +26,7 @@ func TestHealthColumn(t *testing.T) {
 	if got := formatHealthy(&j); got != "1 of 4" {
 		t.Errorf("ps shows %q", got)
 	}
-	if got := formatHealthy(&api.JobView{}); got != "-" {
+	if got := formatHealthy(&api.JobView{Job: job.Job{Spec: &job.Spec{}}}); got != "-" {
 		t.Errorf("ps shows %q of a job without a check", got)
 	}
 	var out bytes.Buffer

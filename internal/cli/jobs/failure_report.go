@@ -80,7 +80,7 @@ func reportFailures(to io.Writer, view *api.JobView) {
 			fmt.Fprintf(to, "mesos-gpu: %d more tasks failed: see mesos-gpu describe %s\n", len(failed)-i, view.Spec.Name)
 			return
 		}
-		fmt.Fprintf(to, "mesos-gpu: task %s %s: %s\n", failed[i].ID, failed[i].State, describeEnd(&view.Spec, &failed[i]))
+		fmt.Fprintf(to, "mesos-gpu: task %s %s: %s\n", failed[i].ID, failed[i].State, describeEnd(view.Spec, &failed[i]))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // viewOfStates returns a job with so many tasks in each state.
 func viewOfStates(name string, count map[job.State]int) api.JobView {
-	j := &job.Job{Spec: job.Spec{Name: name}}
+	j := &job.Job{Spec: &job.Spec{Name: name}}
 	for _, s := range job.States() {
 		j.Tasks = append(j.Tasks, slices.Repeat([]job.Task{{State: s}}, count[s])...)
 	}

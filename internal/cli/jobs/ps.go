@@ -139,7 +139,7 @@ func (s *jobSelection) jobQuery() api.JobQuery {
 func (s *jobSelection) selectRuns(runs []api.JobView) []api.JobView {
 	q := s.jobQuery()
 	runs = slices.DeleteFunc(runs, func(j api.JobView) bool {
-		return !q.MatchesSpec(&j.Spec) || len(s.states) > 0 && !q.MatchesState(j.State, !j.Terminal)
+		return !q.MatchesSpec(j.Spec) || len(s.states) > 0 && !q.MatchesState(j.State, !j.Terminal)
 	})
 	s.sortJobs(runs)
 	return runs

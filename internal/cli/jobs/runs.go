@@ -79,7 +79,7 @@ func fetchSubmittableSpec(ctx context.Context, c *client.Client, name string) (*
 	view, err := c.GetJob(ctx, name)
 	if isNotFound(err) {
 		if schedule, scheduleErr := c.GetSchedule(ctx, name); scheduleErr == nil {
-			view.Spec, err = schedule.Spec, nil
+			view.Spec, err = &schedule.Spec, nil
 		}
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ func tablesOfLongCells() map[string]func(*term.TablePrinter) error {
 	name := func(i int) string { return fmt.Sprintf("experiment-with-a-rather-long-name-%d", i) }
 	long := "CPUs for the gang: it needs 1.2 together, and agents had 1.1 free when they offered last; " + strings.Repeat("and so on ", 20)
 	one := 1
-	view := api.JobView{Job: job.Job{Spec: job.Spec{
+	view := api.JobView{Job: job.Job{Spec: &job.Spec{
 		Name: name(0), Role: "research-and-development", Tasks: 2, Command: []string{"python", strings.Repeat("--flag=value ", 30)},
 		Image: "registry.example.org/a/rather/long/name/of/an/image:2026.1", Env: map[string]string{"A": "b"}, Priority: 1000,
 	}, Submitted: time.Now()}, State: job.Waiting, WaitReason: long}

@@ -229,7 +229,7 @@ func TestTimedJournal(t *testing.T) {
 		if name == "running" {
 			task.State, task.Ended = job.Running, time.Time{}
 		}
-		change.Jobs = append(change.Jobs, &job.Job{Spec: s, Submitted: begin.Add(time.Duration(i) * time.Second), Tasks: []job.Task{task}})
+		change.Jobs = append(change.Jobs, &job.Job{Spec: new(s), Submitted: begin.Add(time.Duration(i) * time.Second), Tasks: []job.Task{task}})
 		change.Tasks = append(change.Tasks, task)
 	}
 	if err := j.Commit(context.Background(), change); err != nil {
