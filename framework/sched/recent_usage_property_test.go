@@ -13,6 +13,9 @@ import (
 	"mesos-gpu/job"
 )
 
+// maxGreedyGPUs is the largest cluster that greedyUsers have.
+const maxGreedyGPUs = 3
+
 // greedyUsers are users who always have more waiting tasks than the cluster has GPUs. Each free GPU is offered to one role
 // after the other.
 type greedyUsers struct {
@@ -21,7 +24,8 @@ type greedyUsers struct {
 	now       time.Time
 	roles     []string
 	free      int
-	ends      map[string]time.Time
+	halfLife  time.Duration
+	running   map[string]shortTask
 	lengths   func() time.Duration
 	longest   time.Duration // of lengths
 	jobs      int
@@ -30,22 +34,26 @@ type greedyUsers struct {
 	startedBy []string
 }
 
+// shortTask is a running task of one GPU.
+type shortTask struct {
+	owner string
+	ends  time.Time
+}
+
 func (g *greedyUsers) step(e Event) {
-	for _, one := range []Event{e, Cycle{}} {
-		for _, op := range g.st.Step(g.now, one) {
-			a, ok := op.(AcceptOffers)
-			if !ok {
-				continue
-			}
-			for _, l := range a.Launches {
-				g.free--
-				g.waiting[l.Spec.Owner]--
-				g.ends[l.TaskID] = g.now.Add(g.lengths())
-				g.startedBy = append(g.startedBy, l.Spec.Owner)
-			}
+	for _, op := range g.st.Step(g.now, e) {
+		a, ok := op.(AcceptOffers)
+		if !ok {
+			continue
 		}
-		g.st.TakeChanges()
+		for _, l := range a.Launches {
+			g.free--
+			g.waiting[l.Spec.Owner]--
+			g.running[l.TaskID] = shortTask{l.Spec.Owner, g.now.Add(g.lengths())}
+			g.startedBy = append(g.startedBy, l.Spec.Owner)
+		}
 	}
+	g.st.TakeChanges()
 }
 
 func (g *greedyUsers) submit(user, role string, tasks int) {
@@ -59,7 +67,7 @@ func (g *greedyUsers) submit(user, role string, tasks int) {
 
 // refill submits jobs of so many tasks until the user has more waiting tasks than the cluster has GPUs.
 func (g *greedyUsers) refill(user, role string, tasks int) {
-	for g.waiting[user] < 8 {
+	for g.waiting[user] <= maxGreedyGPUs {
 		g.submit(user, role, tasks)
 	}
 }
@@ -71,33 +79,33 @@ func (g *greedyUsers) advance() {
 			n := g.free
 			id := fmt.Sprint("o", role, g.now.UnixNano())
 			g.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", Role: role, Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n}}})
+			g.step(Cycle{})
 			g.step(OfferRescinded{OfferID: id})
 		}
 	}
 	next := ""
-	for id, at := range g.ends {
-		if c := at.Compare(g.ends[next]); next == "" || c < 0 || c == 0 && id < next {
+	for id, t := range g.running {
+		if c := t.ends.Compare(g.running[next].ends); next == "" || c < 0 || c == 0 && id < next {
 			next = id
 		}
 	}
 	if next == "" {
 		g.t.Fatalf("%s: nothing runs, %d GPUs are free, %d started: %v", g.now, g.free, len(g.startedBy), g.st.PendingReasons())
 	}
-	passed := g.ends[next].Sub(g.now)
-	for id := range g.ends {
-		task, _ := g.st.Task(id)
-		j, _ := g.st.Job(task.Job)
-		g.gpuTime[j.Spec.Owner] += passed
+	passed := g.running[next].ends.Sub(g.now)
+	for _, t := range g.running {
+		g.gpuTime[t.owner] += passed
 	}
-	g.now = g.ends[next]
-	delete(g.ends, next)
+	g.now = g.running[next].ends
+	delete(g.running, next)
 	g.free++
 	g.step(TaskUpdate{TaskID: next, AgentID: "a", State: job.Running, UUID: []byte{1}})
 	g.step(TaskUpdate{TaskID: next, AgentID: "a", State: job.Finished, UUID: []byte{1}})
+	g.step(Cycle{})
 }
 
 func drawGreedyUsers(t *rapid.T, users int, inRoles bool) *greedyUsers {
-	g := &greedyUsers{t: t, now: time.Unix(1_700_000_000, 0).UTC(), roles: []string{"r0"}, free: rapid.IntRange(2, 3).Draw(t, "gpus"), ends: map[string]time.Time{}, gpuTime: map[string]time.Duration{}, waiting: map[string]int{}}
+	g := &greedyUsers{t: t, now: time.Unix(1_700_000_000, 0).UTC(), roles: []string{"r0"}, free: rapid.IntRange(2, maxGreedyGPUs).Draw(t, "gpus"), halfLife: 30 * time.Minute, running: map[string]shortTask{}, gpuTime: map[string]time.Duration{}, waiting: map[string]int{}}
 	if inRoles {
 		for i := 1; i < users; i++ {
 			g.roles = append(g.roles, fmt.Sprint("r", i))
@@ -114,7 +122,7 @@ func drawGreedyUsers(t *rapid.T, users int, inRoles bool) *greedyUsers {
 		return time.Minute + time.Duration(seed>>1)%spread
 	}
 	g.longest = time.Minute + spread
-	g.st = New(SchedulerSettings{HalfLife: time.Hour, ReturnOffersEvery: time.Second, LimitShare: 100, Policy: Policy{Policy: placement.Policy{Roles: roles}}}, RecoveredState{})
+	g.st = New(SchedulerSettings{HalfLife: g.halfLife, ReturnOffersEvery: time.Second, LimitShare: 100, Policy: Policy{Policy: placement.Policy{Roles: roles}}}, RecoveredState{})
 	g.step(Subscribed{FrameworkID: "f"})
 	return g
 }
@@ -127,7 +135,7 @@ func TestGreedyUsersShareGPUTime(t *testing.T) {
 		inRoles := rapid.Bool().Draw(t, "in two roles")
 		g := drawGreedyUsers(t, 2, inRoles)
 		ann, bob := rapid.IntRange(1, 20).Draw(t, "tasks of ann's jobs"), rapid.IntRange(1, 20).Draw(t, "tasks of bob's jobs")
-		for end := g.now.Add(10 * time.Hour); g.now.Before(end); {
+		for end := g.now.Add(10 * g.halfLife); g.now.Before(end); {
 			g.refill("ann", "r0", ann)
 			g.refill("bob", g.roles[len(g.roles)-1], bob)
 			g.advance()
@@ -145,7 +153,7 @@ func TestAwayUserIsServedFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGreedyUsers(t, 3, false)
 		gpus := g.free
-		for end := g.now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "hours")) * time.Hour); g.now.Before(end); {
+		for end := g.now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "half-lives")) * g.halfLife); g.now.Before(end); {
 			g.refill("ann", "r0", 1)
 			g.refill("bob", "r0", 1)
 			g.advance()
