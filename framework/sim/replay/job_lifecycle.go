@@ -27,9 +27,9 @@ func (r *jobReplay) submitJob(w JobRecord) {
 	}
 	if spec.Preemptible {
 		spec.MinRunTime = r.cfg.MinRunTime
-		if r.cfg.SaveTime > 0 {
-			spec.Warn = &job.Warning{Signal: "USR1", Before: r.cfg.SaveTime}
-		}
+	}
+	if r.cfg.SaveTime > 0 && (spec.Preemptible || r.state.DeservesGPUs()) {
+		spec.Warn = &job.Warning{Signal: "USR1", Before: r.cfg.SaveTime}
 	}
 	if err := r.checkJob(l); err != nil {
 		r.result.countRefused(err)

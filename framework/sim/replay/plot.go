@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"sort"
 
 	"mesos-gpu/framework/sim/chart"
 )
@@ -37,6 +36,34 @@ func PlotWaits(w io.Writer, title string, names []string, results []*ReplayResul
 	return c.WriteSVG(w)
 }
 
+// PlotFinishTimes draws, as SVG, the percentage of jobs whose finish-time fairness exceeds a given one, both on logarithmic
+// scales. The results come from MergeResults of replays with ReplaySettings.OwnShare.
+func PlotFinishTimes(w io.Writer, title string, names []string, results []*ReplayResult) error {
+	const lowest, highest = -1.0, 2.0 // powers of ten
+	c := chart.LineChart{
+		Title: title, X: chart.Axis{Label: "completion, divided by that of the virtual cluster alone on its agents", Low: lowest, High: highest},
+		Y: chart.Axis{Label: "jobs above", Low: -2, High: 2},
+	}
+	for i, r := range results {
+		l := chart.ChartLine{Name: fmt.Sprintf("%s, worst %.2f", names[i], r.FinishTimeFairness.Max)}
+		for at := lowest; at < highest; at += 0.02 {
+			above := r.finish.countAbove(math.Pow(10, at))
+			if above == 0 {
+				break
+			}
+			l.Points = append(l.Points, chart.Point{X: at, Y: max(math.Log10(100*float64(above)/float64(len(r.finish.list))), c.Y.Low)})
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	for _, x := range []float64{0.1, 0.2, 0.5, 1, LateFrom, 2, 5, 10, 20, 50, 100} {
+		c.X.Ticks = append(c.X.Ticks, chart.AxisTick{At: math.Log10(x), Text: fmt.Sprintf("%g", x)})
+	}
+	for _, y := range []float64{0.01, 0.1, 1, 10, 100} {
+		c.Y.Ticks = append(c.Y.Ticks, chart.AxisTick{At: math.Log10(y), Text: fmt.Sprintf("%g %%", y)})
+	}
+	return c.WriteSVG(w)
+}
+
 // formatSeconds rounds a time for a reader.
 func formatSeconds(seconds float64) string {
 	switch {
@@ -54,6 +81,5 @@ func (s *sampleSet) percentAtMost(x float64) float64 {
 	if len(s.list) == 0 {
 		return 100
 	}
-	n := sort.Search(len(s.list), func(i int) bool { return float64(s.list[i]) > x })
-	return 100 * float64(n) / float64(len(s.list))
+	return 100 - 100*float64(s.countAbove(x))/float64(len(s.list))
 }

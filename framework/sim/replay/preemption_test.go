@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 )
 
 // TestWarnedTasksContinue checks what a preemption costs: all work, or the time to save and to load the state if the task is
@@ -37,6 +38,35 @@ func TestWarnedTasksContinue(t *testing.T) {
 		}
 		if w := r.Preemptors.Wait.Mean; w < c.wait || w > c.wait+offers || r.Span < c.span || r.Span > c.span+2*offers {
 			t.Errorf("%s: the preemptor waits %g s, want %g; all ends after %g s, want %g", c.name, w, c.wait, r.Span, c.span)
+		}
+	}
+}
+
+// TestReclaimedTasksContinue checks what reclaimed GPUs cost their borrower: all work, or the time to save and to load the
+// state. The borrower of all GPUs has run for 40 s when a job of 10 s arrives whose role deserves them.
+func TestReclaimedTasksContinue(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		save time.Duration
+		lost float64 // GPU seconds
+	}{
+		{"starts over", 0, 8 * 40},
+		{"saves its state", 10 * time.Second, 8 * (10 + 10)},
+	} {
+		records := makeRecords(t, [3]int{0, 100, 8}, [3]int{40, 10, 8})
+		records[0].Spec.Role, records[1].Spec.Role = "guests", "prod"
+		cfg := ReplaySettings{Agents: agents(1), SaveTime: c.save}
+		cfg.Sched.Policy.Roles = []queue.Role{{Name: "guests"}, {Name: "prod", Deserved: quota.Quota{quota.AllTypes: 8}}}
+		r, err := RunReplay(cfg, slices.Values(records))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const late = 8 // seconds until a new claim reclaims and the freed GPUs are offered
+		if r.Preemptions != 1 || r.Lost < c.lost || r.Lost > c.lost+8*late {
+			t.Errorf("%s: %d preemptions lost %g GPU seconds, want 1 and %g", c.name, r.Preemptions, r.Lost, c.lost)
+		}
+		if w := r.Roles["prod"].Wait.Mean; w < c.save.Seconds() || w > c.save.Seconds()+late {
+			t.Errorf("%s: the claim waits %g s", c.name, w)
 		}
 	}
 }

@@ -22,8 +22,9 @@ type ReplaySettings struct {
 	RunTimes RunTimeSource
 	// Short, if set, gives jobs that declare a run time up to it priority 1, and makes all others preemptible.
 	Short time.Duration
-	// MinRunTime is the min_run_time of preemptible jobs. SaveTime, if set, warns them: a task whose end is requested saves its
-	// state for this time before it ends, and its next attempt loads the state for as long and continues.
+	// MinRunTime is the min_run_time of preemptible jobs. SaveTime, if set, warns them, and all jobs if GPUs may be reclaimed: a
+	// task whose end is requested saves its state for this time before it ends, and its next attempt loads the state for as long
+	// and continues.
 	MinRunTime, SaveTime time.Duration
 	// PreemptAfter is the preempt_after of jobs with priority 1.
 	PreemptAfter time.Duration

@@ -35,8 +35,9 @@ type ReplayResult struct {
 	Idle       float64 `json:"idle_while_waiting"`
 	Broken     float64 `json:"fragmentation"`
 	// FinishTimeFairness is the completion time of jobs divided by that in ReplaySettings.OwnShare: above 1 where a job ends
-	// later than on the share of its role alone.
+	// later than on the share of its role alone. LateJobs counts those above LateFrom.
 	FinishTimeFairness SampleStats `json:"finish_time_fairness,omitzero"`
+	LateJobs           int         `json:"late_jobs,omitempty"`
 	// Fairness is Jain's index of the roles' mean slowdowns: 1 means equal.
 	Fairness float64                `json:"fairness"`
 	Roles    map[string]*JobGroup   `json:"roles"`
@@ -77,6 +78,9 @@ type ReplayResult struct {
 	estimates        estimateErrors
 }
 
+// LateFrom is the finish-time fairness above which a job counts as late.
+const LateFrom = 1.5
+
 // JobGroup is the jobs of one role or size.
 type JobGroup struct {
 	Jobs       int         `json:"jobs"`
@@ -84,8 +88,9 @@ type JobGroup struct {
 	Wait       SampleStats `json:"wait"`
 	Completion SampleStats `json:"completion"`
 	Slowdown   SampleStats `json:"slowdown"`
-	// FinishTimeFairness is as in ReplayResult.
+	// FinishTimeFairness and LateJobs are as in ReplayResult.
 	FinishTimeFairness SampleStats `json:"finish_time_fairness,omitzero"`
+	LateJobs           int         `json:"late_jobs,omitempty"`
 
 	wait, complete, slow, finish sampleSet
 }
@@ -298,7 +303,7 @@ func (g *JobGroup) addGroup(o *JobGroup) {
 // computeFigures computes the exported figures from sums and samples.
 func (r *ReplayResult) computeFigures() {
 	r.Wait, r.Completion, r.Slowdown, r.Run = r.wait.computeStats(), r.complete.computeStats(), r.slow.computeStats(), r.run.computeStats()
-	r.FinishTimeFairness = r.finish.computeStats()
+	r.FinishTimeFairness, r.LateJobs = r.finish.computeStats(), r.finish.countAbove(LateFrom)
 	if all := float64(r.GPUs) * r.Span; all > 0 {
 		r.Allocation, r.Idle = 100*r.busyGPUSeconds/all, 100*r.idle/all
 		for _, t := range r.Types {
@@ -330,7 +335,7 @@ func (r *ReplayResult) computeFigures() {
 // computeStats computes the exported statistics from the samples.
 func (g *JobGroup) computeStats() {
 	g.Wait, g.Completion, g.Slowdown = g.wait.computeStats(), g.complete.computeStats(), g.slow.computeStats()
-	g.FinishTimeFairness = g.finish.computeStats()
+	g.FinishTimeFairness, g.LateJobs = g.finish.computeStats(), g.finish.countAbove(LateFrom)
 }
 
 // newPredictionError summarizes |log2(predicted/real)| of jobs, nil if there are none. It sorts the list.

@@ -3,6 +3,7 @@ package replay
 import (
 	"math"
 	"slices"
+	"sort"
 )
 
 // SampleStats summarizes values.
@@ -36,6 +37,11 @@ func (s *sampleSet) computeStats() SampleStats {
 	// nearest rank: the least value that p of all values do not exceed
 	at := func(p float64) float64 { return float64(s.list[int(math.Ceil(p*float64(n)))-1]) }
 	return SampleStats{Mean: s.sum / float64(n), P50: at(0.50), P99: at(0.99), Max: at(1)}
+}
+
+// countAbove returns the number of values above x. computeStats must have sorted them.
+func (s *sampleSet) countAbove(x float64) int {
+	return len(s.list) - sort.Search(len(s.list), func(i int) bool { return float64(s.list[i]) > x })
 }
 
 // mergeSamples adds the values of another set.

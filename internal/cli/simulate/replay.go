@@ -59,7 +59,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 	flags.DurationVar(&f.preemptAfter, "preempt-after", 0, "timed: how long after their submission these jobs preempt others at the earliest; warnings run within this time")
 	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
-	flags.DurationVar(&f.saveTime, "save-time", 0, "timed: preempted jobs are warned, save their state for this time, and continue from it; if not set, they start over")
+	flags.DurationVar(&f.saveTime, "save-time", 0, "timed: preempted and reclaimed jobs are warned, save their state for this time, and continue from it; if not set, they start over")
 }
 
 // rejectForeign returns an error if a flag of timed arrivals is set for another arrival.
@@ -221,7 +221,7 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 	}
 	done()
 	if all.plot != "" {
-		if err := writeWaitPlot(all.plot, filepath.Base(all.tasks), reports); err != nil {
+		if err := writeTimedPlot(all.plot, filepath.Base(all.tasks), f.fairness, reports); err != nil {
 			return err
 		}
 	}
@@ -244,13 +244,19 @@ func (a *simulateCommands) printReports(reports []*replayReport) error {
 	}, "P50", "PREEMPTIONS")
 }
 
-func writeWaitPlot(path, title string, reports []*replayReport) error {
+// writeTimedPlot draws the finish-time fairness of jobs, or else their wait times, with a line for each report.
+func writeTimedPlot(path, title string, fairness bool, reports []*replayReport) error {
 	var names []string
 	var results []*replay.ReplayResult
 	for _, r := range reports {
 		names, results = append(names, r.Policy), append(results, r.ReplayResult)
 	}
-	return writePlot(path, func(w io.Writer) error { return replay.PlotWaits(w, "Waiting: "+title, names, results) })
+	return writePlot(path, func(w io.Writer) error {
+		if fairness {
+			return replay.PlotFinishTimes(w, "Finish-time fairness: "+title, names, results)
+		}
+		return replay.PlotWaits(w, "Waiting: "+title, names, results)
+	})
 }
 
 // replayPolicy replays all cases with one policy.
@@ -321,9 +327,13 @@ func (a *simulateCommands) printReport(r *replayReport) error {
 	}
 	if r.FinishTimeFairness != (replay.SampleStats{}) {
 		fmt.Fprintln(a.Stdout, "completion divided by that of the virtual cluster alone on its agents:")
+		printFairness := func(name string, s replay.SampleStats, late, jobs int) {
+			fmt.Fprintf(a.Stdout, "  %s: mean %.2f, median %.2f, 99th percentile %.2f, worst %.2f; %d of %d jobs above %g\n", name, s.Mean, s.P50, s.P99, s.Max, late, jobs, replay.LateFrom)
+		}
+		printFairness("all", r.FinishTimeFairness, r.LateJobs, r.Jobs)
 		for _, name := range sortedKeys(r.Roles) {
-			s := r.Roles[name].FinishTimeFairness
-			fmt.Fprintf(a.Stdout, "  role %s: mean %.2f, 99th percentile %.2f, worst %.2f\n", name, s.Mean, s.P99, s.Max)
+			g := r.Roles[name]
+			printFairness("role "+name, g.FinishTimeFairness, g.LateJobs, g.Jobs)
 		}
 	}
 	fmt.Fprintf(a.Stdout, "%d launches in %d cycles, %.0f decisions/s\n\n", r.Launches, r.Cycles, r.DecisionsPerSecond)

@@ -65,7 +65,7 @@ a list of jobs), and --tasks may be a job file or a copy of the scheduler's jour
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")
 	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd: shuffled and one by one until they request 130 % of the GPUs, and never end; timed: at their recorded times, and they end after their run time (docs/guides/simulate.md)")
 	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait; the policy places the one with the best score first, and the oldest after twice as many decisions")
-	flags.StringVar(&f.plot, "plot", "", "write a plot to this SVG file: GPUs in use by arrival; timed: wait times of jobs")
+	flags.StringVar(&f.plot, "plot", "", "write a plot to this SVG file: GPUs in use by arrival; timed: wait times of jobs, with --fairness their finish-time fairness")
 	f.timed.register(flags)
 	for flag, values := range map[string][]string{
 		"policy": sim.PolicyNames(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {clustersPooled, clustersShared, clustersOwn},

@@ -306,8 +306,12 @@ func TestTimedFairness(t *testing.T) {
 	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--fairness"); code == 0 || !strings.Contains(stderr, "--fairness needs --clusters shared") {
 		t.Errorf("pooled: status %d, %s", code, stderr)
 	}
-	out, _, _ := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--fairness")
-	if !strings.Contains(out, "role y: mean 1.8") {
+	plot := filepath.Join(t.TempDir(), "fairness.svg")
+	out, _, _ := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--fairness", "--plot", plot)
+	if !strings.Contains(out, "role y: mean 1.83, median 1.83, 99th percentile 1.83, worst 1.83; 1 of 1 jobs above 1.5") {
 		t.Errorf("no fairness of y in\n%s", out)
+	}
+	if text, err := os.ReadFile(plot); err != nil || !strings.Contains(string(text), "binpack, worst 1.83") {
+		t.Errorf("plot %s: %v", text, err)
 	}
 }
