@@ -104,11 +104,12 @@ func (m *contentsImage) decodeContents(ctx context.Context) (JournalContents, er
 	var done sync.WaitGroup
 	for w := range workers {
 		done.Go(func() {
+			var parts job.Interner
 			for i := w; i < len(names) && errs[w] == nil; i += workers {
 				if errs[w] = ctx.Err(); errs[w] != nil {
 					return
 				}
-				jobs[i], errs[w] = m.jobs[names[i]].decodeJob(names[i])
+				jobs[i], errs[w] = m.jobs[names[i]].decodeJob(names[i], &parts)
 			}
 		})
 	}
@@ -132,8 +133,8 @@ func (m *contentsImage) decodeContents(ctx context.Context) (JournalContents, er
 }
 
 // decodeJob decodes a job. It fails if a task is missing or has an unknown state: a task that the scheduler forgot would
-// keep its GPUs until an operator finds it.
-func (j jobImage) decodeJob(name string) (*job.Job, error) {
+// keep its GPUs until an operator finds it. The job shares parts with others by the Interner.
+func (j jobImage) decodeJob(name string, parts *job.Interner) (*job.Job, error) {
 	s, err := decodeStoredJob(name, j.job)
 	if err != nil {
 		return nil, err
@@ -141,6 +142,7 @@ func (j jobImage) decodeJob(name string) (*job.Job, error) {
 	if len(j.tasks) > s.Spec.Tasks {
 		return nil, fmt.Errorf("job %q has %d tasks, and a task %d", name, s.Spec.Tasks, len(j.tasks)-1)
 	}
+	parts.InternSpec(s.Spec)
 	decoded := s.newJob()
 	for i := range decoded.Tasks {
 		if i >= len(j.tasks) || j.tasks[i] == nil {
@@ -154,6 +156,8 @@ func (j jobImage) decodeJob(name string) (*job.Job, error) {
 		if t.ID == "" || t.RunID() != decoded.RunID() || t.Index != i || !slices.Contains(job.States(), t.State) {
 			return nil, fmt.Errorf("task %d of job %q is unreadable (id %q, state %q)", i, name, t.ID, t.State)
 		}
+		t.Job = s.Spec.Name // shares the text
+		parts.InternTask(t)
 	}
 	return decoded, nil
 }

@@ -61,6 +61,8 @@ func decodeImage(texts [][]byte) (*contentsImage, error) {
 type LogReader struct {
 	// decoded are the jobs of the last call by formatRunKey.
 	decoded map[string]decodedJob
+	// parts are shared by the jobs.
+	parts job.Interner
 }
 
 // decodedJob is a job and the records that it was decoded from.
@@ -86,7 +88,7 @@ func (r *LogReader) Decode(texts [][]byte) (JournalContents, error) {
 		d, ok := r.decoded[name]
 		if !ok || !bytes.Equal(d.image.job, recorded.job) || !slices.EqualFunc(d.image.tasks, recorded.tasks, bytes.Equal) {
 			d.image = recorded
-			if d.job, err = recorded.decodeJob(name); err != nil {
+			if d.job, err = recorded.decodeJob(name, &r.parts); err != nil {
 				return JournalContents{}, fmt.Errorf("%d entries: %w: %w", len(texts), ErrCorrupt, err)
 			}
 		}

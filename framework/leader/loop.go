@@ -254,7 +254,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
 		l.connected.Store(l.state.IsConnected())
-		l.Model.ApplyRecorded(change, changes.Transitions, changes.LateEnds)
+		l.Model.ApplyRecorded(change, changes.Transitions, changes.LateEnds, changes.Ended)
 		if l.accounting != nil {
 			l.accounting.ObserveChange(l.Model, change)
 			l.accounting.CountLost(changes.UnaccountedLost)

@@ -57,7 +57,7 @@ func readAvailable(t *testing.T, s *eventStream) (all []api.TaskEvent) {
 
 func recordMove(v *Model, task, message string) {
 	name, _, _ := strings.Cut(task, ".")
-	v.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: name, TaskID: task, State: job.Running, Message: message}}, nil)
+	v.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: name, TaskID: task, State: job.Running, Message: message}}, nil, nil)
 }
 
 // TestEventStreamResumes: a stream continues after the client's last event, with each
@@ -263,7 +263,7 @@ func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
 	v.ApplyChange(frameworktest.ChangeOf(jobs...))
 	move := func(j *job.Job, i int, to job.State) {
 		j.Tasks[i].State = to
-		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}}, []sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil)
+		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}}, []sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil, nil)
 	}
 	s := openTestStream(t, v, apiserver.EventQuery{})
 	sent := map[string][]job.State{}

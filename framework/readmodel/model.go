@@ -63,6 +63,8 @@ type Model struct {
 // jobEntry is a job in the model.
 type jobEntry struct {
 	job.Job
+	// sharesTasks is set if Tasks are those of the State, which has ended the job. A change copies them.
+	sharesTasks bool
 	// liveTasks counts the tasks that have not ended. It saves reading all tasks of ended jobs.
 	liveTasks int
 	// removed is set when the job is forgotten but still in Model.bySubmission.
@@ -110,9 +112,13 @@ func (v *Model) replaceAll(all journal.JournalContents) {
 	v.applyDocuments(all.Documents)
 	for _, j := range slices.SortedFunc(slices.Values(all.Jobs), func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }) {
 		e := v.addJob(j)
-		copy(e.Tasks, j.Tasks)
+		if e.sharesTasks = j.IsTerminal(); e.sharesTasks {
+			e.Tasks = j.Tasks
+		} else {
+			e.Tasks = slices.Clone(j.Tasks)
+		}
+		v.indexTasks(e)
 		for i := range e.Tasks {
-			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
 			if e.Tasks[i].State.IsLive() {
 				e.liveTasks++
 			}
@@ -127,9 +133,26 @@ func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
 
-// addJob adds an entry with zero tasks, which the caller fills in, as the newest run of its name.
+// indexTasks makes the index of tasks point to those of an entry. Tasks that are not recorded yet have no ID.
+func (v *Model) indexTasks(e *jobEntry) {
+	for i := range e.Tasks {
+		if t := &e.Tasks[i]; t.ID != "" {
+			v.tasks[t.ID] = t
+		}
+	}
+}
+
+// shareTasks lets the entry of a job that has ended share the tasks of the State.
+func (v *Model) shareTasks(ended *job.Job) {
+	if e, ok := v.jobs.Find(ended.RunID().String()); ok {
+		e.Tasks, e.sharesTasks = ended.Tasks, true
+		v.indexTasks(e)
+	}
+}
+
+// addJob adds an entry without tasks, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified, Tasks: make([]job.Task, j.Spec.Tasks)}}
+	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified}}
 	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		v.removeFromGroup(old)
@@ -165,8 +188,9 @@ func (v *Model) ApplyChange(c journal.Change) {
 }
 
 // ApplyRecorded applies a change on the leader. moves are all state transitions of
-// tasks in it; late are the ends of attempts that had been considered lost.
-func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task) {
+// tasks in it; late are the ends of attempts that had been considered lost; ended are jobs
+// whose tasks the model may share, since they have ended.
+func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task, ended []*job.Job) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.changes != nil {
@@ -176,6 +200,9 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 		}
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
+	for _, j := range ended {
+		v.shareTasks(j)
+	}
 	for _, m := range moves {
 		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, Run: m.RunID().Run, State: m.State, Message: m.Message}, v.placeOf(m.RunID(), m.Index))
 	}
@@ -259,6 +286,7 @@ func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 			continue
 		}
 		e := v.addJob(j)
+		e.Tasks = make([]job.Task, j.Spec.Tasks)
 		if n := len(v.bySubmission); n > 1 && compareSubmission(v.bySubmission[n-2], e) > 0 {
 			slices.SortFunc(v.bySubmission, compareSubmission) // the new leader's clock is behind the old one's
 		}
@@ -268,6 +296,10 @@ func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 		e, ok := v.jobs.Find(t.RunID().String())
 		if !ok || t.Index < 0 || t.Index >= len(e.Tasks) {
 			continue // the same change removes the job
+		}
+		if e.sharesTasks {
+			e.Tasks, e.sharesTasks = slices.Clone(e.Tasks), false
+			v.indexTasks(e)
 		}
 		slot := &e.Tasks[t.Index]
 		if slot.ID != "" && slot.State.IsLive() {
@@ -332,10 +364,8 @@ func (v *Model) LiveContents() sched.RecoveredState {
 func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
 	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
-		e.Tasks = append(e.Tasks, make([]job.Task, more)...)
-		for i := range e.Tasks[:len(e.Tasks)-more] {
-			v.tasks[e.Tasks[i].ID] = &e.Tasks[i]
-		}
+		e.Tasks, e.sharesTasks = append(slices.Clip(e.Tasks), make([]job.Task, more)...), false
+		v.indexTasks(e)
 	}
 }
 

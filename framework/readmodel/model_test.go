@@ -213,3 +213,30 @@ func TestWorkdirsOfUpdatedService(t *testing.T) {
 		t.Errorf("live: %v", got)
 	}
 }
+
+// TestEndedTasksAreShared: an ended job's tasks exist once, and a later change of the record does not modify those of the
+// State.
+func TestEndedTasksAreShared(t *testing.T) {
+	recorded, ends := frameworktest.JobInStates("recorded", 1, job.Finished), frameworktest.JobInStates("ends", 2, job.Running)
+	v := New(journal.JournalContents{Jobs: []*job.Job{recorded, ends}})
+	if got := &v.jobs.Newest["ends"].Tasks[0]; got == &ends.Tasks[0] {
+		t.Error("the model shares the tasks of a live job")
+	}
+	ends.Tasks[0].State = job.Failed
+	v.ApplyRecorded(journal.Change{Tasks: slices.Clone(ends.Tasks)}, nil, nil, []*job.Job{ends, frameworktest.JobInStates("removed", 3, job.Failed)})
+	for _, j := range []*job.Job{recorded, ends} {
+		before := j.Tasks[0]
+		if e := v.jobs.Newest[j.Spec.Name]; &e.Tasks[0] != &j.Tasks[0] || v.tasks[before.ID] != &j.Tasks[0] {
+			t.Errorf("%s: the model has its own tasks", j.Spec.Name)
+		}
+		late := before
+		late.Message = "late"
+		v.ApplyChange(journal.Change{Tasks: []job.Task{late}})
+		if got, err := v.FindTask(before.ID); err != nil || got.Message != "late" {
+			t.Errorf("%s: a later record was lost: %+v, %v", j.Spec.Name, got, err)
+		}
+		if diff := cmp.Diff(before, j.Tasks[0]); diff != "" {
+			t.Errorf("%s: a later record changed the State's task:\n%s", j.Spec.Name, diff)
+		}
+	}
+}

@@ -17,6 +17,8 @@ type StateChanges struct {
 	Removed []job.RunID
 	// Tasks are the changed tasks in their present state, each once.
 	Tasks []job.Task
+	// Ended are the jobs that have ended. The State modifies them and their tasks no more, so that others may share them.
+	Ended []*job.Job
 	// Documents are the changed documents by key. An empty one is deleted.
 	Documents map[string][]byte
 	// Transitions are the changes of task states, in order.

@@ -16,6 +16,7 @@ func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() || !s.endJob(j) {
 		return
 	}
+	s.changes.Ended = append(s.changes.Ended, j)
 	s.notifyJobEnd(j)
 	s.runTimes.dropJob(j)
 	s.removeDependent(j)

@@ -19,10 +19,12 @@ type recordedState struct {
 	documents   map[string][]byte
 	// published are the specifications in changes, which others may hold, as they were then.
 	published map[*job.Spec]job.Spec
+	// ended are the tasks of ended jobs, as they were when they ended.
+	ended map[*job.Job][]job.Task
 }
 
 func newRecordedState() *recordedState {
-	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, published: map[*job.Spec]job.Spec{}}
+	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, published: map[*job.Spec]job.Spec{}, ended: map[*job.Job][]job.Task{}}
 }
 
 // copySpec returns a copy that does not share what changes after the submission.
@@ -55,6 +57,9 @@ func (r *recordedState) apply(c StateChanges) {
 	for _, t := range c.Tasks {
 		r.jobs[t.RunID()].Tasks[t.Index] = t
 	}
+	for _, j := range c.Ended {
+		r.ended[j] = slices.Clone(j.Tasks)
+	}
 	maps.Copy(r.documents, c.Documents)
 	maps.DeleteFunc(r.documents, func(_ string, value []byte) bool { return len(value) == 0 })
 }
@@ -74,6 +79,11 @@ func (r *recordedState) compare(t *testing.T, st *State, event Event) {
 	for spec, then := range r.published {
 		if !reflect.DeepEqual(*spec, then) {
 			t.Errorf("after %T, a published specification has changed (-then +now):\n%s", event, cmp.Diff(then, *spec, ignoreRules))
+		}
+	}
+	for j, then := range r.ended {
+		if !reflect.DeepEqual(j.Tasks, then) {
+			t.Errorf("after %T, tasks of an ended job have changed (-then +now):\n%s", event, cmp.Diff(then, j.Tasks))
 		}
 	}
 	if diff := cmp.Diff(st.Documents(), r.documents); diff != "" {

@@ -79,6 +79,8 @@ type State struct {
 	taskMix taskMix
 	// planCount is the number of plans made since New.
 	planCount int
+	// submittedParts are shared by the jobs that are submitted.
+	submittedParts job.Interner
 	// reservationReasons are, by job name, the reasons of jobs that the last plan kept off reserved resources. They are nil
 	// after a change that makes them invalid.
 	reservationReasons map[string]placement.PendingReason

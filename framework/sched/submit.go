@@ -122,6 +122,7 @@ func (s *State) submitJob(e SubmitJob) {
 		run = old.Run + 1
 		delete(s.reservationReasons, spec.Name)
 	}
+	s.submittedParts.InternSpec(&spec)
 	spec.Request.Types.Rules, spec.After = spec.GPUTypeRules(), s.resolveDependencies(spec.After)
 	j := &job.Job{Spec: &spec, Run: run, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.addDependent(j)
