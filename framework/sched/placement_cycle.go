@@ -84,9 +84,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		ops = append(ops, s.recordLaunches(&plan.Accept[i]))
 	}
 	declined := plan.Decline
-	if s.runTimes != nil {
-		s.reservations = plan.Reservations
-	}
+	s.reservations = plan.Reservations
 	tooMany := len(s.offers.offers) > maxHeldOffers
 	if tooMany || slices.ContainsFunc(plan.Hold, func(d DeclinedOffer) bool { return s.offers.isOverdue(s.now, d.OfferID, s.cfg.HoldOffers) }) {
 		for _, d := range plan.Hold {

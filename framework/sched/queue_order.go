@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
@@ -23,7 +24,7 @@ func (s *State) QueueOrder() []string {
 	waiting := in.Waiting
 	if usage.DeservesGPUs() { // what roles deserve is placed before what they would borrow
 		for level := range usage.DeservedLevels() {
-			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, usage, level)
+			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, placement.NextJobs(in.Reservations), usage, level)
 			for j, request, ok := claims.Next(); ok; j, request, ok = claims.Next() {
 				usage.AddClaim(j.Spec.Role, &request, len(j.Tasks))
 				add(j)

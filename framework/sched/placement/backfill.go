@@ -23,8 +23,19 @@ type backfiller struct {
 	attempts map[string]int
 	// claim is the first job for which GPUs are reserved that its role deserves, "" for none. Tasks of all roles avoid them.
 	claim string
-	// victims are the tasks that must end for a head, in the order in which they were selected.
+	// victims are the tasks that must end for waiting jobs, in the order in which they were selected.
 	victims []PreemptionVictim
+	// awaiting are, by role, the tasks for which there is room once the ending tasks and the victims have ended.
+	awaiting map[string]*awaitingTasks
+}
+
+// awaitingTasks are tasks of the head of a role, and of later jobs that preempt tasks too.
+type awaitingTasks struct {
+	// demand is the number of the demand of all of them.
+	demand int32
+	tasks  int
+	// jobs is the number of jobs.
+	jobs int
 }
 
 // reservation is a job that waits for resources which are reserved for it, and when it starts at the latest.
@@ -34,11 +45,16 @@ type reservation struct {
 	spec *job.Spec
 	// startsBy is the predicted end of the last task on whose resources the job waits, or the time of the plan.
 	startsBy time.Time
+	// isNext is that of Reservation.
+	isNext bool
 }
 
 // maxReservationAttempts limits the jobs of one role for which a reservation is sought. A job that never fits must not
 // keep the next ones from a reservation, and each attempt is expensive.
 const maxReservationAttempts = 8
+
+// maxAwaitingJobs limits the jobs of one role that preempt tasks in one plan.
+const maxAwaitingJobs = 32
 
 // mustAvoidReserved reports whether a job could delay the head of its role. A predicted run time may be wrong: such jobs
 // pass the head only until it is late, so that it starts when the tasks that run by then have ended.
@@ -66,7 +82,7 @@ func (b *backfiller) reservations() map[string]Reservation {
 	}
 	all := make(map[string]Reservation, len(b.heads))
 	for role, head := range b.heads {
-		r := Reservation{Job: head.job, Made: b.in.Now, StartsBy: head.startsBy}
+		r := Reservation{Job: head.job, Made: b.in.Now, StartsBy: head.startsBy, IsNext: head.isNext}
 		if was, ok := b.in.Reservations[role]; ok && was.Job == head.job {
 			r.Made, r.StartsBy = was.Made, was.StartsBy
 		}
@@ -77,13 +93,17 @@ func (b *backfiller) reservations() map[string]Reservation {
 
 // reserveOrPreempt reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,
 // unless its role has a reservation already. Tasks that must be preempted for that are added to victims.
-func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, n int) {
+// demand is the number of the demand.
+func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, demand int32, n int) {
 	role := j.Spec.Role
 	if b.heads[role] != nil || b.attempts[role] >= maxReservationAttempts {
 		return
 	}
 	b.attempts[role]++
 	head := b.findReservation(j, d, n)
+	if head != nil && head.isNext && !d.Request.NeedsSameType() && !j.DependsOnPeers() {
+		b.awaiting[role] = &awaitingTasks{demand, n, 1}
+	}
 	if head == nil && !j.Spec.Gang && n > 1 {
 		head = b.findReservation(j, d, 1)
 	}
@@ -98,21 +118,69 @@ func (b *backfiller) findReservation(j *queue.WaitingJob, d *fit.Demand, n int) 
 	free := *d
 	free.AvoidReserved = false
 	ends, base := b.taskEndsOf(j.Spec.Role), b.clusterWithLeftovers(&free)
-	if head := b.reserveEarliest(base, j, &free, n, ends.ending); head != nil {
-		return head
+	head := b.reserveEarliest(base, j, &free, n, ends.ending)
+	if head == nil && b.preempt(base, j, &free, n) {
+		head = b.reserveEarliest(base, j, &free, n, b.taskEndsOf(j.Spec.Role).ending)
 	}
-	if ends.anyPreemptible {
-		if victims := b.selectVictims(base, j, &free, n, ends.ending); len(victims) > 0 {
-			expected := slices.Clone(ends.ending)
-			for i := range victims {
-				b.victims = append(b.victims, PreemptionVictim{TaskID: victims[i].TaskID, ForJob: j.Spec.Name})
-				expected = append(expected, b.locateTask(&victims[i]))
-			}
-			sortByEnd(expected)
-			return b.reserveEarliest(base, j, &free, n, expected)
-		}
+	if head == nil {
+		return b.reserveEarliest(base, j, &free, n, ends.all)
 	}
-	return b.reserveEarliest(base, j, &free, n, ends.all)
+	head.isNext = true
+	return head
+}
+
+// preempt selects victims so that n tasks of the demand fit, and reports whether it found any. From then on they are
+// ending tasks.
+func (b *backfiller) preempt(base *PartitionedCluster, j *queue.WaitingJob, d *fit.Demand, n int) bool {
+	ends := b.taskEndsOf(j.Spec.Role)
+	if !ends.anyPreemptible {
+		return false
+	}
+	victims := b.selectVictims(base, j, d, n, ends.ending)
+	if len(victims) == 0 {
+		return false
+	}
+	for i := range victims {
+		b.victims = append(b.victims, PreemptionVictim{TaskID: victims[i].TaskID, ForJob: j.Spec.Name})
+	}
+	b.endTasks(j.Spec.Role, victims)
+	return true
+}
+
+// mayPreemptBehindHead reports whether a job behind the head of its role may preempt tasks at the same time. It must have
+// the same demand as the head and all blocked jobs between: whichever place becomes free first is right for each of them,
+// so that none of them preempts in vain.
+func (b *backfiller) mayPreemptBehindHead(j *queue.WaitingJob, demand int32) bool {
+	role := j.Spec.Role
+	a := b.awaiting[role]
+	if a == nil {
+		return false
+	}
+	if a.demand != demand || a.jobs == maxAwaitingJobs || !b.taskEndsOf(role).anyPreemptible || len(b.preemptibleUnits(j)) == 0 {
+		delete(b.awaiting, role)
+		return false
+	}
+	return true
+}
+
+// preemptBehindHead preempts tasks for n tasks of a blocked job, besides those that end for the jobs before it, and reserves
+// what is needed of free resources. Without this, the jobs of a role would preempt one after the other, each a warning and
+// a kill grace after the one before.
+func (b *backfiller) preemptBehindHead(j *queue.WaitingJob, d *fit.Demand, n int) {
+	role, free := j.Spec.Role, *d
+	free.AvoidReserved = false
+	a := b.awaiting[role]
+	base, all := b.clusterWithLeftovers(&free), a.tasks+n
+	places, fits := b.placeAfter(base, &free, all, b.taskEndsOf(role).ending)
+	if !fits && b.preempt(base, j, &free, all) {
+		places, fits = b.placeAfter(base, &free, all, b.taskEndsOf(role).ending)
+	}
+	if !fits {
+		delete(b.awaiting, role)
+		return
+	}
+	b.reserveRemainder(&free, places, b.taskEndsOf(role).ending)
+	a.tasks, a.jobs = all, a.jobs+1
 }
 
 // reserveEarliest reserves what n tasks of the job need at the earliest time at which they fit, except what the tasks

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,19 +176,88 @@ func TestBackfillNeverDelaysHead(t *testing.T) {
 	})
 }
 
-// TestPreemptionTakesNoUnneededVictim checks that only preemptible tasks of lower priority are preempted, only if
-// that makes room for the job, and none unnecessarily.
+// TestPreemptingJobsStartWhenVictimsHaveEnded checks that all jobs of a role that preempt tasks at the same time start once
+// the victims have ended, and preempt no further ones for that. Each victim has a lower priority than its job.
+func TestPreemptingJobsStartWhenVictimsHaveEnded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := genBackfillCase(t)
+		for i := range c.in.Waiting { // jobs that preempt together have the same demand
+			s := c.in.Waiting[i].Spec
+			s.Request, s.Gang, s.Priority = gpu.Request{GPUs: c.in.Waiting[0].Spec.Request.GPUs}, s.Gang && !s.Request.Types.Same, min(s.Priority+1, 2)
+		}
+		plan := planOffers(c.offers, c.in, testPolicy())
+		if first, _, _ := c.findHead(&plan, ""); first == nil || len(plan.Preempt) == 0 || first.Spec.Name != plan.Preempt[0].ForJob {
+			return // with fewer running tasks another job may be the head
+		}
+		victims := map[string]string{}
+		for _, v := range plan.Preempt {
+			victims[v.TaskID] = v.ForJob
+		}
+		started := map[string]int{} // tasks by job
+		free := c.freeByAgent()
+		var running []queue.RunningTask
+		for _, r := range c.in.Running {
+			if name := victims[r.TaskID]; name != "" {
+				free[r.AgentID] += r.Spec.Request.GPUs
+				if p := c.specOf(name).Priority; p <= r.Spec.Priority || !r.Spec.Preemptible {
+					t.Fatalf("%s has the priority %d, and is preempted for %s with %d", r.TaskID, r.Spec.Priority, name, p)
+				}
+				continue
+			}
+			running = append(running, r)
+		}
+		for _, a := range plan.Accept {
+			for _, l := range a.Launches {
+				free[a.AgentID] -= l.Spec.Request.GPUs
+				started[l.Spec.Name]++
+				running = append(running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, Since: c.in.Now, GPUTypes: map[string]int{c.types[a.AgentID]: l.Spec.Request.GPUs}})
+			}
+		}
+		after := PlanInput{Now: c.in.Now, Running: running}
+		for _, j := range c.in.Waiting {
+			if j.Tasks = j.Tasks[started[j.Spec.Name]:]; len(j.Tasks) > 0 {
+				after.Waiting = append(after.Waiting, j)
+			}
+		}
+		for i := range c.offers {
+			c.offers[i].GPUs = free[c.offers[i].AgentID]
+		}
+		next := planOffers(c.offers, after, testPolicy())
+		starts := map[string]int{}
+		for _, a := range next.Accept {
+			for _, l := range a.Launches {
+				starts[l.Spec.Name]++
+			}
+		}
+		for _, name := range victims {
+			if starts[name] == 0 {
+				t.Fatalf("%s does not start\nfirst %s\nthen %s", name, planText(&plan), planText(&next))
+			}
+		}
+		for _, v := range next.Preempt {
+			if starts[v.ForJob] == 0 && slices.Contains(slices.Collect(maps.Values(victims)), v.ForJob) {
+				t.Fatalf("%s preempts again\nfirst %s\nthen %s", v.ForJob, planText(&plan), planText(&next))
+			}
+		}
+	})
+}
+
+func (c *backfillCase) specOf(name string) *job.Spec {
+	i := slices.IndexFunc(c.in.Waiting, func(j queue.WaitingJob) bool { return j.Spec.Name == name })
+	return c.in.Waiting[i].Spec
+}
+
+// TestPreemptionTakesNoUnneededVictim checks that the first job that preempts tasks preempts only preemptible ones of lower
+// priority, only if that makes room for the job, and none unnecessarily.
 func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := genBackfillCase(t)
 		plan := planOffers(c.offers, c.in, testPolicy())
-		victims := map[string]bool{}
+		victims, beneficiary := map[string]bool{}, ""
 		for _, v := range plan.Preempt {
-			victims[v.TaskID] = true
-		}
-		beneficiary := ""
-		if len(plan.Preempt) > 0 {
-			beneficiary = plan.Preempt[0].ForJob
+			if beneficiary = cmp.Or(beneficiary, v.ForJob); v.ForJob == beneficiary {
+				victims[v.TaskID] = true
+			}
 		}
 		h, missing, free := c.findHead(&plan, beneficiary)
 		if h == nil {

@@ -23,7 +23,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 	held, rest := map[int32]bool{}, in.Waiting
 	for level := range pl.alloc.Usage.DeservedLevels() {
 		placed := map[string][]string{}
-		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, pl.alloc.Usage, level)
+		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, NextJobs(in.Reservations), pl.alloc.Usage, level)
 		for j, request, ok := order.Next(); ok; j, request, ok = order.Next() {
 			if left := pl.placeClaim(j, request, held, placed); len(left) > 0 {
 				order.Postpone(left)

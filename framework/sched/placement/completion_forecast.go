@@ -77,6 +77,23 @@ func (f *forecaster) taskEndsOf(role string) *roleTaskEnds {
 	return e
 }
 
+// endTasks replaces running tasks of a role by the same tasks that were asked to end.
+func (f *forecaster) endTasks(role string, victims []queue.RunningTask) {
+	ending := make(map[string]*queue.RunningTask, len(victims))
+	for i := range victims {
+		ending[victims[i].TaskID] = &victims[i]
+	}
+	in := *f.in
+	in.Running = slices.Clone(in.Running)
+	for i := range in.Running {
+		if v := ending[in.Running[i].TaskID]; v != nil {
+			in.Running[i] = *v
+		}
+	}
+	f.in = &in
+	delete(f.taskEnds, role)
+}
+
 func sortByEnd(list []taskEnd) {
 	slices.SortFunc(list, func(a, b taskEnd) int {
 		return cmp.Or(a.Ends.Compare(b.Ends), cmp.Compare(a.TaskID, b.TaskID))

@@ -33,7 +33,7 @@ type PlanInput struct {
 	MesosQuotas []quota.MesosQuota
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
-	// Reservations are those of the last plans, by role. They are only read if run times are predicted.
+	// Reservations are those of the last plan, by role.
 	Reservations map[string]Reservation
 }
 
@@ -42,6 +42,19 @@ type Reservation struct {
 	Job string
 	// Made is when the job became the head. StartsBy is when it should start at the latest, as predicted then.
 	Made, StartsBy time.Time
+	// IsNext reports that the job starts once the tasks have ended that are ending or have just ended.
+	IsNext bool
+}
+
+// NextJobs returns the jobs that are next, by role.
+func NextJobs(reservations map[string]Reservation) map[string]string {
+	next := map[string]string{}
+	for role, r := range reservations {
+		if r.IsNext {
+			next[role] = r.Job
+		}
+	}
+	return next
 }
 
 // IsBroken reports whether the job is now predicted to start much later than promised, because earlier predictions were

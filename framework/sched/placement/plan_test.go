@@ -562,6 +562,55 @@ preempt younger.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
+			name:    "jobs with the same demand preempt at the same time",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, 2*time.Hour)), runningTask("three", "x", 0, preemptible(1, time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("later", 1, withPriority(4)), waitingJob("last", 1, withPriority(1))},
+			want: `
+hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+preempt one.0 for urgent
+preempt two.0 for later
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait last: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
+			name:    "a job preempts for what the tasks that end for the jobs before it do not free",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{runningTask("ending", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true; r.Spec.Request.GPUs = 3 }), runningTask("other", "x", 0, preemptible(0, time.Hour)), runningTask("more", "x", 0, preemptible(0, time.Minute))},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("array", 2, withPriority(5)), waitingJob("later", 1, withPriority(4))},
+			want: `
+hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+preempt more.0 for later
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait array: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
+			name:    "a job with another demand waits until the head has its place, since it could get the place first",
+			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, 2*time.Hour))},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("larger", 1, both(withPriority(4), func(s *job.Spec) { s.CPUs = 2 })), waitingJob("same", 1, withPriority(3))},
+			want: `
+hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+preempt one.0 for urgent
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait larger: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait same: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
+			name:    "only as many jobs preempt at the same time as the quota permits",
+			offers:  []fit.Offer{roleOffer("a", "x", 0)},
+			running: []queue.RunningTask{runningTask("one", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" }), runningTask("two", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" })},
+			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withRole("a"))), waitingJob("later", 1, both(withPriority(4), withRole("a")))},
+			roles:   []queue.Role{{Name: "a", Quota: quota.Quota{"V100": 3}}},
+			want: `
+hold ox-a for 5s: urgent wants 1 GPU, agent has 0 free
+preempt one.0 for urgent
+wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
+wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
+		},
+		{
 			name:    "a gang is preempted as a whole",
 			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
 			known:   []fit.AgentResources{{ID: "y"}, {ID: "z"}},

@@ -90,7 +90,7 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 			in: in, overhead: p.Overhead, cluster: c, leftoverOf: agents.LeftoverOf, buffers: agents.Buffers,
 			taskEnds: map[string]*roleTaskEnds{}, leftovers: map[string][]agentLeftover{},
 		},
-		heads: map[string]*reservation{}, attempts: map[string]int{},
+		heads: map[string]*reservation{}, attempts: map[string]int{}, awaiting: map[string]*awaitingTasks{},
 	}
 	if pl.numbers == nil {
 		pl.numbers = queue.DemandNumbers{}
@@ -121,6 +121,11 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	}
 	if cause, failed := pl.failed[key]; failed {
 		pl.leaveWaiting(j, len(j.Tasks), cause)
+		if pl.backfill.mayPreemptBehindHead(j, key.demand) {
+			d := j.TaskDemand(pl.policy.Overhead, nil)
+			d.RunTime = key.runs
+			pl.preemptBehindHead(j, &d, len(j.Tasks))
+		}
 		return
 	}
 
@@ -259,7 +264,11 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 		if !j.Spec.Gang {
 			need = left
 		}
-		pl.backfill.reserveOrPreempt(j, d, need)
+		if pl.backfill.mayPreemptBehindHead(j, key.demand) {
+			pl.preemptBehindHead(j, d, need)
+		} else {
+			pl.backfill.reserveOrPreempt(j, d, key.demand, need)
+		}
 	}
 
 	// 6. Remember the kind. A smaller gang, or a job with other peers, may still fit.
@@ -267,6 +276,19 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	if !j.Spec.Gang && !j.DependsOnPeers() {
 		pl.failed[key] = cause
 	}
+}
+
+// preemptBehindHead preempts tasks for n tasks of a job that is not the head of its role, if quotas permit them together
+// with the jobs before it that wait for ending tasks. Jobs that only start within what their role deserves, and those of
+// users with limits, wait until the jobs before them have started and count.
+func (pl *planner) preemptBehindHead(j *queue.WaitingJob, d *fit.Demand, n int) {
+	role := j.Spec.Role
+	_, allowed, _ := pl.alloc.Usage.Restrict(quota.UserOf(j.Spec), j.Spec.Request)
+	if n+pl.backfill.awaiting[role].tasks > allowed || j.Spec.Guaranteed || pl.alloc.Usage.LimitsUsers() {
+		delete(pl.backfill.awaiting, role)
+		return
+	}
+	pl.backfill.preemptBehindHead(j, d, n)
 }
 
 // explainShortage returns what agents lack for one task of the demand, or for n tasks that need GPUs of the same type.

@@ -16,20 +16,24 @@ type ClaimOrder struct {
 	usage *quota.Tracker
 	roles []Role
 	level int
+	// next are the jobs that are about to start, by role.
+	next map[string]string
 	// rest are the tasks that are not claims, by the index of their job. Postpone adds to it.
 	rest map[*WaitingJob]WaitingJob
 	// last is the job of the last claim.
 	last *WaitingJob
-	// strictRest are the strict roles with a job in rest: all their later jobs follow it.
+	// strictRest are the roles with a job in rest that all their later jobs follow: one of a strict role, or the one that is
+	// next.
 	strictRest map[string]bool
 }
 
 // NewClaimOrder returns the order of claims of one level: those inside what their roles deserve at level 0, then those
-// inside what the roles above deserve. Usage is read at each call of Next.
-func NewClaimOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker, level int) *ClaimOrder {
+// inside what the roles above deserve. next are the jobs that are about to start, by role: a later job of the role must not
+// claim their places, for instance those of tasks that were preempted for them. Usage is read at each call of Next.
+func NewClaimOrder(now time.Time, waiting []WaitingJob, roles []Role, next map[string]string, usage *quota.Tracker, level int) *ClaimOrder {
 	order := NewJobOrder(now, waiting, roles, usage)
 	order.shareOf = usage.DeservedFraction
-	return &ClaimOrder{order: order, level: level, usage: usage, roles: roles, rest: map[*WaitingJob]WaitingJob{}, strictRest: map[string]bool{}}
+	return &ClaimOrder{order: order, level: level, next: next, usage: usage, roles: roles, rest: map[*WaitingJob]WaitingJob{}, strictRest: map[string]bool{}}
 }
 
 // Next returns the next job with the tasks that are inside what its role deserves, and the request restricted to the
@@ -65,7 +69,8 @@ func (o *ClaimOrder) Postpone(tasks []WaitingTask) {
 	slices.SortFunc(rest.Tasks, func(a, b WaitingTask) int { return cmp.Compare(a.Index, b.Index) })
 	o.rest[o.last] = rest
 	role := o.last.Spec.Role
-	if slices.ContainsFunc(o.roles, func(r Role) bool { return r.Name == role && r.Strict }) && !o.usage.IsBlockedByUser(o.last.Spec) {
+	isStrict := slices.ContainsFunc(o.roles, func(r Role) bool { return r.Name == role && r.Strict })
+	if (isStrict || o.next[role] == o.last.Spec.Name) && !o.usage.IsBlockedByUser(o.last.Spec) {
 		o.strictRest[role] = true
 	}
 }
