@@ -39,24 +39,24 @@ func PlotWaits(w io.Writer, title string, names []string, results []*ReplayResul
 // PlotFinishTimes draws, as SVG, the percentage of jobs whose finish-time fairness exceeds a given one, both on logarithmic
 // scales. The results come from MergeResults of replays with ReplaySettings.OwnShare.
 func PlotFinishTimes(w io.Writer, title string, names []string, results []*ReplayResult) error {
-	const lowest, highest = -1.0, 2.0 // powers of ten
 	c := chart.LineChart{
-		Title: title, X: chart.Axis{Label: "completion, divided by that of the virtual cluster alone on its agents", Low: lowest, High: highest},
+		Title: title, X: chart.Axis{Label: "completion, divided by that of the virtual cluster alone on its agents", Low: -1, High: 1},
 		Y: chart.Axis{Label: "jobs above", Low: -2, High: 2},
 	}
 	for i, r := range results {
-		l := chart.ChartLine{Name: fmt.Sprintf("%s, worst %.2f", names[i], r.FinishTimeFairness.Max)}
-		for at := lowest; at < highest; at += 0.02 {
-			above := r.finish.countAbove(math.Pow(10, at))
-			if above == 0 {
-				break
-			}
-			l.Points = append(l.Points, chart.Point{X: at, Y: max(math.Log10(100*float64(above)/float64(len(r.finish.list))), c.Y.Low)})
+		worst := math.Log10(max(r.FinishTimeFairness.Max, 0.1))
+		c.X.High = max(c.X.High, worst)
+		l := chart.ChartLine{Name: fmt.Sprintf("%s, worst %.3g", names[i], r.FinishTimeFairness.Max)}
+		for at := c.X.Low; at < worst+0.02; at += 0.02 {
+			above := max(r.finish.countAbove(math.Pow(10, at)), 1) // the worst one at the end of the line
+			l.Points = append(l.Points, chart.Point{X: min(at, worst), Y: max(math.Log10(100*float64(above)/float64(len(r.finish.list))), c.Y.Low)})
 		}
 		c.Lines = append(c.Lines, l)
 	}
-	for _, x := range []float64{0.1, 0.2, 0.5, 1, LateFrom, 2, 5, 10, 20, 50, 100} {
-		c.X.Ticks = append(c.X.Ticks, chart.AxisTick{At: math.Log10(x), Text: fmt.Sprintf("%g", x)})
+	for _, x := range []float64{0.1, 0.2, 0.5, 1, LateFrom, 2, 5, 10, 20, 50, 100, 200, 500, 1000} {
+		if at := math.Log10(x); at <= c.X.High {
+			c.X.Ticks = append(c.X.Ticks, chart.AxisTick{At: at, Text: fmt.Sprintf("%g", x)})
+		}
 	}
 	for _, y := range []float64{0.01, 0.1, 1, 10, 100} {
 		c.Y.Ticks = append(c.Y.Ticks, chart.AxisTick{At: math.Log10(y), Text: fmt.Sprintf("%g %%", y)})
