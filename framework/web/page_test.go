@@ -233,6 +233,9 @@ func TestAgentsWithoutDeviceIDs(t *testing.T) {
 	p.awaitTrue("['used', 'other', 'free'].map((s) => document.querySelectorAll('.map .cell.' + s).length).join() === '2,1,5'")
 }
 
+// withoutPeriodicRequests is a script that stops the page's timer of about a minute, so that only events and actions update it.
+const withoutPeriodicRequests = `(() => { const set = window.setInterval; window.setInterval = (f, ms) => ms < 40000 ? set(f, ms) : 0; })()`
+
 // TestInventoryEventsUpdatePage checks that an unhealthy GPU is shown with the fault soon after
 // the master lists it, and is removed when it recovers. The page reacts to the event and does
 // not wait for the periodic request.
@@ -240,9 +243,8 @@ func TestInventoryEventsUpdatePage(t *testing.T) {
 	c := mesostest.NewCluster(t, 3)
 	url, _ := startScheduler(t, c)
 	p := openBlankTab(t)
-	// Without the page's timer, which requests agents about once a minute, only events update it.
-	// The random delay of requests after an event is 0.
-	p.runBeforePage(`(() => { const set = window.setInterval; window.setInterval = (f, ms) => ms < 40000 ? set(f, ms) : 0; Math.random = () => 0; })()`)
+	p.runBeforePage(withoutPeriodicRequests)
+	p.runBeforePage("Math.random = () => 0") // the random delay of requests after an event
 	p.runActions(chromedp.Navigate(url))
 	cells := func(want string) {
 		t.Helper()

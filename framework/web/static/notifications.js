@@ -28,6 +28,7 @@ export function renderNotifications(store) {
   const note = createElement('p', { class: 'note' });
   const stopUpdates = store.lists.keepUpdated('notifications');
   const update = () => {
+    if (store.lists.notifications?.some(isDue)) store.lists.request('notifications'); // no event reports the end of a delivery
     setText(note, store.lists.unavailable.get('notifications') ?? 'Delivered ones are not kept. A retry begins a new round of attempts.');
     list.update(store.lists.notifications ?? [], store.lists.notifications !== null);
   };
@@ -38,10 +39,14 @@ function formatRun({ job, run }) {
   return run > 1 ? `${job}@${run}` : job;
 }
 
-function formatNext({ state, next }) {
-  if (state === 'failed') return 'never';
-  const seconds = (Date.parse(next ?? '') - Date.now()) / 1000;
-  return seconds > 0 ? `in ${formatDuration(seconds)}` : 'now';
+function formatNext(one) {
+  if (one.state === 'failed') return 'never';
+  return isDue(one) ? 'now' : `in ${formatDuration((Date.parse(one.next) - Date.now()) / 1000)}`;
+}
+
+// isDue reports whether the next attempt is being made or will be soon.
+function isDue({ state, next }) {
+  return state !== 'failed' && !(Date.parse(next) > Date.now());
 }
 
 function drawNotificationActions(cell, store, one) {
