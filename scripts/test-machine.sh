@@ -1,7 +1,7 @@
 # test-machine.sh, to be sourced: prepare_machine installs the programs that the
 # tests use, and starts a Docker engine for the run if none responds. It needs root
 # on Debian; elsewhere it only says so, and tests report what is missing.
-packages=(docker.io iptables runc podman netavark busybox-static containernetworking-plugins make gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs chromium curl haproxy)
+packages=(docker.io iptables runc podman netavark busybox-static containernetworking-plugins make gcc g++ libc6-dev libcurl4-openssl-dev nlohmann-json3-dev zookeeper default-jre-headless libslf4j-java xfsprogs chromium-headless-shell curl haproxy)
 engine=""
 
 install_missing() {

@@ -125,6 +125,7 @@ func TestActionsByPermission(t *testing.T) {
 	grant := func(permission string, roles ...string) []api.RolePermission {
 		return []api.RolePermission{{Permission: permission, Roles: roles}}
 	}
+	p := openBlankTab(t)
 	for _, c := range []struct {
 		name        string
 		permissions []api.RolePermission
@@ -137,7 +138,8 @@ func TestActionsByPermission(t *testing.T) {
 		{"root", grant("admin", "/"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain", "Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill"}},
 	} {
 		f.identity = api.RequesterIdentity{User: c.name, Authenticated: true, Permissions: c.permissions}
-		p := openTab(t, url)
+		p.loadPage(url)
+		p.awaitTrue(fmt.Sprintf("document.querySelector('#account summary').textContent === %q", c.name))
 		for i, view := range []struct{ address, there string }{
 			{"#/jobs/train-000", "document.querySelector('.beside')?.checkVisibility()"}, {"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
 			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"}, {"#/roles", "document.querySelector('.bars li')"}, {"#/schedules", "document.querySelector('tbody tr')"},
@@ -150,8 +152,8 @@ func TestActionsByPermission(t *testing.T) {
 		}
 	}
 	f.health.Role, f.identity = api.Standby, api.RequesterIdentity{}
-	p := openTab(t, url+"/#/jobs/train-000")
-	p.awaitTrue("document.querySelector('.beside')?.checkVisibility()")
+	p.loadPage(url + "/#/jobs/train-000")
+	p.awaitTrue("document.querySelector('.beside')?.checkVisibility() && document.getElementById('stream').textContent === 'standby'")
 	if got := evalJS[string](p, actionLabels); got != "" {
 		t.Errorf("on a standby there are the actions %q", got)
 	}

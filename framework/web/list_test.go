@@ -11,7 +11,7 @@ func TestListsAreFilteredAndSortedByAddress(t *testing.T) {
 	f := newFakeCluster(8, 12)
 	endJobs(f.jobs[6:])
 	url := f.serve(t).URL
-	p := openTab(t, url+"/#/jobs")
+	p, again := openTab(t, url+"/#/jobs"), openBlankTab(t)
 	rows := `[...document.querySelectorAll('tbody tr')].map((row) => row.firstChild.textContent.slice(-3)).join()`
 	p.awaitTrue(rows + ` === '000,001,002,003,004,005,006,007,008,009,010,011'`)
 	for _, c := range []struct{ step, address, want string }{
@@ -22,7 +22,7 @@ func TestListsAreFilteredAndSortedByAddress(t *testing.T) {
 	} {
 		evalJS[bool](p, "("+c.step+", true)")
 		p.awaitTrue(fmt.Sprintf("location.hash === %q && %s === %q", c.address, rows, c.want))
-		again := openTab(t, url+"/"+c.address)
+		again.loadPage(url + "/" + c.address)
 		again.awaitTrue(fmt.Sprintf("%s === %q", rows, c.want))
 	}
 	evalJS[bool](p, "(location.hash = '#/jobs?role=research'), true")
