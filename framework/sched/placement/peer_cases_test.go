@@ -18,10 +18,10 @@ import (
 	"mesos-gpu/job"
 )
 
-var rewriteCases = flag.Bool("rewrite", false, "write our results into docs/internals/peer-cases.md: commit it only if you understand each change")
+var rewriteCases = flag.Bool("rewrite", false, "write our results into testdata/peer-cases.md: commit it only if you understand each change")
 
 // casesPage explains the notation of the cases.
-const casesPage = "../../../docs/internals/peer-cases.md"
+const casesPage = "testdata/peer-cases.md"
 
 // checkCases compares the results of the cases on casesPage that have the given columns with what the page states as ours,
 // and checks that each difference from theirs has a reason on the page.
