@@ -19,6 +19,8 @@ type registeredAgent struct {
 	link  link.AgentLink
 	calls link.CallQueue // to link
 	held  map[executorKey]*resourceCharge
+	// allUsed is the result of usedResources for all frameworks, nil after a change of held.
+	allUsed [][]mesos.Resource
 
 	registered, reregistered time.Time
 }
@@ -49,14 +51,16 @@ func (a *registeredAgent) chargeTask(framework string, e mesos.ExecutorInfo, com
 	key := executorKey{framework, e.ExecutorID.Value}
 	c := a.held[key]
 	if c == nil {
-		c = &resourceCharge{executor: e, command: command, tasks: map[string][]mesos.Resource{}}
-		a.held[key] = c
+		a.chargeExecutor(key, e, command)
+		c = a.held[key]
 	}
 	c.tasks[t.TaskID.Value] = t.Resources
+	a.allUsed = nil
 }
 
 // releaseTask releases a task's resources.
 func (a *registeredAgent) releaseTask(framework, task string) {
+	a.allUsed = nil
 	for key, c := range a.held {
 		if key.framework != framework {
 			continue
@@ -66,6 +70,18 @@ func (a *registeredAgent) releaseTask(framework, task string) {
 			delete(a.held, key)
 		}
 	}
+}
+
+// chargeExecutor charges an executor without tasks.
+func (a *registeredAgent) chargeExecutor(key executorKey, e mesos.ExecutorInfo, command bool) {
+	a.held[key] = &resourceCharge{executor: e, command: command, tasks: map[string][]mesos.Resource{}}
+	a.allUsed = nil
+}
+
+// releaseExecutor releases what an executor and its tasks use.
+func (a *registeredAgent) releaseExecutor(key executorKey) {
+	delete(a.held, key)
+	a.allUsed = nil
 }
 
 // findExecutor returns a framework's executor. It ignores the executors that
@@ -86,15 +102,22 @@ func (a *registeredAgent) sortedKeys() []executorKey {
 }
 
 // usedResources returns the resources used by one framework, or by all if
-// framework is empty.
+// framework is empty. The result is read only.
 func (a *registeredAgent) usedResources(framework string) [][]mesos.Resource {
-	var all [][]mesos.Resource
+	if framework == "" && a.allUsed != nil {
+		return a.allUsed
+	}
+	all := [][]mesos.Resource{}
 	for _, key := range a.sortedKeys() {
 		if framework != "" && framework != key.framework {
 			continue
 		}
 		c := a.held[key]
 		all = append(append(all, c.executor.Resources), sortedValues(c.tasks)...)
+	}
+	all = slices.Clip(all) // an append copies
+	if framework == "" {
+		a.allUsed = all
 	}
 	return all
 }

@@ -66,7 +66,7 @@ func (m *EmbeddedMaster) reconcileAgent(a *registeredAgent, running []link.Runni
 		}
 		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
 		key := executorKey{id, r.Executor.ExecutorID.Value}
-		a.held[key] = &resourceCharge{executor: r.Executor, command: command, tasks: map[string][]mesos.Resource{}}
+		a.chargeExecutor(key, r.Executor, command)
 		for _, t := range r.Tasks {
 			a.chargeTask(id, r.Executor, command, t)
 			runs[[2]string{id, t.TaskID.Value}] = true

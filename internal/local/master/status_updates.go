@@ -51,7 +51,7 @@ func (m *EmbeddedMaster) ExecutorExited(id mesos.AgentID, framework mesos.Framew
 		f, key := m.frameworks[framework.Value], executorKey{framework.Value, executor.Value}
 		_, known := a.findExecutor(framework.Value, executor.Value)
 		if c := a.held[key]; f == nil || c == nil || len(c.tasks) == 0 {
-			delete(a.held, key)
+			a.releaseExecutor(key)
 		}
 		// As in Mesos, the exit of an executor that the agent supplied is not
 		// reported.
