@@ -7,15 +7,14 @@ import (
 )
 
 // Calibration has how far earlier estimates were off. The playback knows neither the jobs that are submitted later nor
-// other errors of its model, so its own bounds are too narrow: once enough estimates were compared with the real starts,
-// the bounds follow from these.
+// other errors of its model, so its own bounds are too narrow: the bounds follow from the errors of earlier estimates.
 type Calibration struct {
 	// ratios are the logarithms of real waits divided by expected ones, the oldest first.
 	ratios []float64
 }
 
 const (
-	// maxRatios is the number of errors that are kept, minRatios that from which they are used.
+	// maxRatios is the number of errors that are kept. Below minRatios, assumed ones are added.
 	maxRatios, minRatios = 200, 20
 	// shortWait is added to both waits, so that seconds do not count where the wait is short.
 	shortWait = time.Minute
@@ -30,20 +29,30 @@ func (c *Calibration) AddStart(expected, real time.Duration) {
 }
 
 // Clone returns a copy.
-func (c *Calibration) Clone() *Calibration { return &Calibration{ratios: slices.Clone(c.ratios)} }
+func (c *Calibration) Clone() Calibration { return Calibration{ratios: slices.Clone(c.ratios)} }
 
-// widen returns the estimate with bounds that would have held for the earlier ones. They contain the expected wait.
-func (c *Calibration) widen(s Start) Start {
-	if c == nil || len(c.ratios) < minRatios {
-		return s
+// sortedRatios returns the ratios in order, and assumed ones as long as there are few: a wait is at least f times longer, or
+// shorter, than expected with the probability 1/f. On the record of Philly the bounds would be about these.
+func (c *Calibration) sortedRatios() []float64 {
+	ratios := slices.Clone(c.ratios)
+	n := max(minRatios-len(ratios), 0)
+	for i := range n {
+		p := (float64(i) + 0.5) / float64(n)
+		ratios = append(ratios, math.Copysign(-math.Log(1-math.Abs(2*p-1)), p-0.5))
 	}
-	sorted := slices.Sorted(slices.Values(c.ratios))
+	slices.Sort(ratios)
+	return ratios
+}
+
+// boundStart returns an expected wait with bounds that would have held for the earlier ones. They contain the expected wait.
+func (c *Calibration) boundStart(expected time.Duration) Start {
+	sorted := c.sortedRatios()
 	bound := func(quantile float64) time.Duration {
 		ratio := math.Exp(sorted[int(quantile*float64(len(sorted)-1)+0.5)])
-		wait := math.Min(ratio*float64(s.Expected+shortWait), float64(math.MaxInt64/4))
+		wait := math.Min(ratio*float64(expected+shortWait), float64(math.MaxInt64/4))
 		return max(time.Duration(wait)-shortWait, 0).Round(time.Second)
 	}
-	s.Low50, s.High50 = min(bound(0.25), s.Expected), max(bound(0.75), s.Expected)
+	s := Start{Expected: expected, Low50: min(bound(0.25), expected), High50: max(bound(0.75), expected)}
 	s.Low90, s.High90 = min(bound(0.05), s.Low50), max(bound(0.95), s.High50)
 	return s
 }

@@ -5,25 +5,28 @@ import (
 	"time"
 )
 
-// TestCalibrationWidensBounds: once jobs have started half as late to three times as late as expected, the bounds say so.
-func TestCalibrationWidensBounds(t *testing.T) {
+// TestBoundsFollowFromEarlierEstimates: without earlier estimates a wait may be half or twice as long as expected; once jobs have
+// started half as late to three times as late as expected, the bounds say so.
+func TestBoundsFollowFromEarlierEstimates(t *testing.T) {
 	var c Calibration
-	s := Start{Expected: time.Hour, Low50: time.Hour, High50: time.Hour, Low90: time.Hour, High90: time.Hour}
-	for i := range 2 * maxRatios {
-		if i == minRatios-1 && c.widen(s) != s {
-			t.Errorf("with %d earlier estimates got %+v", i, c.widen(s))
+	requireBounds := func(low90, low50, high50, high90 int) {
+		t.Helper()
+		got := c.boundStart(time.Hour)
+		isNear := func(d time.Duration, minutes int) bool { return (d - time.Duration(minutes)*time.Minute).Abs() < 5*time.Minute }
+		if got.Expected != time.Hour || !isNear(got.Low90, low90) || !isNear(got.Low50, low50) || !isNear(got.High50, high50) || !isNear(got.High90, high90) {
+			t.Errorf("with %d earlier estimates got %+v", len(c.ratios), got)
 		}
+	}
+	requireBounds(8, 32, 110, 405)
+	for range minRatios / 2 {
+		c.AddStart(time.Hour, time.Hour)
+	}
+	requireBounds(17, 60, 60, 202)
+	for i := range 2 * maxRatios {
 		c.AddStart(time.Hour, 30*time.Minute+time.Duration(i%101)*90*time.Second)
 	}
-	got := c.widen(s)
-	isNear := func(d, want time.Duration) bool { return (d - want).Abs() < 5*time.Minute }
-	if !isNear(got.Low50, time.Hour) || !isNear(got.High50, 142*time.Minute) || !isNear(got.Low90, 37*time.Minute) || !isNear(got.High90, 172*time.Minute) {
-		t.Errorf("got %+v", got)
-	}
+	requireBounds(37, 60, 142, 172)
 	if len(c.ratios) != maxRatios {
 		t.Errorf("%d errors are kept", len(c.ratios))
-	}
-	if got := (*Calibration)(nil).widen(s); got != s {
-		t.Errorf("without calibration got %+v", got)
 	}
 }

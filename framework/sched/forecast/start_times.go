@@ -61,8 +61,8 @@ type Input struct {
 	Waiting []WaitingJob
 	// RoleRoom is how much more the tasks of a role may hold, in thousandths of a GPU. A role without entry is not limited.
 	RoleRoom map[string]int
-	// Calibration is from earlier estimates; nil for none.
-	Calibration *Calibration
+	// Calibration is from earlier estimates.
+	Calibration Calibration
 }
 
 // Start is how long a job waits until its first task starts, from now on.
@@ -74,7 +74,7 @@ type Start struct {
 }
 
 const (
-	// sampleCount is how often the queue is played forward. The bounds of 90 % leave out one sample at each end.
+	// sampleCount is how often the queue is played forward.
 	sampleCount = 20
 	// maxEnds limits the ends of tasks of one sample, maxWaiting the jobs that are played.
 	maxEnds, maxWaiting = 20_000, 2_000
@@ -101,10 +101,7 @@ func (in *Input) Starts() map[string]Start {
 			continue
 		}
 		slices.Sort(list)
-		at := func(quantile float64) time.Duration {
-			return list[int(quantile*float64(len(list)-1)+0.5)].Round(time.Second)
-		}
-		all[jobs[i].Name] = in.Calibration.widen(Start{Expected: at(0.5), Low50: at(0.25), High50: at(0.75), Low90: at(0.05), High90: at(0.95)})
+		all[jobs[i].Name] = in.Calibration.boundStart(list[len(list)/2].Round(time.Second))
 	}
 	return all
 }
