@@ -9,8 +9,10 @@ type connection struct {
 	broken bool
 	// cut points at whether the network between the nodes is cut.
 	cut *partition
-	// lastArrival is when the last message of each direction arrives.
+	// lastArrival is when the last message of each direction arrives. waiting are those that have arrived while the network
+	// was cut, the oldest first.
 	lastArrival [2]time.Duration
+	waiting     [2][]message
 	// onBreak is called once, some time after the connection breaks.
 	onBreak func()
 }
@@ -30,19 +32,43 @@ func (c *connection) send(direction int, what string, deliver func()) {
 	}
 	at := max(c.world.now+c.world.delay(), c.lastArrival[direction])
 	c.lastArrival[direction] = at
-	c.world.after(at-c.world.now, what, func() { c.arrive(what, deliver) })
+	c.world.after(at-c.world.now, what, func() { c.arrive(direction, message{what, deliver}) })
 }
 
-// arrive delivers a message, or waits for the end of the partition. Waiting messages keep their order: they arrive at one
-// time, and events of one time happen in the order in which they were added.
-func (c *connection) arrive(what string, deliver func()) {
+// message is a message on its way.
+type message struct {
+	what    string
+	deliver func()
+}
+
+// arrive delivers a message, or lets it wait for the end of the partition.
+func (c *connection) arrive(direction int, m message) {
 	switch {
 	case c.broken:
-	case c.cut.until > c.world.now:
-		c.world.after(c.cut.until-c.world.now, what, func() { c.arrive(what, deliver) })
+	case c.cut.until > c.world.now || len(c.waiting[direction]) > 0:
+		if c.waiting[direction] = append(c.waiting[direction], m); len(c.waiting[direction]) == 1 {
+			c.awaitNetwork(direction)
+		}
 	default:
-		deliver()
+		m.deliver()
 	}
+}
+
+// awaitNetwork delivers the waiting messages in order when the partition is over, which may last longer than it seems now.
+func (c *connection) awaitNetwork(direction int) {
+	c.world.after(c.cut.until-c.world.now, "end of partition", func() {
+		if c.cut.until > c.world.now && !c.broken {
+			c.awaitNetwork(direction)
+			return
+		}
+		for _, m := range c.waiting[direction] {
+			if !c.broken {
+				c.world.note("event", m.what, "", 0)
+				m.deliver()
+			}
+		}
+		c.waiting[direction] = nil
+	})
 }
 
 // breakUp breaks the connection. Messages that have not arrived are lost.
