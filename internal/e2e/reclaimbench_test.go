@@ -75,10 +75,10 @@ func submit(b *testing.B, api *client.Client, spec job.Spec) {
 	}
 }
 
-// awaitRunning waits until the tasks of a role hold a number of GPUs.
+// awaitRunning waits until the tasks of a role hold a number of GPUs. After some minutes it fails with what waits.
 func awaitRunning(b *testing.B, api *client.Client, role string, gpus int) {
 	b.Helper()
-	for ; ; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		roles, err := api.ListRoles(context.Background())
 		if err != nil {
 			b.Fatal(err)
@@ -87,6 +87,10 @@ func awaitRunning(b *testing.B, api *client.Client, role string, gpus int) {
 			if roles[i].Name == role && roles[i].Allocated["*"] == float64(gpus) {
 				return
 			}
+		}
+		if time.Since(began) > 4*time.Minute {
+			waiting, err := api.ListQueue(context.Background())
+			b.Fatalf("role %s does not hold %d GPUs: roles %+v; %d jobs wait, the first %+v; %v", role, gpus, roles, len(waiting), waiting[:min(len(waiting), 1)], err)
 		}
 	}
 }
