@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,9 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/internal/cputime"
 	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/zktest"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/control"
 )
@@ -62,53 +65,64 @@ func (a appExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) error
 
 // BenchmarkMarathonDeploy deploys one app of 1,000 instances, from the POST until the API
 // counts all of them as running. It includes the embedded master with offers each second, the
-// scheduler with its journal on disk, and the Marathon API. The simulated agents together have
-// capacity for exactly all instances and start tasks immediately, so the work of real agents
-// is not measured.
+// scheduler with its journal on disk or in ZooKeeper, and the Marathon API. The simulated agents
+// together have capacity for exactly all instances and start tasks immediately, so the work of
+// real agents is not measured. The CPU time is that of all of these and of the client.
 func BenchmarkMarathonDeploy(b *testing.B) {
 	for _, agents := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
-			var launched, running time.Duration
-			for b.Loop() {
-				l, r := measureDeployment(b, agents)
-				launched, running = launched+l, running+r
-			}
-			n := float64(b.N)
-			b.ReportMetric(launched.Seconds()/n, "s-to-launch")
-			b.ReportMetric(running.Seconds()/n, "s-to-run")
-			b.ReportMetric(manyInstances*n/running.Seconds(), "instances/s")
+			measureDeployments(b, agents, func(int) string { return filepath.Join(b.TempDir(), "journal") })
 		})
 	}
+	b.Run("agents=1000/zookeeper", func(b *testing.B) {
+		server := zktest.StartServer(b)
+		measureDeployments(b, 1000, func(i int) string { return fmt.Sprintf("zk://%s/journal-%d", server.Addr(), i) })
+	})
 }
 
-// measureDeployment returns the time until the last task was launched on its agent, and the
-// time until the API reported all as running.
-func measureDeployment(b *testing.B, agents int) (launched, running time.Duration) {
-	b.StopTimer()
+// measureDeployments reports the time until the last task was launched on its agent, the time
+// until the API reported all as running, and the CPU time. Each deployment has a new journal.
+func measureDeployments(b *testing.B, agents int, journalPath func(i int) string) {
+	var launched, running, spent time.Duration
+	i := 0
+	for b.Loop() {
+		b.StopTimer()
+		one := deploy(b, agents, journalPath(i))
+		launched, running, spent = launched+one.launched, running+one.running, spent+one.spent
+		b.StartTimer()
+		i++
+	}
+	n := float64(i)
+	b.ReportMetric(launched.Seconds()/n, "s-to-launch")
+	b.ReportMetric(running.Seconds()/n, "s-to-run")
+	b.ReportMetric(spent.Seconds()/n, "cpu-s")
+	b.ReportMetric(manyInstances*n/running.Seconds(), "instances/s")
+}
+
+// deploymentCost is how long a deployment took from its POST, and the CPU time of the process meanwhile.
+type deploymentCost struct{ launched, running, spent time.Duration }
+
+func deploy(b *testing.B, agents int, journalPath string) (cost deploymentCost) {
 	var last latestTime
 	log := newSilentLogger()
 	address, stop := startOnInstantAgents(b, func(m *master.EmbeddedMaster) { registerAgents(b, m, agents, last.setNow) }, framework.SchedulerConfig{
-		Extension: appExtension{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})}, Log: log,
+		Extension: appExtension{control.New(control.ControllerConfig{Settings: marathon.ParseSettings{}, Log: log})}, Log: log, JournalPath: journalPath,
 	})
 	defer stop()
 	api := address + "/v2/apps"
 	awaitLead(b, api)
-	b.StartTimer()
 
-	began := time.Now()
+	began, spent := time.Now(), cputime.Read(b)
 	body := fmt.Sprintf(`{"id": "/many", "cmd": "sleep 1000", "cpus": 0.9, "mem": 64, "instances": %d}`, manyInstances)
 	resp, err := http.Post(api, "application/json", strings.NewReader(body))
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		b.Fatalf("deploy: %v, %+v", err, resp)
 	}
 	resp.Body.Close()
-	for countRunning(b, api+"/many?embed=app.counts") < manyInstances {
+	for countRunning(b, api+"?embed=apps.counts") < manyInstances { // an answer about one app would contain its tasks
 		time.Sleep(20 * time.Millisecond) // more frequent polling distorts the measurement
 	}
-	running = time.Since(began)
-	b.StopTimer()
-	defer b.StartTimer()
-	return last.get().Sub(began), running
+	return deploymentCost{last.get().Sub(began), time.Since(began), cputime.Read(b) - spent}
 }
 
 func newSilentLogger() *logrus.Logger {
@@ -117,8 +131,8 @@ func newSilentLogger() *logrus.Logger {
 	return log
 }
 
-// startOnInstantAgents starts an embedded master, which register gives its agents, and a scheduler with its journal on
-// disk. It returns the address of the scheduler's API, and what stops both.
+// startOnInstantAgents starts an embedded master, which register gives its agents, and a scheduler, by default with its
+// journal on disk. It returns the address of the scheduler's API, and what stops both.
 func startOnInstantAgents(b *testing.B, register func(*master.EmbeddedMaster), cfg framework.SchedulerConfig) (address string, stop func()) {
 	b.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -127,7 +141,8 @@ func startOnInstantAgents(b *testing.B, register func(*master.EmbeddedMaster), c
 	server.Start()
 	register(m)
 	up := make(chan string, 1)
-	cfg.Master, cfg.APIAddr, cfg.JournalPath, cfg.ExecutorPath = server.URL, "127.0.0.1:0", filepath.Join(b.TempDir(), "journal"), "/bin/true"
+	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = server.URL, "127.0.0.1:0", "/bin/true"
+	cfg.JournalPath = cmp.Or(cfg.JournalPath, filepath.Join(b.TempDir(), "journal"))
 	cfg.Ready = func(addr string) { up <- "http://" + addr }
 	s, err := framework.New(cfg)
 	if err != nil {
@@ -183,11 +198,11 @@ func countRunning(b *testing.B, url string) int {
 		b.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var view struct{ App appView }
-	if err := json.NewDecoder(resp.Body).Decode(&view); err != nil {
-		b.Fatal(err)
+	var list struct{ Apps []appView }
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Apps) != 1 {
+		b.Fatalf("%+v, %v", list, err)
 	}
-	return view.App.TasksRunning
+	return list.Apps[0].TasksRunning
 }
 
 // latestTime stores the time of the latest event.

@@ -51,6 +51,9 @@ type controlLoop struct {
 	// evaluated without an error. retry fires when these apps are evaluated again.
 	failedActions map[string]error
 	retry         <-chan time.Time
+	// pause fires when changes of the cluster are handled again. It is set after changes were handled, to a multiple of
+	// the time that took, so that changes of many instances are handled together and the loop answers requests meanwhile.
+	pause <-chan time.Time
 
 	changed     chan struct{}    // signals that the cluster has changes
 	watchFailed chan error       // gets the error if changes cannot be watched any more
@@ -127,14 +130,27 @@ func (k *controlLoop) runLoop(ctx context.Context) error {
 	}
 }
 
+// pauseFactor is how long the loop handles no changes after it has, as a multiple of the time that took.
+const pauseFactor = 2
+
 // handleNext waits for the next change or request and handles it.
 func (k *controlLoop) handleNext(ctx context.Context) error {
 	if len(k.failedActions) > 0 && k.retry == nil { // not postponed by other events
 		k.retry = time.After(retryInterval)
 	}
+	changed := k.changed
+	if k.pause != nil {
+		changed = nil
+	}
 	select {
-	case <-k.changed:
-		return k.stepDeployments(ctx, k.readChanges()...)
+	case <-changed:
+		began := time.Now()
+		err := k.stepDeployments(ctx, k.readChanges()...)
+		k.pause = time.After(pauseFactor * time.Since(began))
+		return err
+	case <-k.pause:
+		k.pause = nil
+		return nil
 	case r := <-k.requests:
 		return k.handleRequest(ctx, r)
 	case app := <-k.prober.ready:
