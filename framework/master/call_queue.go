@@ -62,43 +62,24 @@ func (q *callQueue) enqueue(op sched.Operation) {
 	}
 }
 
-// dequeue returns the next operation that may be sent at now. If there is
-// none, op is nil and wait is the time until the next attempt; zero means
-// after the next enqueue.
-func (q *callQueue) dequeue(now time.Time) (op sched.Operation, wait time.Duration) {
-	ops, wait := q.dequeueIndependent(now, 1)
-	if len(ops) == 0 {
-		return nil, wait
-	}
-	return ops[0], 0
-}
-
-// dequeueIndependent is dequeue for up to n operations that may be sent at the
-// same time: all are directed to agents, each to another one. Calls for one
-// agent keep their order, and so do calls for the framework and all others.
-func (q *callQueue) dequeueIndependent(now time.Time, n int) (ops []sched.Operation, wait time.Duration) {
+// dequeue returns the next operation that may be sent at now, while calls for the agents in inFlight are made. Calls for
+// one agent keep their order, and so do calls without an agent, in inFlight as "", and all others. If there is none, op is
+// nil and wait is the time until the next attempt; zero means after the next enqueue or the end of a call.
+func (q *callQueue) dequeue(now time.Time, inFlight map[string]bool) (op sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	agents := map[string]bool{"": true} // a call without an agent is sent alone
-	for len(ops) < n {
-		list, wait := q.nextList(now)
-		if list == nil {
-			return ops, wait
-		}
-		op := (*list)[0].op
-		agent := agentOf(op)
-		if len(ops) > 0 && agents[agent] {
-			break
-		}
-		q.rate.tokens--
-		(*list)[0] = queuedCall{} // for the garbage collector
-		*list = (*list)[1:]
-		if ops = append(ops, op); agent == "" {
-			break
-		}
-		agents[agent] = true
+	list, wait := q.nextList(now)
+	if list == nil {
+		return nil, wait
 	}
-	return ops, 0
+	op = (*list)[0].op
+	if agent := agentOf(op); inFlight[agent] || inFlight[""] || agent == "" && len(inFlight) > 0 {
+		return nil, 0
+	}
+	q.rate.tokens--
+	(*list)[0] = queuedCall{} // for the garbage collector
+	*list = (*list)[1:]
+	return op, 0
 }
 
 // agentOf returns the agent to which an urgent call is directed, "" for others.

@@ -11,7 +11,7 @@ import (
 // takeReady returns the operations that may be sent at the given time, and how long the next one must wait.
 func takeReady(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Duration) {
 	for {
-		op, wait := q.dequeue(now)
+		op, wait := q.dequeue(now, nil)
 		if op == nil {
 			return ops, wait
 		}
@@ -81,7 +81,7 @@ func TestQueueBoundsTheRate(t *testing.T) {
 
 // Calls that are made at the same time are for different agents: those for one agent, and calls without an agent, keep
 // their order.
-func TestIndependentCallsAreForDifferentAgents(t *testing.T) {
+func TestConcurrentCallsAreForDifferentAgents(t *testing.T) {
 	q := newCallQueue(100)
 	accept := func(agent string) sched.Operation { return sched.AcceptOffers{AgentID: agent} }
 	kill := func(agent string) sched.Operation { return sched.KillTask{AgentID: agent, TaskID: "t"} }
@@ -91,12 +91,39 @@ func TestIndependentCallsAreForDifferentAgents(t *testing.T) {
 	} {
 		q.enqueue(op)
 	}
-	for _, want := range [][]sched.Operation{
-		{accept("a"), accept("b"), ack("c")}, {kill("a"), accept("d")}, {sched.ReviveOffers{}}, {kill("")}, {kill("")}, {accept("a"), accept("b"), accept("c")}, {accept("d")}, nil,
+	inFlight := map[string]bool{}
+	for _, step := range []struct {
+		ended []string // the agents of calls that end before
+		want  []sched.Operation
+	}{
+		{nil, []sched.Operation{accept("a"), accept("b"), ack("c")}},
+		{[]string{"b"}, nil},
+		{[]string{"a"}, []sched.Operation{kill("a"), accept("d")}},
+		{[]string{"a", "c"}, nil}, // REVIVE is made alone
+		{[]string{"d"}, []sched.Operation{sched.ReviveOffers{}}},
+		{nil, nil},
+		{[]string{""}, []sched.Operation{kill("")}},
+		{[]string{""}, []sched.Operation{kill("")}},
+		{[]string{""}, []sched.Operation{accept("a"), accept("b"), accept("c"), accept("d")}},
+		{[]string{"a", "b", "c", "d"}, nil},
 	} {
-		got, wait := q.dequeueIndependent(time.Unix(1, 0), 3)
-		if fmt.Sprint(got) != fmt.Sprint(want) || wait != 0 {
-			t.Errorf("took %v, want %v; wait %s", got, want, wait)
+		for _, agent := range step.ended {
+			delete(inFlight, agent)
+		}
+		var got []sched.Operation
+		for {
+			op, wait := q.dequeue(time.Unix(1, 0), inFlight)
+			if wait != 0 {
+				t.Errorf("wait %s", wait)
+			}
+			if op == nil {
+				break
+			}
+			inFlight[agentOf(op)] = true
+			got = append(got, op)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(step.want) {
+			t.Errorf("after the calls for %q, took %v, want %v", step.ended, got, step.want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *DetachedSession) HandleEvent(ev *scheduler.Event) error {
 // NextCall returns the next posted call, or nil if no call is due. FinishCall must be called before the next NextCall.
 func (d *DetachedSession) NextCall(now time.Time) *PendingCall {
 	for {
-		op, _ := d.session.queue.dequeue(now)
+		op, _ := d.session.queue.dequeue(now, nil)
 		if op == nil {
 			return nil
 		}

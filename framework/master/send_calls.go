@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 
 	"mesos-gpu/framework/sched"
 )
@@ -17,38 +17,49 @@ import (
 // maxConcurrentCalls is how many calls for different agents are made at the
 // same time. A gang or a service on 1000 agents takes as many ACCEPTs, each of
 // which waits for the master's answer.
-const maxConcurrentCalls = 8
+const maxConcurrentCalls = 32
 
 // sendCalls makes the posted calls, in their order unless they are independent
 // of each other, until ctx ends. If a call fails for a reason other than the
 // call itself, the session ends: after the next SUBSCRIBED everything is
-// reconciled.
+// reconciled. It returns when no call is in flight.
 func (s *masterSession) sendCalls(ctx context.Context, cancel context.CancelCauseFunc) {
+	type sentCall struct {
+		agent string
+		err   error
+	}
+	inFlight, sent := map[string]bool{}, make(chan sentCall, maxConcurrentCalls)
+	var failure error
 	for {
-		ops, wait := s.queue.dequeueIndependent(time.Now(), maxConcurrentCalls)
-		if len(ops) > 0 {
-			var sending errgroup.Group
-			for _, op := range ops {
-				sending.Go(func() error { return s.performOperation(ctx, op) })
+		ended, again := ctx.Done(), (<-chan time.Time)(nil)
+		if failure != nil || ctx.Err() != nil { // nothing more is sent
+			if len(inFlight) == 0 {
+				break
 			}
-			if err := sending.Wait(); err != nil && ctx.Err() == nil {
-				cancel(err)
-				return
-			}
-			if ctx.Err() == nil {
+			ended = nil
+		} else if len(inFlight) < maxConcurrentCalls {
+			op, wait := s.queue.dequeue(time.Now(), inFlight)
+			if op != nil {
+				agent := agentOf(op)
+				inFlight[agent] = true
+				go func() { sent <- sentCall{agent, s.performOperation(ctx, op)} }()
 				continue
 			}
-		}
-		var again <-chan time.Time
-		if wait > 0 {
-			again = time.After(wait)
+			if wait > 0 {
+				again = time.After(wait)
+			}
 		}
 		select {
+		case call := <-sent:
+			delete(inFlight, call.agent)
+			failure = cmp.Or(failure, call.err)
 		case <-s.queue.wake:
 		case <-again:
-		case <-ctx.Done():
-			return
+		case <-ended:
 		}
+	}
+	if failure != nil && ctx.Err() == nil {
+		cancel(failure)
 	}
 }
 
