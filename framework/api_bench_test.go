@@ -79,7 +79,7 @@ const (
 // BenchmarkListPages reads a long list over HTTP, page by page.
 func BenchmarkListPages(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	fillJournal(b, path, waitingJobs)
+	fillJournal(b, path, listedJobs, waitingJobs)
 	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
 	defer in.stopAndWait(b)
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
@@ -122,18 +122,18 @@ func reportPages(b *testing.B, took []time.Duration, of string) {
 	}
 }
 
-// fillJournal writes listedJobs jobs into a journal; the last ones are pending.
-func fillJournal(b testing.TB, path string, waiting int) {
+// fillJournal writes jobs into a journal; the last ones are pending.
+func fillJournal(b testing.TB, path string, jobs, waiting int) {
 	b.Helper()
 	j, err := journal.OpenBolt(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for from := 0; from < listedJobs; from += 256 {
+	for from := 0; from < jobs; from += 256 {
 		c := journal.Change{}
-		for i := from; i < min(from+256, listedJobs); i++ {
+		for i := from; i < min(from+256, jobs); i++ {
 			one := frameworktest.RecordedJob(i)
-			if i >= listedJobs-waiting {
+			if i >= jobs-waiting {
 				t := &one.Tasks[0]
 				*t = job.Task{ID: t.ID, Job: t.Job, Attempt: 1, State: job.Waiting, Changed: t.Changed}
 			}

@@ -45,7 +45,7 @@ func TestHostileClientsAreBounded(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent))
 	path := filepath.Join(t.TempDir(), "journal.db")
-	fillJournal(t, path, listedJobs-1)
+	fillJournal(t, path, listedJobs, listedJobs-1)
 	in := startInstance(t, mesostest.NewCluster(t, 0), SchedulerConfig{JournalPath: path, API: APIConfig{ClientPercent: 90, MaxConnections: 4096}})
 	defer in.stopAndWait(t)
 	if _, err := in.ListJobsPage(frameworktest.Timeout(t), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start

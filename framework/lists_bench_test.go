@@ -33,7 +33,7 @@ func BenchmarkLists(b *testing.B) {
 	c := mesostest.NewCluster(b, 0) // offers no GPUs
 	addManyAgents(c)
 	path := filepath.Join(b.TempDir(), "journal.db")
-	fillJournal(b, path, listedJobs)
+	fillJournal(b, path, listedJobs, listedJobs)
 	in := startInstance(b, c, SchedulerConfig{JournalPath: path})
 	defer in.stopAndWait(b)
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start

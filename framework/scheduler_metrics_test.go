@@ -181,7 +181,7 @@ func TestGPUTimeSurvivesFailover(t *testing.T) {
 // meanwhile.
 func BenchmarkMetrics(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	fillJournal(b, path, waitingJobs)
+	fillJournal(b, path, listedJobs, waitingJobs)
 	in := startInstance(b, mesostest.NewCluster(b, 0), SchedulerConfig{JournalPath: path, Sched: sched.SchedulerSettings{MaxEndedTasks: 2 * listedJobs}})
 	defer in.stopAndWait(b)
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start

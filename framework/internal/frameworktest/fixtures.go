@@ -84,7 +84,7 @@ func RecordedJob(i int) *job.Job {
 	name := fmt.Sprintf("train-%06d", i)
 	began := time.Unix(1_700_000_000+int64(i), 5).UTC()
 	j := &job.Job{Run: 1, Submitted: began, Spec: &job.Spec{
-		Name: name, Tasks: 1, CPUs: 4, MemMiB: 8192, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+		Name: name, Role: "*", Tasks: 1, CPUs: 4, MemMiB: 8192, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
 		Image: "nvcr.io/nvidia/pytorch:24.01-py3", Containerizer: job.Docker, Command: []string{"python", "train.py", "--epochs", "90"},
 		Env: map[string]string{"NCCL_DEBUG": "WARN", "DATA": "/data/imagenet"}, KillGrace: 30 * time.Second,
 	}}
