@@ -133,23 +133,6 @@ func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
 
-// indexTasks makes the index of tasks point to those of an entry. Tasks that are not recorded yet have no ID.
-func (v *Model) indexTasks(e *jobEntry) {
-	for i := range e.Tasks {
-		if t := &e.Tasks[i]; t.ID != "" {
-			v.tasks[t.ID] = t
-		}
-	}
-}
-
-// shareTasks lets the entry of a job that has ended share the tasks of the State.
-func (v *Model) shareTasks(ended *job.Job) {
-	if e, ok := v.jobs.Find(ended.RunID().String()); ok {
-		e.Tasks, e.sharesTasks = ended.Tasks, true
-		v.indexTasks(e)
-	}
-}
-
 // addJob adds an entry without tasks, as the newest run of its name.
 func (v *Model) addJob(j *job.Job) *jobEntry {
 	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified}}
@@ -297,10 +280,7 @@ func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 		if !ok || t.Index < 0 || t.Index >= len(e.Tasks) {
 			continue // the same change removes the job
 		}
-		if e.sharesTasks {
-			e.Tasks, e.sharesTasks = slices.Clone(e.Tasks), false
-			v.indexTasks(e)
-		}
+		v.unshareTasks(e)
 		slot := &e.Tasks[t.Index]
 		if slot.ID != "" && slot.State.IsLive() {
 			e.liveTasks--

@@ -1,0 +1,32 @@
+package readmodel
+
+import (
+	"slices"
+
+	"mesos-gpu/job"
+)
+
+// indexTasks makes the index of tasks point to those of an entry. Tasks that are not recorded yet have no ID.
+func (v *Model) indexTasks(e *jobEntry) {
+	for i := range e.Tasks {
+		if t := &e.Tasks[i]; t.ID != "" {
+			v.tasks[t.ID] = t
+		}
+	}
+}
+
+// shareTasks lets the entry of a job that has ended share the tasks of the State.
+func (v *Model) shareTasks(ended *job.Job) {
+	if e, ok := v.jobs.Find(ended.RunID().String()); ok {
+		e.Tasks, e.sharesTasks = ended.Tasks, true
+		v.indexTasks(e)
+	}
+}
+
+// unshareTasks gives an entry tasks of its own, before they change.
+func (v *Model) unshareTasks(e *jobEntry) {
+	if e.sharesTasks {
+		e.Tasks, e.sharesTasks = slices.Clone(e.Tasks), false
+		v.indexTasks(e)
+	}
+}
