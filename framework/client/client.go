@@ -115,7 +115,22 @@ func decodeResponse(res *http.Response, into any) error {
 	if err := json.NewDecoder(res.Body).Decode(into); err != nil {
 		return fmt.Errorf("parse the scheduler's answer to %s %s: %w", res.Request.Method, res.Request.URL.Path, err)
 	}
+	switch answer := into.(type) {
+	case *api.JobView:
+		fillSpec(answer)
+	case *api.JobList:
+		for i := range answer.Jobs {
+			fillSpec(&answer.Jobs[i])
+		}
+	}
 	return nil
+}
+
+// fillSpec gives a job an empty specification if it has none: another server may answer any object.
+func fillSpec(j *api.JobView) {
+	if j.Spec == nil {
+		j.Spec = &job.Spec{}
+	}
 }
 
 // SubmitJob submits a job. It uses a new idempotency key, so that it can retry if the

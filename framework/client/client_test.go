@@ -66,6 +66,16 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 }
 
+func TestJobsOfAnswersHaveSpecifications(t *testing.T) {
+	c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"jobs":[{}]}`) })
+	if j, err := c.GetJob(t.Context(), "train"); err != nil || j.Spec == nil {
+		t.Errorf("a job: %+v, %v", j, err)
+	}
+	if list, err := c.ListJobs(t.Context()); err != nil || len(list) != 1 || list[0].Spec == nil {
+		t.Errorf("jobs: %+v, %v", list, err)
+	}
+}
+
 // TestNamedEventsAreIgnored checks that events with a name, as of later schedulers, are ignored.
 func TestNamedEventsAreIgnored(t *testing.T) {
 	c := newTestClient(t, func(w http.ResponseWriter, _ *http.Request) {
