@@ -94,6 +94,9 @@ func (r *Recorder) storeUsage(one *attemptRecord, usage gpu.TaskUsage) {
 		state = usageMeasured
 	}
 	if err := f.setUsage(formatKey(one.ended, one.id), state, m); err != nil {
+		if _, closed := r.openedFile(); closed != nil {
+			return // Run has closed the file meanwhile
+		}
 		r.cfg.Log.WithField("task", one.id).WithError(err).Warn("its GPU usage is not accounted for")
 	}
 	r.mu.Lock()
