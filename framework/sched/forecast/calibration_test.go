@@ -12,7 +12,9 @@ func TestBoundsFollowFromEarlierEstimates(t *testing.T) {
 	requireBounds := func(low90, low50, high50, high90 int) {
 		t.Helper()
 		got := c.boundStart(time.Hour)
-		isNear := func(d time.Duration, minutes int) bool { return (d - time.Duration(minutes)*time.Minute).Abs() < 5*time.Minute }
+		isNear := func(d time.Duration, minutes int) bool {
+			return (d - time.Duration(minutes)*time.Minute).Abs() < 5*time.Minute
+		}
 		if got.Expected != time.Hour || !isNear(got.Low90, low90) || !isNear(got.Low50, low50) || !isNear(got.High50, high50) || !isNear(got.High90, high90) {
 			t.Errorf("with %d earlier estimates got %+v", len(c.ratios), got)
 		}
