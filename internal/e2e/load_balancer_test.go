@@ -109,7 +109,7 @@ command: [python3, %s]
 	<-done
 	select {
 	case err := <-lost:
-		t.Errorf("after %d requests one was lost: %v\n%s\n%s", answered.Load(), err, watcher.output, balancer.output)
+		t.Errorf("after %d requests one was lost: %v\n%s\n%s\n%s", answered.Load(), err, c.mustRun("describe", "web"), watcher.output, balancer.output)
 	default:
 	}
 	if answered.Load() < 20 {
