@@ -25,7 +25,13 @@ const (
 	// health checks cause none.
 	configRefreshTime = 5 * time.Second
 	reloadTimeout     = time.Minute
+	// reloadRepeatTime is the time within which a reload may be lost after another one, and after which it is repeated:
+	// HAProxy ignores SIGUSR2 while it reloads.
+	reloadRepeatTime = 2 * time.Second
 )
+
+// The states of a configuration that the load balancer may not have read.
+const notReloaded, repeatReload = "not reloaded", "reload to be repeated"
 
 // serviceConfigFlags are the flags of service-config.
 type serviceConfigFlags struct {
@@ -34,8 +40,10 @@ type serviceConfigFlags struct {
 	role              string
 	bind, stats, fqdn string
 	format            string
-	// loaded is the text that the load balancer has read, "" before the first.
-	loaded string
+	// loaded is the text that the load balancer has read, "" before the first, notReloaded or repeatReload. reloaded is when
+	// it last read one.
+	loaded   string
+	reloaded time.Time
 }
 
 var (
@@ -130,11 +138,15 @@ func (a *jobCommands) writeServiceConfig(ctx context.Context, c *client.Client, 
 		reload := exec.CommandContext(ctx, "/bin/sh", "-c", f.reload)
 		reload.Stdout, reload.Stderr = a.Stderr, a.Stderr
 		if err := reload.Run(); err != nil {
-			f.loaded = "not reloaded"
+			f.loaded = notReloaded
 			return true, fmt.Errorf("--exec-reload: %w", err)
 		}
 	}
 	f.loaded = text
+	if f.reload != "" && time.Since(f.reloaded) < reloadRepeatTime {
+		f.loaded = repeatReload
+	}
+	f.reloaded = time.Now()
 	return true, nil
 }
 
@@ -188,6 +200,10 @@ func (a *jobCommands) watchServiceConfig(ctx context.Context, c *client.Client, 
 			fmt.Fprintf(a.Stderr, "%s: %v\n", f.file, err)
 		case changed:
 			fmt.Fprintf(a.Stderr, "%s: written\n", f.file)
+		}
+		refresh.Reset(configRefreshTime)
+		if f.loaded == repeatReload {
+			refresh.Reset(reloadRepeatTime)
 		}
 		select {
 		case <-changes:
