@@ -201,8 +201,11 @@ func valueOrEmpty(text *string) string {
 	return *text
 }
 
-// decodeStrictly decodes n into body and rejects unknown keys.
+// decodeStrictly decodes a role's mapping into body and rejects unknown keys.
 func decodeStrictly(n *yaml.Node, body any) error {
+	if n.Kind == yaml.SequenceNode {
+		return errors.New("it is a list: write a quota such as V100=8, or a mapping such as {quota: V100=8, weight: 2}")
+	}
 	text, err := yaml.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
@@ -222,7 +225,7 @@ func roleKeys() []string {
 }
 
 // checkKeys returns an error for an unknown key, with the most similar known
-// key. It accepts values that are not mappings: decodeStrictly rejects those.
+// key. It accepts values that are not mappings.
 func checkKeys(n *yaml.Node, known []string) error {
 	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
 		key := n.Content[i].Value

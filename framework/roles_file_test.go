@@ -66,6 +66,7 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		"a: {user: {waiting_jobs: 9999999}}":  `role "a": user: waiting_jobs 9999999 is not between 1 and 1000000`,
 		"a: {users: {ann: {running: 1}}}":     `users: ann: no key "running"`,
 		"a: {users: [ann]}":                   "want weight",
+		"a: [V100=8]":                         "it is a list: write a quota such as V100=8",
 
 		"a: {limit: V100=4, deserved: V100=8}":                                                  `role "a": it deserves V100=8, its limit is V100=4`,
 		"a: {limit: \"*=4\", deserved: \"V100=2, T4=3\"}":                                       `role "a": it deserves 5 GPUs, its limit is *=4`,
