@@ -155,12 +155,29 @@ func (s *State) warningTimes() []time.Duration {
 	return times
 }
 
+// hasForgottenPlace reports whether a place is forgotten on which plans have counted although Mesos has not offered it: one
+// that a task freed, or what an agent had left.
+func (s *State) hasForgottenPlace(isNewlyDue func(time.Time) bool) bool {
+	if slices.ContainsFunc(s.freed, func(p freedPlace) bool { return isNewlyDue(p.until) }) {
+		return true
+	}
+	for _, last := range s.lastOffered {
+		if isNewlyDue(last.at.Add(leftoverValidity + 1)) {
+			return true
+		}
+	}
+	return false
+}
+
 // expireWaiting fails jobs that have waited longer than their max_wait, and requests offers for tasks whose pause has
 // ended.
 func (s *State) expireWaiting() []Operation {
 	var ops []Operation
 	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
 	reclaims := s.DeservesGPUs()
+	if reclaims && s.hasForgottenPlace(isNewlyDue) {
+		s.offers.stale = true // GPUs may have to be reclaimed instead
+	}
 	warningTimes := sync.OnceValue(s.warningTimes)
 	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
 		j := q.Job
