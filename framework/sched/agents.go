@@ -18,6 +18,8 @@ type agentTable struct {
 	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
 	// since. An agent that is no longer listed is removed.
 	lastOffered map[placement.AgentKey]*agentSnapshot
+	// recordedOffers counts the sets of offers that lastOffered has seen.
+	recordedOffers int
 	// changedAgents are the agents of which offers have arrived or left the pool since the last plan. The next plan reads
 	// these agents again.
 	changedAgents map[placement.AgentKey]bool
@@ -31,15 +33,16 @@ type agentTable struct {
 // nothing free.
 type agentSnapshot struct {
 	fit.AgentResources
-	// at is when the last offer arrived.
-	at time.Time
+	// at is when the last offer arrived. number orders the snapshots, also those of one time; it is 0 after an offer was
+	// rescinded.
+	at     time.Time
+	number int
 }
 
-// isNewer reports whether the offer of a is newer than that of another role of the agent. Of two at one time, the
-// role's name decides.
+// isNewer reports whether the offer of a is newer than that of another role of the agent. Of two that were recorded
+// together, the role's name decides.
 func (a *agentSnapshot) isNewer(other *agentSnapshot) bool {
-	c := a.at.Compare(other.at)
-	return c > 0 || c == 0 && a.Role < other.Role
+	return a.number > other.number || a.number == other.number && a.Role < other.Role
 }
 
 func newAgentTable() agentTable {
@@ -128,9 +131,10 @@ func (t *agentTable) removeAgent(id string) {
 
 // recordOffers sets the snapshots of agents from offers that have left the pool.
 func (t *agentTable) recordOffers(now time.Time, offers []Offer) {
+	t.recordedOffers++
 	for _, a := range fit.JoinOffers(offers) {
 		key := placement.KeyOfAgent(&a)
-		t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{a, now}, true
+		t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{a, now, t.recordedOffers}, true
 	}
 }
 

@@ -130,3 +130,18 @@ func TestSubtractLaunch(t *testing.T) {
 		t.Errorf("free ports (-want +got):\n%s", diff)
 	}
 }
+
+// TestNewestOfferIsTheLastRecorded: also of offers that arrive at one time.
+func TestNewestOfferIsTheLastRecorded(t *testing.T) {
+	agents, now := newAgentTable(), time.Unix(1_700_000_000, 0)
+	for _, role := range []string{"prod", "guests", "prod"} {
+		agents.recordOffers(now, []Offer{{ID: "o-" + role, AgentID: "a", Role: role}})
+		if got := agents.newestOffers()["a"]; got != role {
+			t.Errorf("the newest offer is to %s, want %s", got, role)
+		}
+	}
+	agents.recordRescinded(Offer{ID: "o-prod", AgentID: "a", Role: "prod"})
+	if got := agents.newestOffers()["a"]; got != "guests" {
+		t.Errorf("after a rescinded one the newest offer is to %s", got)
+	}
+}
