@@ -62,9 +62,9 @@ func (q *callQueue) enqueue(op sched.Operation) {
 	}
 }
 
-// dequeue returns the next operation that may be sent at now, while calls for the agents in inFlight are made. Calls for
-// one agent keep their order, and so do calls without an agent, in inFlight as "", and all others. If there is none, op is
-// nil and wait is the time until the next attempt; zero means after the next enqueue or the end of a call.
+// dequeue returns the next operation that may be sent at now, while calls for the agents in inFlight are made. Only one
+// call for each agent is made at a time, and a call without an agent, in inFlight as "", is made alone. If there is none,
+// op is nil and wait is the time until the next attempt; zero means after the next enqueue or the end of a call.
 func (q *callQueue) dequeue(now time.Time, inFlight map[string]bool) (op sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -175,11 +175,12 @@ func (s *State) expireWaiting() []Operation {
 	var ops []Operation
 	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
 	reclaims := s.DeservesGPUs()
-	if reclaims && s.hasForgottenPlace(isNewlyDue) {
+	queued := slices.Clone(s.queueCache.queuedJobs(&s.jobTable))
+	if reclaims && len(queued) > 0 && s.hasForgottenPlace(isNewlyDue) {
 		s.offers.stale = true // GPUs may have to be reclaimed instead
 	}
 	warningTimes := sync.OnceValue(s.warningTimes)
-	for _, q := range slices.Clone(s.queueCache.queuedJobs(&s.jobTable)) {
+	for _, q := range queued {
 		j := q.Job
 		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
 		preemptsAt := j.Submitted.Add(j.Spec.PreemptAfter)

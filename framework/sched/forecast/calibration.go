@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Calibration has how far earlier estimates were off. The playback knows neither the jobs that are submitted later nor
-// other errors of its model, so its own bounds are too narrow: the bounds follow from the errors of earlier estimates.
+// Calibration has how far earlier estimates were off. Bounds follow from these errors, not from the spread of the
+// playbacks: jobs that are submitted later and other errors of the model are in none of them.
 type Calibration struct {
 	// ratios are the logarithms of real waits divided by expected ones, the oldest first.
 	ratios []float64
@@ -44,11 +44,11 @@ func (c *Calibration) sortedRatios() []float64 {
 	return ratios
 }
 
-// boundStart returns an expected wait with bounds that would have held for the earlier ones. They contain the expected wait.
-func (c *Calibration) boundStart(expected time.Duration) Start {
-	sorted := c.sortedRatios()
+// boundStart returns an expected wait with bounds that would have held for the earlier ones, whose ratios are those of
+// sortedRatios. They contain the expected wait.
+func boundStart(expected time.Duration, ratios []float64) Start {
 	bound := func(quantile float64) time.Duration {
-		ratio := math.Exp(sorted[int(quantile*float64(len(sorted)-1)+0.5)])
+		ratio := math.Exp(ratios[int(quantile*float64(len(ratios)-1)+0.5)])
 		wait := math.Min(ratio*float64(expected+shortWait), float64(math.MaxInt64/4))
 		return max(time.Duration(wait)-shortWait, 0).Round(time.Second)
 	}

@@ -11,7 +11,7 @@ func TestBoundsFollowFromEarlierEstimates(t *testing.T) {
 	var c Calibration
 	requireBounds := func(low90, low50, high50, high90 int) {
 		t.Helper()
-		got := c.boundStart(time.Hour)
+		got := boundStart(time.Hour, c.sortedRatios())
 		isNear := func(d time.Duration, minutes int) bool {
 			return (d - time.Duration(minutes)*time.Minute).Abs() < 5*time.Minute
 		}

@@ -95,13 +95,13 @@ func (in *Input) Starts() map[string]Start {
 			}
 		}
 	}
-	all := make(map[string]Start, len(jobs))
+	all, ratios := make(map[string]Start, len(jobs)), in.Calibration.sortedRatios()
 	for i, list := range waits {
 		if len(list) < sampleCount*3/4 {
 			continue
 		}
 		slices.Sort(list)
-		all[jobs[i].Name] = in.Calibration.boundStart(list[len(list)/2].Round(time.Second))
+		all[jobs[i].Name] = boundStart(list[len(list)/2].Round(time.Second), ratios)
 	}
 	return all
 }

@@ -20,10 +20,10 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 		leftoverOf: agents.LeftoverOf, newestOffers: agents.NewestOffers, fitPolicy: fitPolicy,
 		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{},
 	}
-	held, rest := map[int32]bool{}, in.Waiting
+	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {
 		placed := map[string][]string{}
-		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, NextJobs(in.Reservations), pl.alloc.Usage, level)
+		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, next, pl.alloc.Usage, level)
 		for j, request, ok := order.Next(); ok; j, request, ok = order.Next() {
 			if left := pl.placeClaim(j, request, held, placed); len(left) > 0 {
 				order.Postpone(left)

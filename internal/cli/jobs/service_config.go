@@ -201,10 +201,11 @@ func (a *jobCommands) watchServiceConfig(ctx context.Context, c *client.Client, 
 		case changed:
 			fmt.Fprintf(a.Stderr, "%s: written\n", f.file)
 		}
-		refresh.Reset(configRefreshTime)
+		next := configRefreshTime
 		if f.loaded == repeatReload {
-			refresh.Reset(reloadRepeatTime)
+			next = reloadRepeatTime
 		}
+		refresh.Reset(next)
 		select {
 		case <-changes:
 			settle := time.NewTimer(configSettleTime)
