@@ -92,11 +92,15 @@ func (b *backfiller) reservations() map[string]Reservation {
 }
 
 // reserveOrPreempt reserves resources for n tasks of a blocked job, or for one if there is no time at which all fit,
-// unless its role has a reservation already. Tasks that must be preempted for that are added to victims.
-// demand is the number of the demand.
+// unless its role has a reservation already. Tasks that must be preempted for that are added to victims. demand is the
+// number of the demand.
 func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, demand int32, n int) {
 	role := j.Spec.Role
-	if b.heads[role] != nil || b.attempts[role] >= maxReservationAttempts {
+	if b.heads[role] != nil {
+		b.endAwaiting(role)
+		return
+	}
+	if b.attempts[role] >= maxReservationAttempts {
 		return
 	}
 	b.attempts[role]++
@@ -151,17 +155,12 @@ func (b *backfiller) preempt(base *PartitionedCluster, j *queue.WaitingJob, d *f
 // the same demand as the head and all blocked jobs between: whichever place becomes free first is right for each of them,
 // so that none of them preempts in vain.
 func (b *backfiller) mayPreemptBehindHead(j *queue.WaitingJob, demand int32) bool {
-	role := j.Spec.Role
-	a := b.awaiting[role]
-	if a == nil {
-		return false
-	}
-	if a.demand != demand || a.jobs == maxAwaitingJobs || !b.taskEndsOf(role).anyPreemptible || len(b.preemptibleUnits(j)) == 0 {
-		delete(b.awaiting, role)
-		return false
-	}
-	return true
+	a := b.awaiting[j.Spec.Role]
+	return a != nil && a.demand == demand && a.jobs < maxAwaitingJobs && b.taskEndsOf(j.Spec.Role).anyPreemptible && len(b.preemptibleUnits(j)) > 0
 }
+
+// endAwaiting lets no later job of a role preempt tasks in this plan: a blocked job before it could get the places.
+func (b *backfiller) endAwaiting(role string) { delete(b.awaiting, role) }
 
 // preemptBehindHead preempts tasks for n tasks of a blocked job, besides those that end for the jobs before it, and reserves
 // what is needed of free resources. Without this, the jobs of a role would preempt one after the other, each a warning and
@@ -176,7 +175,7 @@ func (b *backfiller) preemptBehindHead(j *queue.WaitingJob, d *fit.Demand, n int
 		places, fits = b.placeAfter(base, &free, all, b.taskEndsOf(role).ending)
 	}
 	if !fits {
-		delete(b.awaiting, role)
+		b.endAwaiting(role)
 		return
 	}
 	b.reserveRemainder(&free, places, b.taskEndsOf(role).ending)

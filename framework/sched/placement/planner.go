@@ -125,6 +125,8 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 			d := j.TaskDemand(pl.policy.Overhead, nil)
 			d.RunTime = key.runs
 			pl.preemptBehindHead(j, &d, len(j.Tasks))
+		} else {
+			pl.backfill.endAwaiting(j.Spec.Role)
 		}
 		return
 	}
@@ -285,7 +287,7 @@ func (pl *planner) preemptBehindHead(j *queue.WaitingJob, d *fit.Demand, n int) 
 	role := j.Spec.Role
 	_, allowed, _ := pl.alloc.Usage.Restrict(quota.UserOf(j.Spec), j.Spec.Request)
 	if n+pl.backfill.awaiting[role].tasks > allowed || j.Spec.Guaranteed || pl.alloc.Usage.LimitsUsers() {
-		delete(pl.backfill.awaiting, role)
+		pl.backfill.endAwaiting(role)
 		return
 	}
 	pl.backfill.preemptBehindHead(j, d, n)
