@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/artifacts"
@@ -175,23 +177,19 @@ func (s *Scheduler) leadAlone(ctx context.Context, store journal.Journal) error 
 
 // runTogether runs the parts concurrently. When one fails or ctx ends, it cancels
 // all of them, because none is useful without the others. It returns the first
-// error after all have returned, or nil if ctx ended.
+// error after all have returned, or nil if ctx ended before.
 func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var running sync.WaitGroup
+	group, together := errgroup.WithContext(ctx)
 	for _, part := range parts {
-		running.Go(func() {
-			if err := part(ctx); err != nil {
-				cancel(err)
+		group.Go(func() error {
+			err := part(together)
+			if ctx.Err() != nil {
+				return nil // parts may return why ctx ended
 			}
+			return err
 		})
 	}
-	running.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
-	return nil
+	return group.Wait()
 }
 
 // Teardown removes the framework: the master kills all of its tasks and deletes

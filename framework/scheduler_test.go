@@ -3,6 +3,7 @@ package framework
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -378,5 +379,30 @@ func TestTeardown(t *testing.T) {
 	}
 	if err := idle.Teardown(frameworktest.Timeout(t)); !errors.Is(err, master.ErrNotConnected) {
 		t.Errorf("teardown of a scheduler that does not run: %v", err)
+	}
+}
+
+// A failed part ends the others, and is not mistaken for the end of the context because a timeout has caused it.
+func TestRunTogether(t *testing.T) {
+	untilEnd := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	timedOut := fmt.Errorf("write the journal: %w", context.DeadlineExceeded)
+	fails := func(context.Context) error { return timedOut }
+	returns := func(context.Context) error { return nil }
+	if err := runTogether(t.Context(), untilEnd, returns, fails); err != timedOut {
+		t.Errorf("got %v, want the part's error", err)
+	}
+	if err := runTogether(t.Context(), returns, returns); err != nil {
+		t.Errorf("got %v after all parts returned", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ends := func(ctx context.Context) error {
+		cancel()
+		return untilEnd(ctx)
+	}
+	if err := runTogether(ctx, untilEnd, ends); err != nil {
+		t.Errorf("got %v after the context ended", err)
 	}
 }

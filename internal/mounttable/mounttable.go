@@ -1,5 +1,6 @@
 // Package mounttable reads /proc/PID/mountinfo (proc(5)): what a process sees
-// mounted. It mounts nothing and decides nothing.
+// mounted. It mounts nothing and decides nothing. Unlike github.com/moby/sys/mountinfo,
+// it returns the other mounts of a table that has a malformed or very long line.
 package mounttable
 
 import (
