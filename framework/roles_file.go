@@ -214,9 +214,26 @@ func decodeStrictly(n *yaml.Node, body any) error {
 		return err
 	}
 	if err := yaml.Unmarshal(text, body); err != nil {
-		return fmt.Errorf("want %s: %w", strings.Join(roleKeys(), ", "), err)
+		return describeRoleError(n, body, err)
 	}
 	return nil
+}
+
+// describeRoleError returns an error that names the key whose value does not have the right form, or err if there is none.
+func describeRoleError(n *yaml.Node, body any, err error) error {
+	forms := map[string]string{
+		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS", "order": "the name of an order",
+		"patience": "a duration such as 6h", "half_life": "a duration such as 24h", "keep_ended": "a duration such as 168h",
+		"backfill": "true or false", "policy": "the name of a policy", "keep_runs": "a whole number", "waiting_jobs": "a whole number",
+		"users": "a mapping of users to their limits, such as {ann: {running_jobs: 2}}", "notify": "a list such as [{to: TARGET, on: [failure]}]",
+	}
+	for pairs := n.Content; len(pairs) > 1; pairs = pairs[2:] {
+		setting := yaml.Node{Kind: yaml.MappingNode, Content: pairs[:2]}
+		if form, known := forms[pairs[0].Value]; known && setting.Decode(body) != nil {
+			return fmt.Errorf("%s: want %s", pairs[0].Value, form)
+		}
+	}
+	return err
 }
 
 // roleKeys returns the keys of a role's mapping.

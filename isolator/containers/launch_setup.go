@@ -10,8 +10,6 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// Where a container finds the driver, as in NVIDIA's images and under Mesos's
-// own isolator.
 const (
 	// Where a container finds the driver, as in NVIDIA's images and with Mesos's own isolator.
 	containerDriverPath = "/usr/local/nvidia"
@@ -23,6 +21,14 @@ const (
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
+// ImageError is returned for an image that cannot run with this agent's driver, or on the
+// container's devices.
+type ImageError struct{ Reason error }
+
+func (e *ImageError) Error() string { return "its image cannot run here: " + e.Reason.Error() }
+
+func (e *ImageError) Unwrap() error { return e.Reason }
+
 // driverMounts returns the mount of the driver volume if the image requests it. Many such
 // images also run on machines without GPUs: a missing volume or an unsuitable driver is an
 // error only if the container has a GPU.
@@ -33,7 +39,7 @@ func (m *Manager) driverMounts(ctx context.Context, l LaunchRequest, gpus bool) 
 	needs, err := m.cfg.NeedsDriver(l.Image.Labels, l.Image.Environment)
 	switch {
 	case err != nil && gpus:
-		return nil, fmt.Errorf("its image cannot run here: %w", err)
+		return nil, &ImageError{err}
 	case err != nil:
 		m.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
 		return []BindMount{}, nil
@@ -52,13 +58,13 @@ func (m *Manager) driverMounts(ctx context.Context, l LaunchRequest, gpus bool) 
 	}
 }
 
-// checkImage returns an error if the image cannot run on one of the container's devices.
+// checkImage returns an *ImageError if the image cannot run on one of the container's devices.
 func (m *Manager) checkImage(l LaunchRequest, devices []string) error {
 	if m.cfg.CheckImage == nil || !l.Rootfs || len(devices) == 0 {
 		return nil
 	}
 	if err := m.cfg.CheckImage(l.Image.Labels, l.Image.Environment, devices); err != nil {
-		return fmt.Errorf("its image cannot run here: %w", err)
+		return &ImageError{err}
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 
 // Prepare grants devices to a container before its launch and returns what it
 // is launched with. A repeated call with the same resources returns the same.
-// The error is an *allocation.RejectedError or *InvalidContainerError if the
-// request is at fault. A failed call grants nothing.
+// The error is an *allocation.RejectedError, *InvalidContainerError or
+// *ImageError if the request is at fault. A failed call grants nothing.
 //
 // The kernel allows the devices when Mesos has created the container's cgroup
 // and calls Isolate.

@@ -200,8 +200,9 @@ func TestServesAPI(t *testing.T) {
 		}
 	}
 	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "unfit", Rootfs: true, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}})
-	if want := "its image cannot run here: not on " + h.Devices[3].UUID; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("an image that does not run on its GPU: got %v, want %q", err, want)
+	var failed *socket.ResponseError
+	if want := "its image cannot run here: not on " + h.Devices[3].UUID; !errors.As(err, &failed) || failed.Status != 422 || !strings.Contains(err.Error(), want) {
+		t.Errorf("an image that does not run on its GPU: got %v, want 422 and %q", err, want)
 	}
 	setup, err := client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{
 		{Name: "gpus", Scalar: 2}, {Name: "gpu_ids", Set: []string{h.Devices[0].UUID}},

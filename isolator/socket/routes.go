@@ -154,6 +154,7 @@ func statusCodeOf(err error) int {
 		withStatus *statusError
 		invalid    *containers.InvalidContainerError
 		unknown    *containers.UnknownContainerError
+		image      *containers.ImageError
 		refused    *allocation.RejectedError
 	)
 	switch {
@@ -165,6 +166,8 @@ func statusCodeOf(err error) int {
 		return http.StatusNotFound
 	case errors.As(err, &refused), errors.Is(err, share.ErrStatic), errors.Is(err, share.ErrNoLimiter), errors.Is(err, mig.ErrLayoutRejected):
 		return http.StatusConflict
+	case errors.As(err, &image):
+		return http.StatusUnprocessableEntity // not 409, which the module retries while devices are being released
 	default:
 		return http.StatusInternalServerError
 	}

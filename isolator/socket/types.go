@@ -11,8 +11,8 @@ import (
 
 // ContainerManager handles the calls about containers; containers.Manager
 // implements it. If the caller is at fault, the error is a
-// *containers.InvalidContainerError, *containers.UnknownContainerError or
-// *allocation.RejectedError.
+// *containers.InvalidContainerError, *containers.UnknownContainerError,
+// *containers.ImageError or *allocation.RejectedError.
 type ContainerManager interface {
 	Recover(alive []string) error
 	Prepare(context.Context, containers.LaunchRequest) (containers.LaunchSetup, error)
