@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"math"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -13,8 +14,8 @@ import (
 )
 
 // liveMemory limits the live heap of a scheduler that remembers 100,000 ended and 100,000 pending jobs of one task. It is
-// half more than was measured, so that a machine may differ and a second copy of the jobs may not.
-const liveMemory = 850 << 20
+// a sixth more than was measured: a second copy of the specifications or of all tasks is more.
+const liveMemory = 560 << 20
 
 // TestMemoryOfManyJobs measures the live heap, which does not depend on the load of the machine. It includes the ballast of
 // the loop, which takes no memory.
@@ -33,12 +34,15 @@ func TestMemoryOfManyJobs(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	runtime.GC()
-	runtime.GC() // memory that finalizers have released
 	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	t.Logf("%d MiB are live, in %d objects", m.HeapAlloc>>20, m.HeapObjects)
-	if m.HeapAlloc > liveMemory {
-		t.Errorf("%d MiB are live, want at most %d MiB", m.HeapAlloc>>20, liveMemory>>20)
+	live := uint64(math.MaxUint64)
+	for range 3 { // a collection leaves what becomes garbage while it runs
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		live = min(live, m.HeapAlloc)
+	}
+	t.Logf("%d MiB are live, in %d objects", live>>20, m.HeapObjects)
+	if live > liveMemory {
+		t.Errorf("%d MiB are live, want at most %d MiB", live>>20, liveMemory>>20)
 	}
 }

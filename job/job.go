@@ -211,6 +211,8 @@ type Task struct {
 	KillRequested time.Time  `json:"kill_wanted,omitzero"`
 	KillReason    KillReason `json:"kill_reason,omitempty"`
 	KillForced    bool       `json:"kill_forced,omitempty"`
+	// Ran is true once an attempt has reached its agent.
+	Ran bool `json:"ran,omitempty"`
 	// KilledBy is the user who requested the kill, "" without an access file, or the job
 	// for which the task was preempted.
 	KilledBy string `json:"killed_by,omitempty"`
@@ -229,8 +231,6 @@ type Task struct {
 	// ended without a report, for example because the agent was lost.
 	Failures int `json:"failures,omitempty"`
 	Losses   int `json:"losses,omitempty"`
-	// Ran is true once an attempt has reached its agent.
-	Ran bool `json:"ran,omitempty"`
 	// ImageExclusions keep it off agents that cannot run its image, as earlier
 	// attempts found.
 	ImageExclusions []Constraint `json:"unfit,omitempty"`

@@ -109,7 +109,7 @@ type LoopConfig struct {
 // post with each operation after the journal has recorded the operation's cause.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
 	cfg.Sched.Accounting = cfg.Accounting != nil
-	v := readmodel.New(past) // a copy, before the State takes ownership of the jobs
+	v := readmodel.New(past) // before the State takes ownership of the jobs
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past, v),
 		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
@@ -254,7 +254,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		err = fmt.Errorf("record before acting: %w", err)
 	} else {
 		l.connected.Store(l.state.IsConnected())
-		l.Model.ApplyRecorded(change, changes.Transitions, changes.LateEnds, changes.Ended)
+		l.Model.ApplyRecorded(change, changes.Transitions, changes.LateEnds, changes.Shared)
 		if l.accounting != nil {
 			l.accounting.ObserveChange(l.Model, change)
 			l.accounting.CountLost(changes.UnaccountedLost)

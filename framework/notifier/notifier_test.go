@@ -209,7 +209,7 @@ func (d *deliveryTest) apply(e sched.Event) {
 	defer d.mu.Unlock()
 	d.state.Step(now, e)
 	c := d.state.TakeChanges()
-	d.model.ApplyRecorded(journal.Change{Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Transitions, c.LateEnds, c.Ended)
+	d.model.ApplyRecorded(journal.Change{Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Transitions, c.LateEnds, c.Shared)
 	if attempted, ok := e.(sched.NotificationsAttempted); ok {
 		for _, r := range attempted.Results {
 			d.outcomes <- r

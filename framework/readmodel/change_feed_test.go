@@ -30,7 +30,7 @@ func (l *stateAndModel) applyEvents(events ...sched.Event) []sched.Operation {
 		ops = append(ops, l.st.Step(l.now, ev)...)
 	}
 	c := l.st.TakeChanges()
-	l.view.ApplyRecorded(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Transitions, c.LateEnds, c.Ended)
+	l.view.ApplyRecorded(journal.Change{Removed: c.Removed, Jobs: c.Jobs, Tasks: c.Tasks, Documents: c.Documents}, c.Transitions, c.LateEnds, c.Shared)
 	return ops
 }
 

@@ -63,10 +63,10 @@ type Model struct {
 // jobEntry is a job in the model.
 type jobEntry struct {
 	job.Job
-	// sharesTasks is set if Tasks are those of the State, which has ended the job. A change copies them.
-	sharesTasks bool
 	// liveTasks counts the tasks that have not ended. It saves reading all tasks of ended jobs.
 	liveTasks int
+	// sharesTasks is set if Tasks may be those of the State. A change copies them.
+	sharesTasks bool
 	// removed is set when the job is forgotten but still in Model.bySubmission.
 	removed bool
 	// superseded is set while the job has a newer run. Lists of jobs omit such entries.
@@ -96,7 +96,7 @@ func (e *jobEntry) jobView() api.JobView {
 // isLive reports whether the job has or may still get running tasks.
 func (e *jobEntry) isLive() bool { return e.liveTasks > 0 || !e.IsTerminal() }
 
-// New returns a model of a copy of the journal's contents.
+// New returns a model of the journal's contents. It shares the tasks with the caller, who must copy them before a change.
 func New(all journal.JournalContents) *Model {
 	v := &Model{hub: newHub(), notificationsChanged: make(chan struct{}, 1)}
 	v.replaceAll(all)
@@ -112,11 +112,7 @@ func (v *Model) replaceAll(all journal.JournalContents) {
 	v.applyDocuments(all.Documents)
 	for _, j := range slices.SortedFunc(slices.Values(all.Jobs), func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }) {
 		e := v.addJob(j)
-		if e.sharesTasks = j.IsTerminal(); e.sharesTasks {
-			e.Tasks = j.Tasks
-		} else {
-			e.Tasks = slices.Clone(j.Tasks)
-		}
+		e.Tasks, e.sharesTasks = j.Tasks, true
 		v.indexTasks(e)
 		for i := range e.Tasks {
 			if e.Tasks[i].State.IsLive() {
@@ -171,9 +167,9 @@ func (v *Model) ApplyChange(c journal.Change) {
 }
 
 // ApplyRecorded applies a change on the leader. moves are all state transitions of
-// tasks in it; late are the ends of attempts that had been considered lost; ended are jobs
-// whose tasks the model may share, since they have ended.
-func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task, ended []*job.Job) {
+// tasks in it; late are the ends of attempts that had been considered lost; shared are jobs
+// whose tasks the State copies before it changes one, so that the model may share them.
+func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task, shared []*job.Job) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.changes != nil {
@@ -183,7 +179,7 @@ func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 		}
 	}
 	v.applyChange(c, func(*job.Task, *job.Task) {})
-	for _, j := range ended {
+	for _, j := range shared {
 		v.shareTasks(j)
 	}
 	for _, m := range moves {

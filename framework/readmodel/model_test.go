@@ -214,14 +214,14 @@ func TestWorkdirsOfUpdatedService(t *testing.T) {
 	}
 }
 
-// TestEndedTasksAreShared: an ended job's tasks exist once, and a later change of the record does not modify those of the
-// State.
-func TestEndedTasksAreShared(t *testing.T) {
+// TestTasksAreShared: tasks exist once, and a later change of the record does not modify those of the State.
+func TestTasksAreShared(t *testing.T) {
 	recorded, ends := frameworktest.JobInStates("recorded", 1, job.Finished), frameworktest.JobInStates("ends", 2, job.Running)
 	v := New(journal.JournalContents{Jobs: []*job.Job{recorded, ends}})
-	if got := &v.jobs.Newest["ends"].Tasks[0]; got == &ends.Tasks[0] {
-		t.Error("the model shares the tasks of a live job")
+	if &v.jobs.Newest["ends"].Tasks[0] != &ends.Tasks[0] {
+		t.Error("the model has its own tasks of a recorded job")
 	}
+	ends.Tasks = slices.Clone(ends.Tasks)
 	ends.Tasks[0].State = job.Failed
 	v.ApplyRecorded(journal.Change{Tasks: slices.Clone(ends.Tasks)}, nil, nil, []*job.Job{ends, frameworktest.JobInStates("removed", 3, job.Failed)})
 	for _, j := range []*job.Job{recorded, ends} {

@@ -15,10 +15,10 @@ func (v *Model) indexTasks(e *jobEntry) {
 	}
 }
 
-// shareTasks lets the entry of a job that has ended share the tasks of the State.
-func (v *Model) shareTasks(ended *job.Job) {
-	if e, ok := v.jobs.Find(ended.RunID().String()); ok {
-		e.Tasks, e.sharesTasks = ended.Tasks, true
+// shareTasks lets the entry of a job share the tasks of the State, which copies them before it changes one.
+func (v *Model) shareTasks(j *job.Job) {
+	if e, ok := v.jobs.Find(j.RunID().String()); ok {
+		e.Tasks, e.sharesTasks = j.Tasks, true
 		v.indexTasks(e)
 	}
 }

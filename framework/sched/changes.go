@@ -17,8 +17,9 @@ type StateChanges struct {
 	Removed []job.RunID
 	// Tasks are the changed tasks in their present state, each once.
 	Tasks []job.Task
-	// Ended are the jobs that have ended. The State modifies them and their tasks no more, so that others may share them.
-	Ended []*job.Job
+	// Shared are the jobs in Tasks that hold no places: they wait or have ended. Others may read their Tasks, which the State
+	// copies before it changes one.
+	Shared []*job.Job
 	// Documents are the changed documents by key. An empty one is deleted.
 	Documents map[string][]byte
 	// Transitions are the changes of task states, in order.
@@ -110,8 +111,8 @@ func (c *changeLog) removeJob(j *job.Job) {
 	c.Removed = append(c.Removed, j.RunID())
 }
 
-// take returns the changes, the tasks sorted by job and index, and empties the log.
-func (c *changeLog) take() StateChanges {
+// take returns the changes, the tasks sorted by job and index, and the jobs of these tasks, and empties the log.
+func (c *changeLog) take() (StateChanges, []*job.Job) {
 	jobs := make([]*job.Job, 0, len(c.changedTasks))
 	for j := range c.changedTasks {
 		jobs = append(jobs, j)
@@ -126,5 +127,5 @@ func (c *changeLog) take() StateChanges {
 	}
 	taken := c.StateChanges
 	*c = changeLog{changedTasks: map[*job.Job]map[int]bool{}}
-	return taken
+	return taken, jobs
 }

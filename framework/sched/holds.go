@@ -171,13 +171,11 @@ func (s *State) releaseJob(e ReleaseJob) {
 	s.setHold(j, nil)
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
-		t := ref.get()
-		if t.State != job.Waiting {
+		if ref.get().State != job.Waiting {
 			continue
 		}
-		if t.NotBefore.Before(s.now) {
-			t.NotBefore = s.now
-			s.changes.markTask(ref)
+		if ref.get().NotBefore.Before(s.now) {
+			s.changeTask(ref).NotBefore = s.now
 		}
 		s.requestOffers(ref)
 	}

@@ -16,7 +16,6 @@ func (s *State) retireJob(j *job.Job) {
 	if !j.IsTerminal() || !s.endJob(j) {
 		return
 	}
-	s.changes.Ended = append(s.changes.Ended, j)
 	s.notifyJobEnd(j)
 	s.runTimes.dropJob(j)
 	s.removeDependent(j)
@@ -110,8 +109,7 @@ func (s *State) notifyDependents(ended *job.Job) {
 		}
 		for i := range j.Tasks {
 			if ref := (taskRef{j, i}); ref.get().State == job.Waiting {
-				ref.get().NotBefore = s.now
-				s.changes.markTask(ref)
+				s.changeTask(ref).NotBefore = s.now
 				s.requestOffers(ref)
 			}
 		}

@@ -14,6 +14,9 @@ import (
 type jobTable struct {
 	// jobs are all remembered runs of jobs. A run that has not ended is the newest one of its job.
 	jobs job.RunTable[*job.Job]
+	// sharedTasks are the jobs that have not ended and whose Tasks others may read. The first change replaces them by a
+	// copy. Tasks of jobs that have ended are not changed.
+	sharedTasks map[*job.Job]bool
 	// tasks has the current attempt of each task of these jobs, by task id. A retry replaces the entry of the attempt
 	// before it.
 	tasks map[string]taskRef
@@ -39,7 +42,7 @@ type jobTable struct {
 }
 
 func newJobTable() jobTable {
-	return jobTable{tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, updating: map[*job.Job]bool{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
+	return jobTable{sharedTasks: map[*job.Job]bool{}, tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, updating: map[*job.Job]bool{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
 }
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.
@@ -49,6 +52,7 @@ type taskRef struct {
 	index int
 }
 
+// get returns the task for reading. State.changeTask returns it for a change, after which the result of get may be outdated.
 func (r taskRef) get() *job.Task { return &r.job.Tasks[r.index] }
 
 // clientKey identifies a submission. Keys of different owners are distinct.
@@ -84,11 +88,20 @@ func (t *jobTable) endJob(j *job.Job) bool {
 		return false
 	}
 	delete(t.updating, j)
+	delete(t.sharedTasks, j)
 	textBytes := j.Spec.TextBytes()
 	t.liveBytes.Add(j.Spec, -textBytes)
 	t.liveJobs.Add(j.Spec, -1)
 	t.ended.add(j, textBytes)
 	return true
+}
+
+// unshareTasks gives a job tasks of its own, before they change.
+func (t *jobTable) unshareTasks(j *job.Job) {
+	if t.sharedTasks[j] {
+		j.Tasks = slices.Clone(j.Tasks)
+		delete(t.sharedTasks, j)
+	}
 }
 
 func compareSubmission(a, b *job.Job) int {

@@ -22,13 +22,14 @@ func (s *State) killJob(e KillJob) []Operation {
 		case t.IsRetired():
 			s.retireForGood(ref, "its service has been killed")
 		case t.State == job.Waiting:
+			t = s.changeTask(ref)
 			t.KillRequested, t.KilledBy = s.now, e.By
 			s.transition(ref, job.Killed, "killed while it waited")
 		case t.State.IsPlaced() && t.KillReason != job.KillByUser:
 			warned := warnedGrace(ref) > 0
+			t = s.changeTask(ref)
 			t.KillReason, t.KilledBy = job.KillByUser, e.By // and does not restart
-			s.changes.markTask(ref)
-			if warned && !again { // its warning ends here
+			if warned && !again {                           // its warning ends here
 				ops = append(ops, s.sendKill(ref)...)
 			}
 		default:
@@ -48,8 +49,7 @@ func (s *State) forceKill(ref taskRef) bool {
 	if !t.State.IsPlaced() || t.KillForced {
 		return false
 	}
-	t.KillForced = true
-	s.changes.markTask(ref)
+	s.changeTask(ref).KillForced = true
 	return !t.KillRequested.IsZero()
 }
 
@@ -59,11 +59,11 @@ func (s *State) requestEnd(ref taskRef, why job.KillReason, by, message string) 
 	if !t.State.IsPlaced() || !t.KillRequested.IsZero() {
 		return nil
 	}
+	t = s.changeTask(ref)
 	t.KillRequested, t.KillReason, t.KilledBy = s.now, why, by
 	if !s.transition(ref, job.Killing, message) {
 		s.updateDeadlines(ref)
 	}
-	s.changes.markTask(ref)
 	s.notifyStopRequest(ref, why, message)
 	return s.sendKill(ref)
 }
@@ -71,9 +71,9 @@ func (s *State) requestEnd(ref taskRef, why job.KillReason, by, message string) 
 // requestFinalEnd requests the end of a placed task. If its end was requested before so that it restarts, the new reason
 // decides whether it does.
 func (s *State) requestFinalEnd(ref taskRef, why job.KillReason, by, message string) []Operation {
-	if t := ref.get(); t.KillReason.RequeuesTask() {
+	if ref.get().KillReason.RequeuesTask() {
+		t := s.changeTask(ref)
 		t.KillReason, t.KilledBy = why, by
-		s.changes.markTask(ref)
 		return nil
 	}
 	return s.requestEnd(ref, why, by, message)

@@ -163,7 +163,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		l := &a.Launches[i]
 		s.subtractLaunch(placement.AgentKey{ID: a.AgentID, Role: a.Role}, l)
 		ref := s.tasks[l.TaskID]
-		t := ref.get()
+		t := s.changeTask(ref)
 		permissions := s.permissionsFor(ref.job.Spec.Role)
 		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
 		l.Run = ref.job.RunID().Run

@@ -172,23 +172,28 @@ func (s *State) hasForgottenPlace(isNewlyDue func(time.Time) bool) bool {
 // expireWaiting fails jobs that have waited longer than their max_wait, and requests offers for tasks whose pause has
 // ended.
 func (s *State) expireWaiting() []Operation {
-	var ops []Operation
 	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
 	reclaims := s.DeservesGPUs()
-	queued := slices.Clone(s.queueCache.queuedJobs(&s.jobTable))
-	if reclaims && len(queued) > 0 && s.hasForgottenPlace(isNewlyDue) {
+	if reclaims && s.queue.count > 0 && s.hasForgottenPlace(isNewlyDue) {
 		s.offers.stale = true // GPUs may have to be reclaimed instead
 	}
 	warningTimes := sync.OnceValue(s.warningTimes)
-	for _, q := range queued {
-		j := q.Job
-		late := j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait))
+	isLate := func(j *job.Job) bool { return j.Spec.MaxWait > 0 && !s.now.Before(j.Submitted.Add(j.Spec.MaxWait)) }
+	var due []*job.Job // the queue must not change while it is read
+	for j := range s.queue.all() {
 		preemptsAt := j.Submitted.Add(j.Spec.PreemptAfter)
 		mayPreempt := j.Spec.PreemptAfter > 0 &&
 			slices.ContainsFunc(warningTimes(), func(warning time.Duration) bool { return isNewlyDue(preemptsAt.Add(-warning)) })
 		if mayPreempt || reclaims && isNewlyDue(s.offersDue(j.Spec.Role, j.Submitted)) {
 			s.offers.stale = true // it may preempt others, or reclaim GPUs, now
 		}
+		if isLate(j) || hasPausedTask(j) {
+			due = append(due, j)
+		}
+	}
+	var ops []Operation
+	for _, j := range due {
+		late := isLate(j)
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
@@ -200,8 +205,8 @@ func (s *State) expireWaiting() []Operation {
 				allowed = 0 // it has no pause, its time is in the future if the clock was set back
 			}
 			if limited := limitWait(t.NotBefore, s.now, allowed); limited != t.NotBefore {
+				t = s.changeTask(ref)
 				t.NotBefore = limited
-				s.changes.markTask(ref)
 				if allowed == 0 {
 					s.requestOffers(ref)
 				}
@@ -219,4 +224,14 @@ func (s *State) expireWaiting() []Operation {
 	}
 	s.offers.pausesCheckedAt = s.now
 	return ops
+}
+
+// hasPausedTask reports whether a waiting task of a job has or had a pause.
+func hasPausedTask(j *job.Job) bool {
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.State == job.Waiting && !t.NotBefore.IsZero() {
+			return true
+		}
+	}
+	return false
 }

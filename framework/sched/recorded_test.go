@@ -19,12 +19,18 @@ type recordedState struct {
 	documents   map[string][]byte
 	// published are the specifications in changes, which others may hold, as they were then.
 	published map[*job.Spec]job.Spec
-	// ended are the tasks of ended jobs, as they were when they ended.
-	ended map[*job.Job][]job.Task
+	// shared are the tasks of each job that others may read, as they were last shared.
+	shared map[*job.Job]sharedTasks
+}
+
+// sharedTasks are tasks that the State must not modify, and a copy of them. Those of a job that had ended remain its tasks.
+type sharedTasks struct {
+	tasks, then []job.Task
+	ended       bool
 }
 
 func newRecordedState() *recordedState {
-	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, published: map[*job.Spec]job.Spec{}, ended: map[*job.Job][]job.Task{}}
+	return &recordedState{jobs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, published: map[*job.Spec]job.Spec{}, shared: map[*job.Job]sharedTasks{}}
 }
 
 // copySpec returns a copy that does not share what changes after the submission.
@@ -57,8 +63,8 @@ func (r *recordedState) apply(c StateChanges) {
 	for _, t := range c.Tasks {
 		r.jobs[t.RunID()].Tasks[t.Index] = t
 	}
-	for _, j := range c.Ended {
-		r.ended[j] = slices.Clone(j.Tasks)
+	for _, j := range c.Shared {
+		r.shared[j] = sharedTasks{j.Tasks, slices.Clone(j.Tasks), j.IsTerminal()}
 	}
 	maps.Copy(r.documents, c.Documents)
 	maps.DeleteFunc(r.documents, func(_ string, value []byte) bool { return len(value) == 0 })
@@ -81,9 +87,12 @@ func (r *recordedState) compare(t *testing.T, st *State, event Event) {
 			t.Errorf("after %T, a published specification has changed (-then +now):\n%s", event, cmp.Diff(then, *spec, ignoreRules))
 		}
 	}
-	for j, then := range r.ended {
-		if !reflect.DeepEqual(j.Tasks, then) {
-			t.Errorf("after %T, tasks of an ended job have changed (-then +now):\n%s", event, cmp.Diff(then, j.Tasks))
+	for j, s := range r.shared {
+		if !reflect.DeepEqual(s.tasks, s.then) {
+			t.Errorf("after %T, shared tasks have changed (-then +now):\n%s", event, cmp.Diff(s.then, s.tasks))
+		}
+		if s.ended && !reflect.DeepEqual(j.Tasks, s.then) {
+			t.Errorf("after %T, tasks of an ended job have changed (-then +now):\n%s", event, cmp.Diff(s.then, j.Tasks))
 		}
 	}
 	if diff := cmp.Diff(st.Documents(), r.documents); diff != "" {

@@ -15,7 +15,7 @@ import (
 type RecoveredState struct {
 	// FrameworkID is "" if the framework was never registered.
 	FrameworkID string
-	// Jobs are the recorded jobs. The State owns them from then on.
+	// Jobs are the recorded jobs. The State owns them from then on, but others may read their Tasks.
 	Jobs []*job.Job
 	// Documents are the scheduler's own and those of extensions, by key.
 	Documents map[string][]byte
@@ -51,7 +51,6 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		for i := range j.Tasks {
 			ref := taskRef{j, i}
 			t := ref.get()
-			t.Run = j.Run
 			s.tasks[t.ID] = ref
 			if t.State.IsLive() {
 				s.liveTasks.Add(j.Spec, 1)
@@ -68,6 +67,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			ended = append(ended, j)
 		} else {
 			s.enqueueJob(j, j.Spec.TextBytes())
+			s.sharedTasks[j] = true
 			s.addDependent(j)
 			if len(j.OldSpecs) > 0 {
 				s.updating[j] = true

@@ -15,11 +15,12 @@ import (
 // Updates of an attempt that was replaced are treated as those of a stray task. Tasks of a gang are restarted or ended
 // together.
 func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
-	t := ref.get()
-	old, ran := *t, t.State != job.Launching && t.State != job.Waiting
+	old := *ref.get()
+	ran := old.State != job.Launching && old.State != job.Waiting
 	if !s.transition(ref, o.state, o.message) {
 		return nil // late: a later state is known already
 	}
+	t := s.changeTask(ref)
 	t.Reason, t.ExitCode = o.reason, o.exitCode
 	end := s.changes.lastTransition()
 	end.ExitCode, end.Cause = o.exitCode, o.endCause(&old) // recorded here, since the task may be another attempt below

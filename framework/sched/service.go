@@ -75,8 +75,7 @@ func (s *State) restoreRetired(ref taskRef, message string) bool {
 		return false
 	}
 	if t.State.IsLive() {
-		t.KillReason = job.KillByReplacement // restarts once it has ended
-		s.changes.markTask(ref)
+		s.changeTask(ref).KillReason = job.KillByReplacement // restarts once it has ended
 		return true
 	}
 	delete(s.tasks, t.ID)
@@ -91,6 +90,7 @@ func (s *State) addTasks(j *job.Job, more int, message string) {
 	spec := *j.Spec
 	spec.Tasks += more
 	j.Spec = &spec
+	s.unshareTasks(j)
 	j.Tasks = append(j.Tasks, make([]job.Task, more)...)
 	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, 1)
 	s.changes.markJob(j)
@@ -130,12 +130,11 @@ func (s *State) endBackoff(e EndBackoff) {
 		if !ok || ref.get().State != job.Waiting {
 			continue
 		}
-		t := ref.get()
+		t := s.changeTask(ref)
 		t.Failures = 0
 		if t.NotBefore.After(s.now) {
 			t.NotBefore = s.offers.pausesCheckedAt // the pause does not count as waiting for a place
 		}
-		s.changes.markTask(ref)
 		s.requestOffers(ref)
 	}
 }
@@ -147,6 +146,7 @@ func (s *State) stopTask(ref taskRef, why job.KillReason, by, message string) []
 		return nil // nothing to replace
 	case t.State == job.Waiting:
 		old := *t
+		t = s.changeTask(ref)
 		t.KillRequested, t.KillReason, t.KilledBy = s.now, why, by
 		s.transition(ref, job.Killed, message)
 		if ref.job.Spec.Gang {

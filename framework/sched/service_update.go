@@ -108,12 +108,12 @@ func (s *State) changeSpec(j *job.Job, spec job.Spec) []Operation {
 	delete(s.reservationReasons, spec.Name)
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
-		if t := ref.get(); t.State == job.Waiting {
+		if ref.get().State == job.Waiting {
+			t := s.changeTask(ref)
 			t.Version, t.Failures, t.ImageExclusions = j.Version, 0, nil
 			if t.NotBefore.After(s.now) {
 				t.NotBefore = s.now
 			}
-			s.changes.markTask(ref)
 			s.requestOffers(ref)
 		}
 	}

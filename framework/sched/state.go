@@ -114,8 +114,17 @@ type State struct {
 // TakeChanges returns what has changed since the last call. The caller records it before it performs the operations
 // that Step returned.
 func (s *State) TakeChanges() StateChanges {
-	c := s.changes.take()
+	c, jobs := s.changes.take()
 	c.Documents, s.changedDocuments = s.changedDocuments, nil
+	for _, j := range jobs {
+		if s.placed.tasks[j] > 0 {
+			continue
+		}
+		c.Shared = append(c.Shared, j)
+		if !j.IsTerminal() {
+			s.sharedTasks[j] = true
+		}
+	}
 	return c
 }
 

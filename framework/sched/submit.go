@@ -143,16 +143,16 @@ func (s *State) submitJob(e SubmitJob) {
 // addFinishedTask adds a task that has finished in an earlier run of the job.
 func (s *State) addFinishedTask(ref taskRef, before *job.Task) {
 	j := ref.job
-	j.Tasks[ref.index] = job.Task{
+	t := s.changeTask(ref)
+	*t = job.Task{
 		ID: job.FormatTaskID(j, ref.index, 1), Job: j.Spec.Name, Run: j.Run, Index: ref.index, Attempt: 1, State: job.Finished, Changed: s.now,
 		FinishedAs: before.SandboxID(), Message: fmt.Sprintf("finished in run %d", before.RunID().Run),
 		AgentID: before.AgentID, Hostname: before.Hostname, AgentURL: before.AgentURL, ExitCode: before.ExitCode,
 	}
 	if before.FinishedAs != "" {
-		j.Tasks[ref.index].Message = before.Message
+		t.Message = before.Message
 	}
-	s.tasks[j.Tasks[ref.index].ID] = ref
-	s.changes.markTask(ref)
+	s.tasks[t.ID] = ref
 	s.changes.addTransition(s.now, ref)
 	s.changes.lastTransition().Repeated = true
 }

@@ -57,6 +57,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 			message = t.Message // why it ends
 		}
 		if s.transition(ref, next, message) { // false for a late update
+			t := s.changeTask(ref)
 			t.Reason = u.Reason
 			applyCheckResults(t, u)
 			if next == job.Running && len(t.Addresses) == 0 {
@@ -66,7 +67,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		}
 	default:
 		if t.State.CanBecome(next) {
-			applyCheckResults(t, u)
+			applyCheckResults(s.changeTask(ref), u)
 		}
 		return s.endAttempt(ref, attemptResultOf(ref, next, u))
 	}
@@ -109,17 +110,17 @@ func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
 
 // applyRepeatedUpdate applies an update without a change of state: its message and check results.
 func (s *State) applyRepeatedUpdate(ref taskRef, u TaskUpdate) {
-	t := ref.get()
+	t := *ref.get()
 	if d := s.deadlines[t.ID]; d != nil && t.State == job.Killing {
 		d.giveUpAt = time.Time{} // its agent is reachable
 	}
-	news := applyCheckResults(t, u)
+	news := applyCheckResults(&t, u)
 	if !u.Reconciled && u.Message != "" && u.Message != t.Message && t.State != job.Killing {
 		t.Message, t.Reason = u.Message, u.Reason
 		news = true
 	}
 	if news {
-		s.changes.markTask(ref)
+		*s.changeTask(ref) = t
 	}
 }
 

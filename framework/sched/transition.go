@@ -18,13 +18,19 @@ func (s *State) enqueueAttempt(ref taskRef, t job.Task) {
 	}
 	t.ID, t.Job, t.Run, t.Index = job.FormatTaskID(j, ref.index, t.Attempt), j.Spec.Name, j.Run, ref.index
 	t.State, t.Changed, t.Version = job.Waiting, s.now, j.Version
-	j.Tasks[ref.index] = t
+	*s.changeTask(ref) = t
 	s.tasks[t.ID] = ref
 	s.liveTasks.Add(j.Spec, 1)
 	s.requestOffers(ref)
 	s.offerDemands.entry(j.Spec.Role).waiting++
-	s.changes.markTask(ref)
 	s.changes.addTransition(s.now, ref)
+}
+
+// changeTask returns a task for a change, which the journal records.
+func (s *State) changeTask(ref taskRef) *job.Task {
+	s.unshareTasks(ref.job)
+	s.changes.markTask(ref)
+	return ref.get()
 }
 
 // requestOffers makes Step revive offers for the role of a task, and the next cycle look at the held ones.
@@ -35,10 +41,10 @@ func (s *State) requestOffers(ref taskRef) {
 
 // transition moves a task to another state, and returns false if its life cycle does not allow that.
 func (s *State) transition(ref taskRef, next job.State, message string) bool {
-	t := ref.get()
-	if t.State == next || !t.State.CanBecome(next) {
+	if was := ref.get().State; was == next || !was.CanBecome(next) {
 		return false
 	}
+	t := s.changeTask(ref)
 	switch was, is := t.State.IsPlaced(), next.IsPlaced(); {
 	case is && !was:
 		s.placed.countTask(ref.job, 1)
@@ -65,7 +71,6 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 		s.offers.stale = true // a quota or a gang may have room now
 	}
 	s.updateDeadlines(ref)
-	s.changes.markTask(ref)
 	s.changes.addTransition(s.now, ref)
 	return true
 }
@@ -102,9 +107,8 @@ func (s *State) updateDeadlines(ref taskRef) {
 
 // retireForGood marks a retired task so that scaling up does not restart it, and reports that as a transition.
 func (s *State) retireForGood(ref taskRef, why string) {
-	t := ref.get()
+	t := s.changeTask(ref)
 	t.KillReason, t.Changed, t.Message = job.KillByUser, s.now, why
-	s.changes.markTask(ref)
 	s.changes.addTransition(s.now, ref)
 	s.changes.lastTransition().Repeated = true
 }
