@@ -42,7 +42,9 @@ type verbStep struct {
 
 const (
 	hasTasks = "document.querySelector('.beside')?.checkVisibility()"
-	hasRoles = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"
+	// updatedTasks is true once an update of web's two tasks has ended.
+	updatedTasks = "[...document.querySelectorAll('tbody td')].filter((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2')).length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"
+	hasRoles     = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"
 )
 
 // seesButton is true while a button with the label is visible.
@@ -64,7 +66,7 @@ var verbSteps = []verbStep{
 	{"kill a job", "#/jobs/train", hasTasks, nil, "Kill job", "carol", "stranger", "/v1/jobs/train", "", "document.querySelector('.badge[data-state=KILLED]')"},
 	{"rerun a job", "#/jobs/train", hasTasks, nil, "Rerun job", "carol", "stranger", "/v1/jobs/train/rerun", `{}`, "document.querySelector('.badge[data-state=RUNNING]')"},
 	{"scale a service", "#/jobs/web", hasTasks, map[string]string{"tasks": "2"}, "Scale service", "operator", "stranger", "/v1/jobs/web/scale", `{"tasks":1}`, "document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"},
-	{"apply a service", "#/jobs/web/apply", "document.getElementById('main').innerText.includes('may not change') || document.querySelector('[name=file]').value", map[string]string{"file": "name: web\ncommand: sleep 2\nservice: true\ngpus: 1\ntasks: 2\n"}, "", "operator", "stranger", "/v1/jobs/web", `{"name":"web","command":["true"],"service":{}}`, "location.hash === '#/jobs/web' && document.querySelector('.command').textContent.includes('sleep 2')"},
+	{"apply a service", "#/jobs/web/apply", "document.getElementById('main').innerText.includes('may not change') || document.querySelector('[name=file]').value", map[string]string{"file": "name: web\ncommand: sleep 2\nservice: true\ngpus: 1\ntasks: 2\n"}, "", "operator", "stranger", "/v1/jobs/web", `{"name":"web","command":["true"],"service":{}}`, "location.hash === '#/jobs/web' && document.querySelector('.command').textContent.includes('sleep 2') && " + updatedTasks},
 	{"stop a task", "#/jobs/web", hasTasks, map[string]string{"retire": "true"}, "Stop task", "operator", "stranger", "/v1/tasks/{task}/stop", `{}`, "document.querySelectorAll('tbody tr').length === 1"},
 	{"submit a schedule", "#/submit?schedule=true", "document.getElementById('main').innerText", map[string]string{"name": "nightly", "command": "python train.py", "cron": "0 3 * * *"}, "", "carol", "viewer", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, "location.hash === '#/schedules' && document.querySelector('tbody tr')"},
 	{"kill a schedule", "#/schedules", "document.querySelector('tbody tr')", nil, "Kill schedule", "carol", "stranger", "/v1/schedules/nightly", "", "document.body.innerText.includes('No schedule.')"},

@@ -73,7 +73,7 @@ func startAgent(t *testing.T, start func(*httptest.Server)) (*agentServer, Clien
 	start(server)
 	t.Cleanup(server.Close)
 	logger, _ := logtest.NewNullLogger()
-	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA=="}
+	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA==", Timeout: time.Minute} // on a busy machine the default is too short for 64 MiB
 	if server.TLS != nil {
 		c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
 	}
