@@ -147,7 +147,7 @@ func TestClosingFilesReleasesNothing(t *testing.T) {
 // A limits file that is not on a read-only mount may have been written by the task.
 func TestLimitsMustBeMountedReadOnly(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(512*mib, 100))
-	c.library = c.bindMount("true")
+	c.library = c.copyWithPaths("mounted.so")
 	p := c.start("proc")
 	if rc, _ := p.do(0, "ctx 0"); rc == 0 {
 		t.Error("a limits file that the task could have written was believed")
@@ -209,13 +209,7 @@ func TestProgramsWithoutCUDAAreUnaffected(t *testing.T) {
 	if code := err.(*exec.ExitError).ExitCode(); code != 3 || string(out) != "fine\n" {
 		t.Errorf("got %q and exit code %d", out, code)
 	}
-	dir := t.TempDir()
-	for _, args := range [][]string{{"-shared", "-fPIC", "-o", dir + "/next.so", "testdata/next.c"}, {"-O0", "-fno-builtin", "-o", dir + "/main", "testdata/next_main.c"}} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc: %v\n%s", err, out)
-		}
-	}
-	if out, err := preloadCommand(c.library+" "+dir+"/next.so", dir+"/main").CombinedOutput(); err != nil {
+	if out, err := preloadCommand(c.library+" "+c.built+"/next.so", c.built+"/main").CombinedOutput(); err != nil {
 		t.Errorf("RTLD_NEXT: %v\n%s", err, out)
 	}
 }
@@ -282,11 +276,12 @@ func exportedSymbols(t *testing.T, path string) []string {
 
 // Images may have an old C library. If the preload fails, there is no limit.
 func TestLibraryLoadsInOldImages(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "out")
-	if out, err := exec.Command("make", "-s", "-j2", "OUT="+out, "limiter").CombinedOutput(); err != nil {
-		t.Fatalf("make: %v\n%s", err, out)
+	requireBuilt(t)
+	dir, err := buildTarget("limiter")
+	if err != nil {
+		t.Fatal(err)
 	}
-	f, err := elf.Open(filepath.Join(out, "libmesosgpu.so"))
+	f, err := elf.Open(filepath.Join(dir, "libmesosgpu.so"))
 	if err != nil {
 		t.Fatal(err)
 	}

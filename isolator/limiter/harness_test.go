@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -25,35 +26,21 @@ const (
 	inRealTime = 99
 )
 
-// scratch is a folder shared by all tests.
-var scratch string
-
 // buildOnce builds the library's objects, the fake driver and the programs, and returns
 // their folder.
-var buildOnce = sync.OnceValues(func() (string, error) {
-	dir := scratch
-	steps := [][]string{
-		{"make", "-s", "-j2", "OUT=" + dir, "objects", "standin"},
-		{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-o", dir + "/program", "testdata/program.c", "-ldl"},
-		{"gcc", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-DLINKED", "-O1", "-o", dir + "/linked", "testdata/program.c", dir + "/libcuda.so.1", "-ldl"},
-		{"gcc", "-Wall", "-Werror", "-O1", "-o", dir + "/make_device", "testdata/make_device.c", dir + "/libcuda.so.1"},
+var buildOnce = sync.OnceValues(func() (string, error) { return buildTarget("tests") })
+
+// buildTarget makes a target of the Makefile and returns the folder of what is built. The
+// folder outlives the run: make compiles only what has changed.
+func buildTarget(target string) (string, error) {
+	dir, err := filepath.Abs("../../bin/test-build/limiter")
+	if err != nil {
+		return "", err
 	}
-	for _, s := range steps {
-		if out, err := exec.Command(s[0], s[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", strings.Join(s, " "), err, out)
-		}
+	if out, err := exec.Command("make", "-s", "-j2", "OUT="+dir, target).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make %s: %w\n%s", target, err, out)
 	}
 	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "limiter-*"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(scratch)
-	os.Exit(code)
 }
 
 // container has its own limits file, usage file and library.
@@ -99,12 +86,11 @@ func run(t testing.TB, libraries string, name string, args ...string) {
 	}
 }
 
-// newContainer creates a container on the device. Its library is linked with paths of the
-// test.
+// newContainer creates a container on the device. Its library has paths of the test.
 func newContainer(t testing.TB, device string, l ContainerLimits) *container {
 	t.Helper()
 	c := &container{t: t, built: requireBuilt(t), dir: t.TempDir(), device: device, limits: l}
-	c.library = c.bindMount("false")
+	c.library = c.copyWithPaths("simulated.so")
 	if err := WriteLimits(c.path("limits"), l); err != nil {
 		t.Fatal(err)
 	}
@@ -116,20 +102,26 @@ func newContainer(t testing.TB, device string, l ContainerLimits) *container {
 
 func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
 
-func (c *container) bindMount(mounted string, more ...string) string {
+// copyWithPaths copies a built library or program and replaces the names in
+// testdata/platform.c by paths of the container. It returns the path of the copy.
+func (c *container) copyWithPaths(name string) string {
 	c.t.Helper()
-	library := filepath.Join(c.t.TempDir(), "libmesosgpu.so")
-	objects, err := filepath.Glob(filepath.Join(c.built, "obj", "*.o"))
-	if err != nil || len(objects) == 0 {
-		c.t.Fatalf("got %d objects: %v", len(objects), err)
+	code, err := os.ReadFile(filepath.Join(c.built, name))
+	if err != nil {
+		c.t.Fatal(err)
 	}
-	args := []string{"-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wl,-Bsymbolic,-z,now", "-o", library,
-		fmt.Sprintf("-DTEST_DIR=%q", c.dir), fmt.Sprintf("-DTEST_SHARED=%q", c.device), "-DTEST_MOUNTED=" + mounted, "testdata/platform.c"}
-	args = append(args, more...)
-	if out, err := exec.Command("gcc", append(args, objects...)...).CombinedOutput(); err != nil {
-		c.t.Fatalf("link: %v\n%s", err, out)
+	for old, path := range map[string]string{"path of the limits": c.path("limits"), "path of the usage file": c.path("books"), "path of a shared file": c.device} {
+		at := bytes.Index(code, []byte(old+"\x00"))
+		if at < 0 || len(path) > 255 {
+			c.t.Fatalf("%s has no place for the %s, %s", name, old, path)
+		}
+		copy(code[at:at+256], append([]byte(path), 0))
 	}
-	return library
+	copied := filepath.Join(c.t.TempDir(), name)
+	if err := os.WriteFile(copied, code, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	return copied
 }
 
 // program is a running testdata/program.c.

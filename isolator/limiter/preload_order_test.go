@@ -26,15 +26,7 @@ func withEnvironment(cmd *exec.Cmd, name, value string) *exec.Cmd {
 // reports the reason. Libraries without such functions may come first.
 func TestEarlierPreloadedLibraryIsRejected(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
-	harmless, old := filepath.Join(t.TempDir(), "harmless.so"), filepath.Join(t.TempDir(), "old.so")
-	for _, args := range [][]string{
-		{"-shared", "-fPIC", "-o", harmless, "testdata/next.c"},
-		{"-shared", "-fPIC", "-Wl,--hash-style=sysv", "-o", old, "testdata/before.c"},
-	} {
-		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc: %v\n%s", err, out)
-		}
-	}
+	harmless, old := filepath.Join(c.built, "next.so"), filepath.Join(c.built, "before.so")
 	for _, first := range []string{"libc.so.6", "libcuda.so.1", old} {
 		for _, how := range []string{"proc", "link"} {
 			out, err := withEnvironment(c.command(how), "LD_PRELOAD", first+" "+c.library).CombinedOutput()
@@ -83,12 +75,8 @@ func TestPreloadFile(t *testing.T) {
 // A cancelled thread leaves no lock held.
 func TestCancelledThreads(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
-	program := filepath.Join(t.TempDir(), "cancel")
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-O1", "-o", program, "testdata/cancel.c", "-pthread", "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
 	cmd := c.command("proc")
-	cmd.Path, cmd.Args = program, []string{"cancel"}
+	cmd.Path, cmd.Args = filepath.Join(c.built, "cancel"), []string{"cancel"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

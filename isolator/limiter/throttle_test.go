@@ -158,7 +158,7 @@ func TestClockSetBack(t *testing.T) {
 	wantWithin(t, float64(p.must(1, "busy kernel %d %d", kernel, horizon))/10000, 25)
 
 	c = newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(1<<30, 25))
-	c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
+	c.library = c.copyWithPaths("real-clock.so")
 	p = c.start("proc")
 	p.must(0, "ctx 0")
 	c.editRecord(func(r *deviceRecord) {
@@ -173,7 +173,7 @@ func TestClockSetBack(t *testing.T) {
 // passed.
 func TestClockSetForward(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 16<<30, 0, 0), newLimits(1<<30, 25))
-	c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
+	c.library = c.copyWithPaths("real-clock.so")
 	p := c.start("proc")
 	p.must(0, "ctx 0")
 	var now unix.Timespec
@@ -205,7 +205,7 @@ func TestCoreShareIsNotEnforcedWithoutSamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newContainer(t, newMachineFile(t, 16<<30, inRealTime, 0), newLimits(1<<30, 25))
-			c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
+			c.library = c.copyWithPaths("real-clock.so")
 			cmd := c.command("proc")
 			blind(t, c, cmd)
 			p := startProgram(t, cmd)
@@ -245,7 +245,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}{{"bare", false, 100}, {"no core limit", true, 100}, {"core limit", true, 99}} {
 		b.Run(bb.name, func(b *testing.B) {
 			c := newContainer(b, newMachineFile(b, 1<<30, 0, 0), newLimits(512*mib, bb.cores))
-			c.library = c.bindMount("false", "-DTEST_CLOCK_REAL=1")
+			c.library = c.copyWithPaths("real-clock.so")
 			cmd := c.command("proc")
 			if !bb.preload {
 				cmd.Env = append(cmd.Env, "LD_PRELOAD=")

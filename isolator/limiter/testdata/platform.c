@@ -3,14 +3,21 @@
 #include "../src/limiter.h"
 #include <time.h>
 
-// Any file that all containers of a test share.
-#ifndef TEST_SHARED
-#define TEST_SHARED "/tmp"
-#endif
-
+// Without TEST_DIR the paths are names that the tests replace in each copy of the
+// library: see copyWithPaths. shared_path is any file that all containers of a test share.
+#ifdef TEST_DIR
 const char limits_path[] = TEST_DIR "/limits";
 const char usage_path[] = TEST_DIR "/books";
-const char shared_path[] = TEST_SHARED;
+const char shared_path[] = "/tmp";
+#else
+const char limits_path[256] = "path of the limits";
+const char usage_path[256] = "path of the usage file";
+const char shared_path[256] = "path of a shared file";
+#endif
+
+#ifndef TEST_MOUNTED
+#define TEST_MOUNTED false
+#endif
 const bool limits_must_be_mounted = TEST_MOUNTED;
 const int host_lock_tries = 600; // three seconds
 
