@@ -110,11 +110,7 @@ func EditFlags() []Flag {
 	var all []Flag
 	for _, k := range jobKeys() {
 		if slices.Contains(EditableKeys(), k.name) {
-			for _, f := range Flags() {
-				if slices.ContainsFunc(k.flags, func(of flagOf[job.Spec]) bool { return of.Name == f.Name }) {
-					all = append(all, f)
-				}
-			}
+			all = append(all, listFlags(k.flags)...)
 		}
 	}
 	return all

@@ -110,9 +110,12 @@ func choiceFlag[T any](f Flag, word string, choose func(to *T), advice string) f
 }
 
 // Flags lists the flags of all keys, in the order of the keys.
-func Flags() []Flag {
+func Flags() []Flag { return listFlags(jobFormat().flags) }
+
+// listFlags returns the flags without what they do.
+func listFlags(flags []flagOf[job.Spec]) []Flag {
 	var all []Flag
-	for _, f := range jobFormat().flags {
+	for _, f := range flags {
 		f.Kind = cmp.Or(f.Kind, TextFlag)
 		all = append(all, f.Flag)
 	}

@@ -20,8 +20,8 @@ import (
 var jobFormat = sync.OnceValue(func() valueFormat[job.Spec] { return object(jobKeys()...) })
 
 // jobKeys lists the keys in the order of the documentation. Each has its format, the field of job.Spec that it sets, and its
-// explanation. A call builds the whole list. Readers of files use jobFormat, which keeps it.
-func jobKeys() []keyField[job.Spec] {
+// explanation. Callers share the list and must not change it.
+var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 	type spec = job.Spec
 	return []keyField[spec]{
 		key("name", word("^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"), func(s *spec) *string { return &s.Name },
@@ -213,7 +213,7 @@ func jobKeys() []keyField[job.Spec] {
 			"time between SIGTERM and SIGKILL, for example `10s` or `2m`").withDefault("`5s`").alwaysWritten().
 			withFlag(Flag{Name: "kill-grace", Kind: DurationFlag, Default: job.DefaultKillGrace.String(), Usage: "time between SIGTERM and SIGKILL"}),
 	}
-}
+})
 
 // gpuCount is a number of GPUs. For a fraction its error suggests share.
 func gpuCount() valueFormat[int] {
