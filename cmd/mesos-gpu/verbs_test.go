@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/cli"
@@ -39,9 +40,9 @@ func TestVerbsAreCommands(t *testing.T) {
 		"/v1/schedules": api.ScheduleList{Schedules: []api.ScheduleView{nightly}}, "/v1/roles/lab/quota": api.RoleStatus{Name: "lab"},
 		"/v1/jobs/train/rerun": train,
 	}
-	var requests []string
+	requests := make(chan string, 100)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests = append(requests, r.Method+" "+r.URL.Path)
+		requests <- r.Method + " " + r.URL.Path
 		answer, ok := answers[r.URL.Path]
 		if !ok && r.Method == http.MethodGet {
 			w.WriteHeader(http.StatusNotFound)
@@ -67,13 +68,21 @@ func TestVerbsAreCommands(t *testing.T) {
 				args[i] = file
 			}
 		}
-		requests = nil
 		var out, errs bytes.Buffer
 		status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(&out, forwardedPortDialer{}), Stderr: &errs, Getenv: func(name string) string {
 			return map[string]string{"MESOS_GPU_API": s.URL}[name]
 		}})
-		if !slices.ContainsFunc(requests, v.IsRequest) {
-			t.Errorf("%s: mesos-gpu %s sent %q, want %s; status %d, %s", v.Name, v.Command, requests, v.Request, status, errs.String())
+		var sent []string
+		for late := time.After(time.Minute); !slices.ContainsFunc(sent, v.IsRequest); { // port-forward may end before the server has read its request
+			select {
+			case request := <-requests:
+				sent = append(sent, request)
+			case <-late:
+				t.Fatalf("%s: mesos-gpu %s sent %q, want %s; status %d, %s", v.Name, v.Command, sent, v.Request, status, errs.String())
+			}
+		}
+		for len(requests) > 0 {
+			<-requests
 		}
 		if word, _, _ := strings.Cut(v.Name, " "); args[0] != word {
 			t.Errorf("the command of %q is %s", v.Name, args[0])
