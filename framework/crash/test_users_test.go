@@ -11,15 +11,21 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
 )
 
-// crowd is the number of users, each with one live job at a time; hasty of them kill their
-// jobs.
-const (
-	userCount    = 10
-	killingUsers = 3
-)
+// killingUsers is the number of users that kill their jobs.
+const killingUsers = 3
+
+// countUsers returns the number of users, each of whom has one live job at a time. Half of the processor time of these
+// tests is the users'.
+func countUsers() int {
+	if testneeds.IsLongRun() {
+		return 10
+	}
+	return 6
+}
 
 const (
 	again   = 50 * time.Millisecond // delay before a submission is retried
@@ -50,7 +56,7 @@ func startUsers(t testing.TB, p *taskEvidence, apis string) *testUsers {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	all := &testUsers{t: t, c: c, proof: p, ctx: ctx, enough: make(chan struct{}), ended: map[string]api.JobView{}, more: make(chan struct{})}
-	for n := range userCount {
+	for n := range countUsers() {
 		all.going.Go(func() { all.runUser(n) })
 	}
 	t.Cleanup(func() { cancel(); all.going.Wait(); c.Close() })

@@ -79,7 +79,7 @@ func writeImage(c imageConfig, out string) error {
 	if err != nil {
 		return err
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil }, tarball.WithCompressedCaching)
 	if err != nil {
 		return err
 	}
