@@ -214,7 +214,7 @@ func TestIsSuitable(t *testing.T) {
 		{"no GPUs", AgentResources{}, Demand{Request: gpu.Request{GPUs: 1}}, false},
 		{"GPUs of no known type", AgentResources{TotalGPUs: 4}, Demand{Request: gpu.Request{GPUs: 1}}, true},
 	} {
-		if got := NewCluster([]AgentResources{c.agent}, PlacementPolicy{}, noon).IsSuitable(0, &c.d); got != c.want {
+		if got := NewCluster([]AgentResources{c.agent}, PlacementPolicy{}, noon).SuitableFor(&c.d)(0); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
 		}
 	}

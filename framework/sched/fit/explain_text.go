@@ -53,8 +53,11 @@ func (q *demandExplainer) openAgents() []int {
 
 func filterIndices(agents []int, ok func(i int) bool) []int {
 	var list []int
-	for _, i := range agents {
+	for at, i := range agents {
 		if ok(i) {
+			if list == nil {
+				list = make([]int, 0, len(agents)-at)
+			}
 			list = append(list, i)
 		}
 	}

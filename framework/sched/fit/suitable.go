@@ -6,9 +6,12 @@ import (
 	"mesos-gpu/framework/sched/fit/hardware"
 )
 
-// IsSuitable reports whether the agent satisfies the requirements, ignoring what is in use: type of devices, whole or
-// shared, versions, and constraints that depend on the agent alone.
-func (c *Cluster) IsSuitable(i int, d *Demand) bool { return c.isSuitableFor(i, c.classifyDemand(d)) }
+// SuitableFor returns a function that reports whether an agent satisfies the requirements, ignoring what is in use: type of
+// devices, whole or shared, versions, and constraints that depend on the agent alone.
+func (c *Cluster) SuitableFor(d *Demand) func(i int) bool {
+	class := c.classifyDemand(d)
+	return func(i int) bool { return c.isSuitableFor(i, class) }
+}
 
 func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
 	r := &c.capacities[i]

@@ -256,10 +256,14 @@ func (c *PartitionedCluster) releaseAt(i int, r fit.TaskResources) {
 	partition.ReleaseAt(at, r)
 }
 
-// isSuitable reports whether the demand could use an agent of its role with more resources free.
-func (c *PartitionedCluster) isSuitable(i int, d *fit.Demand) bool {
-	partition, at := c.locate(i)
-	return partition == c.partition(d.Role) && partition.IsSuitable(at, d)
+// suitableFor returns a function that reports whether the demand could use an agent of its role with more resources free.
+func (c *PartitionedCluster) suitableFor(d *fit.Demand) func(i int) bool {
+	own := c.partition(d.Role)
+	isSuitable := own.SuitableFor(d)
+	return func(i int) bool {
+		partition, at := c.locate(i)
+		return partition == own && isSuitable(at)
+	}
 }
 
 // explainRefusal returns what a suitable agent lacks for the demand.

@@ -14,14 +14,12 @@ func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string
 		return nil
 	}
 	types := map[string]int{}
+	var lastModel, lastType string // most agents have one model
 	for _, id := range p.DeviceIDs {
-		model := ""
-		if i := slices.IndexFunc(a.Inventory, func(d gpu.Device) bool { return d.UUID == id }); i >= 0 {
-			model = a.Inventory[i].Model
-		} else if len(a.Types) == 1 {
-			model = a.Types[0]
+		if model := modelOf(a, id); model != lastModel {
+			lastModel, lastType = model, gpu.TypeOf(model)
 		}
-		types[gpu.TypeOf(model)]++
+		types[lastType]++
 	}
 	if n := gpus - len(p.DeviceIDs); n > 0 { // handed out by count: one of the agent's types, "A|B"
 		all := gpuTypesOn(a)
@@ -29,6 +27,19 @@ func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string
 		types[strings.Join(all, "|")] += n
 	}
 	return types
+}
+
+// modelOf returns the model of a device of the agent, "" if it is unknown.
+func modelOf(a *fit.AgentResources, uuid string) string {
+	for i := range a.Inventory {
+		if a.Inventory[i].UUID == uuid {
+			return a.Inventory[i].Model
+		}
+	}
+	if len(a.Types) == 1 {
+		return a.Types[0]
+	}
+	return ""
 }
 
 // demandOfPlacedType returns the demand for more tasks beside those that have places: if all GPUs must be of the same type,

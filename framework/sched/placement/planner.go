@@ -326,6 +326,10 @@ func (pl *planner) answerOffers() {
 		pl.plan.Preempt = slices.Concat(pl.reclaim.victims, pl.backfill.victims)
 	}
 	pl.returns.decline(&pl.plan, pl.launches, pl.policy.RefuseSoon)
+	suitable := make([]func(i int) bool, len(pl.blocked))
+	for b := range pl.blocked {
+		suitable[b] = pl.alloc.Cluster.suitableFor(&pl.blocked[b])
+	}
 	for i := range pl.agents {
 		a := &pl.agents[i]
 		switch {
@@ -335,7 +339,7 @@ func (pl *planner) answerOffers() {
 				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: pl.policy.RefuseSoon,
 			})
 		case len(a.Offers) > 0 && pl.returns.reasons[i] == "":
-			pl.declineAgent(i)
+			pl.declineAgent(i, slices.IndexFunc(suitable, func(isSuitable func(i int) bool) bool { return isSuitable(i) }))
 		}
 	}
 	for _, list := range [][]DeclinedOffer{pl.plan.Decline, pl.plan.Hold} {
@@ -343,17 +347,11 @@ func (pl *planner) answerOffers() {
 	}
 }
 
-// declineAgent declines the offers of an agent, or holds them if a blocked job could use them with more resources.
-func (pl *planner) declineAgent(i int) {
+// declineAgent declines the offers of an agent, or holds them if a blocked job could use them with more resources: blocked
+// is the index of its demand, -1 if there is none.
+func (pl *planner) declineAgent(i, blocked int) {
 	a := &pl.agents[i]
 	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: pl.policy.RefuseLong}
-	blocked := -1
-	for b := range pl.blocked {
-		if pl.alloc.Cluster.isSuitable(i, &pl.blocked[b]) {
-			blocked = b
-			break
-		}
-	}
 	switch {
 	case blocked >= 0:
 		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: pl.policy.RefuseSoon}
