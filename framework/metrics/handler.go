@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -26,11 +27,15 @@ type SnapshotSource interface {
 type MetricsHandler struct{ processMetrics prometheus.Gatherer }
 
 // NewMetricsHandler returns a handler with the metrics of this process.
-func NewMetricsHandler() MetricsHandler {
+func NewMetricsHandler() MetricsHandler { return MetricsHandler{processMetrics()} }
+
+// processMetrics returns the metrics of Go and of the process, which all handlers share. Their collectors take
+// milliseconds to create.
+var processMetrics = sync.OnceValue(func() prometheus.Gatherer {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return MetricsHandler{registry}
-}
+	return registry
+})
 
 // ServeScrape answers a scrape with a new snapshot of v, in the text format of Prometheus.
 // A client that accepts JSON and no text gets Marathon's JSON format. If the snapshot
