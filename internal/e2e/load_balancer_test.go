@@ -82,11 +82,13 @@ command: [python3, %s]
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		next := time.NewTicker(5 * time.Millisecond) // without pauses the requests would keep a processor busy
+		defer next.Stop()
 		for {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-next.C:
 			}
 			if err := requestService(http.MethodPost, bind); err != nil {
 				select {
