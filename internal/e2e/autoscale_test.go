@@ -125,7 +125,7 @@ command: [python3, %s, %s]
 }
 
 // TestServiceIsScaledByGPUDuty: simulated GPUs do what their tasks do on the CPU. The service
-// gets more tasks while its tasks are busy; top shows the duty, the memory and the power.
+// gets more tasks while its tasks are busy, here half of the time; top shows the duty, the memory and the power.
 func TestServiceIsScaledByGPUDuty(t *testing.T) {
 	t.Parallel()
 	c := startDaemon(t, buildReleased(t), "local", "--free-ports", "--work-dir", makeWorkDir(t), "--gpus", "2xV100", "--autoscale-interval", "200ms")
@@ -137,7 +137,9 @@ service:
   max: 2
   target: {gpu_duty: 5}
   cooldown: 1s
-command: "test $MESOS_GPU_TASK_INDEX = 0 || exec sleep 1000; while :; do :; done"
+command: |
+  test $MESOS_GPU_TASK_INDEX = 0 || exec sleep 1000
+  while sleep 0.2; do i=200000; while [ $i -gt 0 ]; do i=$((i-1)); done; done
 `))
 	grown := c.awaitJob("infer", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 2 })
 	if n := len(grown.Scalings); n != 1 || grown.Scalings[0].To != 2 || !strings.Contains(grown.Scalings[0].Reason, "a task, target 5") {
