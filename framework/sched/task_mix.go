@@ -10,12 +10,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// Fragmentation is measured against the typical tasks of the cluster: the kinds of task that make up typicalShare of all
-// remembered ones, at most maxTypicalKinds (Q. Weng et al., "Beware of Fragmentation", USENIX ATC 2023).
-const (
-	typicalShare    = 0.95
-	maxTypicalKinds = 128
-)
+// maxTypicalKinds is how many kinds of task are typical at most; so many others may count as rare ones.
+const maxTypicalKinds = 128
 
 // taskMix counts the tasks of all remembered jobs by their demand.
 type taskMix struct {
@@ -42,26 +38,18 @@ func (w *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
 	w.typical = nil
 }
 
-// mostFrequent returns the typical tasks, the most frequent first.
+// mostFrequent returns the typical and the rare tasks among the remembered ones, the most frequent first.
 func (w *taskMix) mostFrequent() []fit.TypicalTask {
 	if w.typical != nil {
 		return w.typical
 	}
-	all := 0.0
-	for _, k := range w.kinds {
-		all += k.Weight
-	}
 	keys := slices.SortedFunc(maps.Keys(w.kinds), func(a, b string) int {
 		return cmp.Or(cmp.Compare(w.kinds[b].Weight, w.kinds[a].Weight), cmp.Compare(a, b))
 	})
-	covered := 0.0
-	w.typical = []fit.TypicalTask{}
+	kinds := make([]fit.TypicalTask, 0, len(keys))
 	for _, key := range keys {
-		if covered >= typicalShare*all || len(w.typical) >= maxTypicalKinds {
-			break
-		}
-		covered += w.kinds[key].Weight
-		w.typical = append(w.typical, *w.kinds[key])
+		kinds = append(kinds, *w.kinds[key])
 	}
+	w.typical = fit.SelectTypicalTasks(kinds, maxTypicalKinds)
 	return w.typical
 }

@@ -9,9 +9,6 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// typicalPercent is how many percent of a trace's tasks its typical tasks represent.
-const typicalPercent = 95
-
 // taskShape is equal for tasks of one kind. Memory does not count.
 type taskShape struct {
 	// cpus and milli are thousandths; models are the accepted ones, joined to one text.
@@ -30,29 +27,34 @@ func (s taskShape) compareTo(o taskShape) int {
 	return cmp.Or(cmp.Compare(s.cpus, o.cpus), cmp.Compare(s.milli, o.milli), cmp.Compare(s.gpus, o.gpus), cmp.Compare(s.models, o.models))
 }
 
-// TypicalTasks returns the kinds of task that make up 95 % of a trace's tasks, the most frequent first, the largest first
-// among equals. Tasks without GPUs count too.
+// TypicalTasks returns the typical and the rare tasks of a trace, the most frequent first, the largest first among equals.
+// Tasks without GPUs count too.
 func (t *ClusterTrace) TypicalTasks() []fit.TypicalTask {
+	var kinds []fit.TypicalTask
+	for _, c := range t.countShapes() {
+		kinds = append(kinds, fit.TypicalTask{Demand: c.shape.fitDemand(), Weight: float64(c.tasks)})
+	}
+	return fit.SelectTypicalTasks(kinds, len(kinds))
+}
+
+// shapeCount is how many tasks of a trace are of one kind.
+type shapeCount struct {
+	shape taskShape
+	tasks int
+}
+
+// countShapes counts the tasks of each kind, the most frequent first, the largest first among equals.
+func (t *ClusterTrace) countShapes() (list []shapeCount) {
 	count := map[taskShape]int{}
 	for i := range t.Tasks {
 		count[t.Tasks[i].shapeOf()]++
 	}
-	var order []taskShape
-	for s := range count {
-		order = append(order, s)
+	for shape, n := range count {
+		list = append(list, shapeCount{shape, n})
 	}
-	slices.SortFunc(order, func(a, b taskShape) int {
-		return cmp.Or(cmp.Compare(count[b], count[a]), b.compareTo(a))
+	slices.SortFunc(list, func(a, b shapeCount) int {
+		return cmp.Or(cmp.Compare(b.tasks, a.tasks), b.shape.compareTo(a.shape))
 	})
-	var list []fit.TypicalTask
-	covered := 0
-	for _, s := range order {
-		if 100*covered >= typicalPercent*len(t.Tasks) {
-			break
-		}
-		covered += count[s]
-		list = append(list, fit.TypicalTask{Demand: s.fitDemand(), Weight: float64(count[s])})
-	}
 	return list
 }
 

@@ -110,7 +110,7 @@ func benchPass(b *testing.B, agents []AgentResources, policy string, kinds int) 
 	queue := waitingDemands(10_000, kinds)
 	p := PlacementPolicy{Name: policy}
 	for i := range 100 {
-		p.Typical = append(p.Typical, TypicalTask{queue[i], 1})
+		p.Typical = append(p.Typical, TypicalTask{Demand: queue[i], Weight: 1})
 	}
 	reportDecisions(b, func() int {
 		c := NewCluster(agents, p, time.Time{})

@@ -250,7 +250,7 @@ func genPolicy(t *rapid.T) PlacementPolicy {
 	p := PlacementPolicy{Name: drawFrom(t, "policy", PolicyNames()...)}
 	for range rapid.IntRange(0, 4).Draw(t, "typical") {
 		d := genDemand(t, false)
-		p.Typical = append(p.Typical, TypicalTask{*d, float64(rapid.IntRange(1, 5).Draw(t, "weight"))})
+		p.Typical = append(p.Typical, TypicalTask{Demand: *d, Weight: float64(rapid.IntRange(1, 5).Draw(t, "weight"))})
 	}
 	return p
 }

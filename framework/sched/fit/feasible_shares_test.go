@@ -30,7 +30,7 @@ func TestChooseShareSlots(t *testing.T) {
 	whole, used := "16000/100", "8000/100"
 	half := gpu.ShareRequest{MemMiB: 8000}
 	small := gpu.ShareRequest{MemMiB: 4000}
-	typical := []TypicalTask{{Demand{Request: gpu.Request{GPUs: 1, Share: half}}, 1}}
+	typical := []TypicalTask{{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: half}}, Weight: 1}}
 	for _, c := range []struct {
 		name, policy string
 		agents       []AgentResources
@@ -71,7 +71,7 @@ func TestChooseShareSlots(t *testing.T) {
 	// Tasks that request only memory fill a device completely, whatever is left of its cores, and use the device in
 	// use first.
 	for _, policy := range []string{"fgd", "headroom"} {
-		for _, list := range [][]TypicalTask{{{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}}, {{Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 1}, {Demand{Request: gpu.Request{GPUs: 1}}, 1}}} {
+		for _, list := range [][]TypicalTask{{{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}}, {{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}, {Demand: Demand{Request: gpu.Request{GPUs: 1}}, Weight: 1}}} {
 			c := NewCluster([]AgentResources{sharedByMethod("a", whole, "12000/100")}, PlacementPolicy{Name: policy, Typical: list}, noon)
 			got := ""
 			for _, s := range c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 9) {

@@ -8,14 +8,6 @@ import (
 	"mesos-gpu/framework/sched/fit/index"
 )
 
-// TypicalTask is a task that the cluster runs often. Only its amounts and its GPU
-// request matter, not its constraints and role.
-type TypicalTask struct {
-	Demand Demand
-	// Weight is how often it arrives, in any unit.
-	Weight float64
-}
-
 // fragmentationModel measures fragmentation as FGD does ("Beware of Fragmentation",
 // USENIX ATC 2023): the idle GPU thousandths of an agent that a typical task
 // cannot use, weighted by how often such a task arrives. A task without GPUs
@@ -24,6 +16,8 @@ type fragmentationModel struct {
 	// enabled is set if there is a typical task. Otherwise nothing is measured.
 	enabled bool
 	tasks   []typicalDemand
+	// rare are kinds that count for scarcity alone.
+	rare []typicalDemand
 	// totalWeight is the sum of the weights of the tasks.
 	totalWeight float64
 	// maxTaskGPUs is the largest number of GPUs of one typical task.
@@ -60,8 +54,9 @@ type usageProfile struct {
 	singleGPU []float64
 	// multiGPU is the weight of tasks with several GPUs, by the number of free GPUs up to maxTaskGPUs.
 	multiGPU []float64
-	// mix is what these tasks need together, and scarcity the scarcity of the agent's GPUs for them: GPUs that no typical
-	// task can use, since CPUs or memory are taken, are not scarce. See starvationPoints and scarcityFor.
+	// mix is what these tasks need together, and scarcity the scarcity of the agent's GPUs for them and for rare tasks: GPUs
+	// that no typical task can use, since CPUs or memory are taken, are not scarce for it. See starvationPoints and
+	// scarcityFor.
 	mix      mixByMode
 	scarcity scarcityByMode
 }
@@ -89,6 +84,10 @@ func newFragmentationModel(catalog *hardware.Catalog, list []TypicalTask) *fragm
 	for i := range list {
 		if weight := list[i].Weight; weight > 0 && !math.IsInf(weight, 0) {
 			t := typicalDemand{taskNeeds: newTaskNeeds(&list[i].Demand, catalog), weight: weight}
+			if list[i].Rare {
+				f.rare = append(f.rare, t)
+				continue
+			}
 			f.tasks = append(f.tasks, t)
 			f.totalWeight += weight
 			f.maxTaskGPUs = max(f.maxTaskGPUs, int(t.gpus))
@@ -130,7 +129,7 @@ func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *us
 		if t.gpus == 0 || !free.canHold(&t.need) {
 			continue
 		}
-		f.addToMix(p, t, t.servedFraction(r.hardware))
+		f.addToMix(p, t, r.hardware)
 		if t.wantsShares && !r.hardware.Divisible || !t.canUseAllOn(r) {
 			continue
 		}
@@ -143,23 +142,34 @@ func (f *fragmentationModel) newProfile(r *agentCapacity, free *milliAmount) *us
 			fitting[n] += t.weight
 		}
 	}
+	for i := range f.rare {
+		f.addToScarcity(p, &f.rare[i], r.hardware)
+	}
 	return p
 }
 
-// addToMix adds a typical task to the needs and the scarcity of a profile. served is the part of the agent's GPUs that
-// serve the task.
-func (f *fragmentationModel) addToMix(p *usageProfile, t *typicalDemand, served float64) {
-	if served == 0 {
+// addToMix adds a typical task to the needs and the scarcity of a profile if some of the hardware's GPUs serve it.
+func (f *fragmentationModel) addToMix(p *usageProfile, t *typicalDemand, k *hardware.Class) {
+	if t.servedFraction(k) == 0 {
 		return
 	}
-	mix, scarcity, memory := &p.mix.whole, &p.scarcity.whole, int64(0)
+	f.addToScarcity(p, t, k)
+	mix, memory := &p.mix.whole, int64(0)
 	if f.wantsSharedDevices(t) {
-		mix, scarcity, memory = &p.mix.shares, &p.scarcity.shares, f.sharedDeviceMiB
+		mix, memory = &p.mix.shares, f.sharedDeviceMiB
 	}
 	mix.weight += t.weight
 	mix.cpus += t.weight * float64(t.need.cpus)
 	mix.gpuMilli += t.weight * float64(t.gpuMilliIf(memory))
-	*scarcity = min(*scarcity+t.pressure*served, 1)
+}
+
+// addToScarcity adds the pressure of a task to the scarcity of a profile.
+func (f *fragmentationModel) addToScarcity(p *usageProfile, t *typicalDemand, k *hardware.Class) {
+	scarcity := &p.scarcity.whole
+	if f.wantsSharedDevices(t) {
+		scarcity = &p.scarcity.shares
+	}
+	*scarcity = min(*scarcity+t.pressure*t.servedFraction(k), 1)
 }
 
 // canUseAllOn reports whether the task can use the GPUs of an agent, which are

@@ -115,7 +115,7 @@ func TestPartialDevicesCountAsFree(t *testing.T) {
 	for policy, want := range map[string]int{"binpack": 0, "spread": 1, "fgd": 0, "topology": 0, "headroom": 0} {
 		a := makeDivisible(linkedAgent(repeatValue(1, v100), repeatValue(1, -1), ""))
 		b := similarAgent(a, 1)
-		p := PlacementPolicy{Name: policy, Typical: []TypicalTask{{*share(300), 1}}}
+		p := PlacementPolicy{Name: policy, Typical: []TypicalTask{{Demand: *share(300), Weight: 1}}}
 		c := NewCluster([]AgentResources{a, b}, p, noon)
 		c.PlaceTasks(share(800, a.DeviceIDs...), 1)
 		c.PlaceTasks(share(500, b.DeviceIDs...), 1)
@@ -152,7 +152,7 @@ func TestNamedAndCountedGPUsScoreSeparately(t *testing.T) {
 // sigmoid(0.25) = 0.562, sigmoid(-0.25) = 0.437.
 func TestFGDByHand(t *testing.T) {
 	p := PlacementPolicy{Name: "fgd", Typical: []TypicalTask{
-		{Demand{Request: gpu.Request{GPUs: 1}}, 3}, {Demand{Request: gpu.Request{GPUs: 2}}, 1},
+		{Demand: Demand{Request: gpu.Request{GPUs: 1}}, Weight: 3}, {Demand: Demand{Request: gpu.Request{GPUs: 2}}, Weight: 1},
 	}}
 	c := NewCluster([]AgentResources{countedGPUs("a", 1, 1), countedGPUs("b", 2, 1)}, p, noon)
 	cl := c.classifyDemand(&Demand{Request: gpu.Request{GPUs: 1}})
@@ -181,7 +181,7 @@ func TestFragmentationModelsAgree(t *testing.T) {
 			if d.Request.GPUs == 1 {
 				d.Request.Share = MilliShare(drawFrom(t, "milli", 0, 250, 500, 1000))
 			}
-			p.Typical = append(p.Typical, TypicalTask{d, float64(i + 1)})
+			p.Typical = append(p.Typical, TypicalTask{Demand: d, Weight: float64(i + 1)})
 		}
 		a := makeDivisible(linkedAgent(repeatValue(4, v100), repeatValue(4, -1), ""))
 		a.Free = Amount{CPUs: float64(rapid.IntRange(0, 12).Draw(t, "free")), MemMiB: 4}
@@ -205,8 +205,8 @@ func TestFragmentationModelsAgree(t *testing.T) {
 // Devices of different models are measured one by one.
 func TestFGDOnMixedAgents(t *testing.T) {
 	p := PlacementPolicy{Name: "fgd", Typical: []TypicalTask{
-		{Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, 1},
-		{Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, 1},
+		{Demand: Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"A100"}}}}, Weight: 1},
+		{Demand: Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, Weight: 1},
 	}}
 	agents := []AgentResources{linkedAgent([]string{v100, a100, a100}, repeatValue(3, -1), ""), linkedAgent([]string{v100, v100, a100}, repeatValue(3, -1), "")}
 	agents[1].ID = "b"

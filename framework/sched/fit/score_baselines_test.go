@@ -131,13 +131,13 @@ func TestFragmentation(t *testing.T) {
 	quarter, two := milliDemand(250), Demand{Request: gpu.Request{GPUs: 2}}
 	cpus := Demand{Amount: Amount{CPUs: 1}}
 	for _, policy := range []string{"binpack", "fgd"} {
-		c := NewCluster([]AgentResources{eightNamedGPUs("a", 2, 9)}, PlacementPolicy{Name: policy, Typical: []TypicalTask{{cpus, 1}}}, time.Time{})
+		c := NewCluster([]AgentResources{eightNamedGPUs("a", 2, 9)}, PlacementPolicy{Name: policy, Typical: []TypicalTask{{Demand: cpus, Weight: 1}}}, time.Time{})
 		for _, step := range []struct {
 			list []TypicalTask
 			want float64
 		}{
-			{[]TypicalTask{{two, 1}}, 0},
-			{[]TypicalTask{{two, 3}, {cpus, 1}}, 0.5}, // a task without GPUs can use none
+			{[]TypicalTask{{Demand: two, Weight: 1}}, 0},
+			{[]TypicalTask{{Demand: two, Weight: 3}, {Demand: cpus, Weight: 1}}, 0.5}, // a task without GPUs can use none
 			{nil, 0},
 		} {
 			if got := c.MeasureFragmentation(step.list); got != step.want {
@@ -145,7 +145,7 @@ func TestFragmentation(t *testing.T) {
 			}
 		}
 		c.PlaceTasks(&quarter, 1)
-		if got := c.MeasureFragmentation([]TypicalTask{{two, 1}, {quarter, 1}}); got != 1.75/2 {
+		if got := c.MeasureFragmentation([]TypicalTask{{Demand: two, Weight: 1}, {Demand: quarter, Weight: 1}}); got != 1.75/2 {
 			t.Errorf("%s: %g GPUs are fragments, want half of 1.75", policy, got)
 		}
 	}

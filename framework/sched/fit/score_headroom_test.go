@@ -37,7 +37,7 @@ func placementOrder(c *Cluster, d Demand, n int) string {
 //	after a task of 1 GPU and 1 CPU:  CPUs for 2.5 of 3, half of one less;
 //	after a task of 6 CPUs: CPUs for none of 4, three more.
 func TestCPUStarvationByHand(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 2), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 2), Weight: 1}}}
 	c := NewCluster([]AgentResources{eightNamedGPUs("a", 4, 6)}, p, noon)
 	for _, task := range []struct {
 		demand Demand
@@ -58,7 +58,7 @@ func pointsOn(c *Cluster, i int, d *Demand) int64 {
 // Points for CPUs do not level off: of two agents with the same GPUs, a task with many CPUs gets the one on which it
 // starves fewer GPUs, although it starves several on both.
 func TestManyCPUsGoWhereTheyStarveFewerGPUs(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 10), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 10), Weight: 1}}}
 	c := NewCluster([]AgentResources{eightNamedGPUs("a", 8, 80), eightNamedGPUs("b", 8, 85), eightNamedGPUs("c", 8, 80)}, p, noon)
 	if got := placementOrder(c, wantsGPUs(0, 70), 1); got != "b" {
 		t.Errorf("the task went to %q, want b, which has CPUs for half a GPU more", got)
@@ -68,7 +68,7 @@ func TestManyCPUsGoWhereTheyStarveFewerGPUs(t *testing.T) {
 // Tasks for any model avoid the one that typical tasks require until nothing else
 // is free: scarcity refuses no task.
 func TestScarcityLowersScoreOnly(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "A100"), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}}
 	agents := []AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}
 	c := NewCluster(agents, p, noon)
 	if got, want := placementOrder(c, wantsGPUs(1, 1), 17), "bbbbbbbbaaaaaaaa"; got != want {
@@ -93,12 +93,12 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 		typical []TypicalTask
 		want    [2]float64
 	}{
-		"a quarter":            {[]TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "A100"), 1}}, [2]float64{0.5, 0}},
-		"GPUs count":           {[]TypicalTask{{wantsGPUs(1, 1), 1}, {wantsGPUs(3, 1, "A100"), 1}}, [2]float64{1, 0}},
-		"more than all":        {[]TypicalTask{{wantsGPUs(1, 1, "A100"), 1}}, [2]float64{1, 0}},
-		"either will do":       {[]TypicalTask{{wantsGPUs(1, 1, "A100", "T4"), 1}}, [2]float64{0, 0}},
-		"nobody has it":        {[]TypicalTask{{wantsGPUs(1, 1, "H100"), 1}, {wantsGPUs(1, 1, "T4"), 1}}, [2]float64{0, 1}},
-		"what takes CPUs only": {[]TypicalTask{{wantsGPUs(0, 1), 9}, {wantsGPUs(1, 1), 3}, {wantsGPUs(1, 1, "T4"), 1}}, [2]float64{0, 0.5}},
+		"a quarter":            {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{0.5, 0}},
+		"GPUs count":           {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(3, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
+		"more than all":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
+		"either will do":       {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
+		"nobody has it":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
+		"what takes CPUs only": {[]TypicalTask{{Demand: wantsGPUs(0, 1), Weight: 9}, {Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 0.5}},
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
 		for i, want := range c.want {
@@ -117,7 +117,7 @@ func scarcityOn(c *Cluster, i int, shares bool) float64 {
 
 // GPUs for which no task that requires them has CPUs left are as good as others for tasks for any model.
 func TestGPUsWithoutCPUsForTypedTasksAreNotScarce(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 3}, {wantsGPUs(1, 8, "A100"), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 1}}}
 	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 64), eightTypedGPUs("b", "T4", 64)}, p, noon)
 	if got := scarcityOn(c, 0, false); got != 0.5 {
 		t.Errorf("idle: scarcity is %g, want 0.5", got)
@@ -152,7 +152,7 @@ func shareOfOne(mem int64, cpus float64, models ...string) Demand {
 func TestCPUStarvationOfSharesByHand(t *testing.T) {
 	a := sharedByMethod("a", "16000/100")
 	a.Free = Amount{CPUs: 4}
-	c := NewCluster([]AgentResources{a}, PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{shareOfOne(4000, 2), 1}}}, noon)
+	c := NewCluster([]AgentResources{a}, PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: shareOfOne(4000, 2), Weight: 1}}}, noon)
 	for cpus, want := range map[float64]int64{0: -2, 2: 0, 4: 2} {
 		d := shareOfOne(4000, cpus)
 		if got := pointsOn(c, 0, &d); got != want {
@@ -171,7 +171,7 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	}
 	agents[0].Divisible, agents[1].Divisible = false, false
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{
-		{wantsGPUs(1, 1), 7}, {wantsGPUs(1, 1, "A100"), 1}, {shareOfOne(4000, 1), 6}, {shareOfOne(8000, 1, "A100"), 1},
+		{Demand: wantsGPUs(1, 1), Weight: 7}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}, {Demand: shareOfOne(4000, 1), Weight: 6}, {Demand: shareOfOne(8000, 1, "A100"), Weight: 1},
 	}}
 	c := NewCluster(agents, p, noon)
 	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
@@ -196,7 +196,7 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 func TestScarcityOfCountedGPUs(t *testing.T) {
 	a, b := countedGPUs("a", 8, 64), countedGPUs("b", 8, 64)
 	a.Types = []string{"A100"}
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 1}, {wantsGPUs(1, 1, "A100"), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}}
 	if got, want := placementOrder(NewCluster([]AgentResources{a, b}, p, noon), wantsGPUs(1, 1), 16), "bbbbbbbbaaaaaaaa"; got != want {
 		t.Errorf("tasks went to %q, want %q", got, want)
 	}
@@ -204,7 +204,7 @@ func TestScarcityOfCountedGPUs(t *testing.T) {
 
 // The few largest agents are used last, but only while they are few.
 func TestLargestIdleAgentsArePreserved(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 1), 1}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}}}
 	few := []AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 64)}
 	if got, want := placementOrder(NewCluster(few, p, noon), wantsGPUs(8, 8), 4), "bca"; got != want {
 		t.Errorf("tasks went to %q, want %q", got, want)
@@ -231,7 +231,7 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 func TestHeadroomAfterUndo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := []AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96), eightTypedGPUs("c", "T4", 128), eightNamedGPUs("d", 2, 64)}
-		p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 4), 5}, {wantsGPUs(8, 64), 1}, {wantsGPUs(1, 8, "A100"), 2}, {milliDemand(250), 4}}}
+		p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 4), Weight: 5}, {Demand: wantsGPUs(8, 64), Weight: 1}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 2}, {Demand: milliDemand(250), Weight: 4}}}
 		var taken []takenPlacements
 		worn, fresh := NewCluster(agents, p, noon), NewCluster(agents, p, noon)
 		for range rapid.IntRange(1, 20).Draw(t, "tasks") {
@@ -256,7 +256,7 @@ func TestHeadroomAfterUndo(t *testing.T) {
 
 // Scoring does not allocate once profiles are computed.
 func TestHeadroomDoesNotAllocate(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{wantsGPUs(1, 4), 5}, {wantsGPUs(1, 8, "A100"), 2}, {milliDemand(250), 4}}}
+	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 4), Weight: 5}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 2}, {Demand: milliDemand(250), Weight: 4}}}
 	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96)}, p, noon)
 	part := milliDemand(300)
 	part.Amount.CPUs = 1

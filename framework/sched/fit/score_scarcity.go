@@ -1,6 +1,10 @@
 package fit
 
-import "mesos-gpu/framework/sched/fit/hardware"
+import (
+	"iter"
+
+	"mesos-gpu/framework/sched/fit/hardware"
+)
 
 // prepareFragmentation creates the fragmentation model for the typical tasks.
 func (c *Cluster) prepareFragmentation(list []TypicalTask) {
@@ -58,19 +62,18 @@ func (c *Cluster) totalWholeGPUs(i int) int {
 	return max(slots, min(c.index.agents[i].TotalGPUs, maxGPUs), int(r.scalarGPUs))
 }
 
-// computePressure computes the pressure of each typical task that only some of the
+// computePressure computes the pressure of each typical or rare task that only some of the
 // cluster's GPUs serve: its part of the total demand divided by the part of GPUs
 // that serve it. It handles either tasks that want shares of shared devices or
 // the others. mem is the average memory of a shared device in MiB.
 func (f *fragmentationModel) computePressure(hardware []*hardware.Class, supply []float64, parts bool, mem int64) {
 	asked, all := 0.0, sumFloats(supply)
-	for i := range f.tasks {
-		if t := &f.tasks[i]; f.wantsSharedDevices(t) == parts {
+	for t := range f.allTasks() {
+		if f.wantsSharedDevices(t) == parts {
 			asked += t.gpuMilliAsked(mem)
 		}
 	}
-	for i := range f.tasks {
-		t := &f.tasks[i]
+	for t := range f.allTasks() {
 		if f.wantsSharedDevices(t) != parts {
 			continue
 		}
@@ -80,6 +83,19 @@ func (f *fragmentationModel) computePressure(hardware []*hardware.Class, supply 
 		}
 		if serving > 0 && serving < all {
 			t.pressure = t.gpuMilliAsked(mem) / asked * all / serving
+		}
+	}
+}
+
+// allTasks yields the typical and the rare tasks.
+func (f *fragmentationModel) allTasks() iter.Seq[*typicalDemand] {
+	return func(yield func(*typicalDemand) bool) {
+		for _, list := range [][]typicalDemand{f.tasks, f.rare} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
 		}
 	}
 }
