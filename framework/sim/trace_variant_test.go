@@ -4,8 +4,10 @@ import (
 	"encoding/csv"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,10 +16,13 @@ import (
 var family = flag.Int("family", 4, "how many traces to derive from the default one; make sim derives 100")
 
 // allowedBelowFGD is how many points headroom may be below fgd on a derived trace, at the worst percent of arrival. A mean
-// of few seeds may be lower by familyChance.
+// of few seeds may be lower by familyChance. A trace on which ten seeds give less than belowByChance is measured with
+// otherSeeds that have no part in the first figure.
 const (
 	allowedBelowFGD = 0.3
 	familyChance    = 0.7
+	belowByChance   = 0.05
+	otherSeeds      = 100
 )
 
 // TestHeadroomOnDerivedTraces compares headroom with fgd on traces that differ from the recorded ones, at each percent of
@@ -25,29 +30,19 @@ const (
 func TestHeadroomOnDerivedTraces(t *testing.T) {
 	base := openb(t, *traces, "default")
 	var worst []float64
-	rows := [][]string{{"variant", "typed", "shared", "multi_gpu", "cpu_factor", "uniform_agents", "worst", "worst_at", "at_80", "at_100", "at_130"}}
+	rows := [][]string{{"variant", "typed", "shared", "multi_gpu", "cpu_factor", "uniform_agents", "seeds", "worst", "worst_at", "at_80", "at_100", "at_130"}}
 	for v := range int64(*family) {
 		variant := DrawVariant(v + 1)
-		sweep := PolicySweep{Trace: base.Derive(variant), Policies: []string{"headroom", "fgd"}, SkipBounds: true, Workers: 2}
-		for i := range *seedsOf {
-			sweep.Seeds = append(sweep.Seeds, 42+int64(i))
-		}
-		results, err := sweep.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		least, at := 0.0, 0
-		gain := map[int]float64{}
-		for arrival := 80; arrival <= 130; arrival++ {
-			ours, found := results[0].AllocationAt(arrival)
-			fgd, _ := results[1].AllocationAt(arrival)
-			if gain[arrival] = ours.Mean - fgd.Mean; found && (at == 0 || gain[arrival] < least) {
-				least, at = gain[arrival], arrival
-			}
-		}
-		allowed := allowedBelowFGD
-		if *seedsOf < 10 {
+		trace, seeds, allowed := base.Derive(variant), *seedsOf, allowedBelowFGD
+		gain := trace.gainOverFGD(t, 42, seeds)
+		least, at := gain.worst()
+		switch {
+		case seeds < 10:
 			allowed += familyChance
+		case least < -belowByChance:
+			gain = trace.gainOverFGD(t, 42+int64(seeds), otherSeeds)
+			seeds = otherSeeds
+			least, at = gain.worst()
 		}
 		if least < -allowed {
 			t.Errorf("%+v: headroom is %.2f points below fgd at %d %%, allowed %.2f", variant, -least, at, allowed)
@@ -57,21 +52,55 @@ func TestHeadroomOnDerivedTraces(t *testing.T) {
 		for _, x := range []float64{variant.TypedTasks, variant.SharedTasks, variant.MultiGPUTasks, variant.CPUFactor} {
 			row = append(row, formatCell(x))
 		}
-		row = append(row, strconv.FormatBool(variant.UniformAgents), formatCell(least), strconv.Itoa(at), formatCell(gain[80]), formatCell(gain[100]), formatCell(gain[130]))
+		row = append(row, strconv.FormatBool(variant.UniformAgents), strconv.Itoa(seeds), formatCell(least), strconv.Itoa(at), formatCell(gain[80]), formatCell(gain[100]), formatCell(gain[130]))
 		rows = append(rows, row)
 	}
 	below := 0
 	for _, x := range worst {
-		if x < -0.05 {
+		if x < -belowByChance {
 			below++
 		}
 	}
 	slices.Sort(worst)
-	t.Logf("headroom minus fgd at the worst arrival of %d traces: least %.2f, median %.2f, most %.2f points; below -0.05 on %d",
-		len(worst), worst[0], worst[len(worst)/2], worst[len(worst)-1], below)
+	t.Logf("headroom minus fgd at the worst arrival of %d traces: least %.2f, median %.2f, most %.2f points; below -%.2f on %d",
+		len(worst), worst[0], worst[len(worst)/2], worst[len(worst)-1], belowByChance, below)
 	if *tables != "" {
 		writeFamily(t, filepath.Join(*tables, "derived.csv"), rows)
 	}
+}
+
+// policyGain is the allocation of headroom minus that of fgd, by percent of arrival from 80 to 130.
+type policyGain map[int]float64
+
+// gainOverFGD returns the mean gain over so many seeds.
+func (t *ClusterTrace) gainOverFGD(tb testing.TB, firstSeed int64, seeds int) policyGain {
+	tb.Helper()
+	sweep := PolicySweep{Trace: t, Policies: []string{"headroom", "fgd"}, SkipBounds: true, Workers: runtime.GOMAXPROCS(0)}
+	for i := range seeds {
+		sweep.Seeds = append(sweep.Seeds, firstSeed+int64(i))
+	}
+	results, err := sweep.Run(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	gain := policyGain{}
+	for arrival := 80; arrival <= 130; arrival++ {
+		if ours, found := results[0].AllocationAt(arrival); found {
+			fgd, _ := results[1].AllocationAt(arrival)
+			gain[arrival] = ours.Mean - fgd.Mean
+		}
+	}
+	return gain
+}
+
+// worst returns the least gain and the first arrival that has it.
+func (g policyGain) worst() (least float64, at int) {
+	for _, arrival := range slices.Sorted(maps.Keys(g)) {
+		if at == 0 || g[arrival] < least {
+			least, at = g[arrival], arrival
+		}
+	}
+	return least, at
 }
 
 func formatCell(x float64) string { return fmt.Sprintf("%.2f", x) }
@@ -124,5 +153,17 @@ func TestDerivedTracesHaveTheirProperties(t *testing.T) {
 	same := base.Derive(TraceVariant{Seed: 3, SharedTasks: -1, MultiGPUTasks: -1})
 	if !slices.EqualFunc(same.Tasks, base.Tasks, func(a, b RecordedTask) bool { return a.shapeOf() == b.shapeOf() }) || !slices.Equal(same.Agents, base.Agents) {
 		t.Error("a variant without changes differs from the trace")
+	}
+}
+
+// Where one GPU task in fifty names a type, no kind of them is typical. headroom leaves them GPUs of their types until the
+// cluster is nearly full, and fgd does not.
+func TestHeadroomLeavesTypesToFewTasks(t *testing.T) {
+	trace := openb(t, "testdata", "default").Derive(TraceVariant{Seed: 61, SharedTasks: -1, MultiGPUTasks: -1, TypedTasks: 0.02})
+	gain := trace.gainOverFGD(t, 42, 3)
+	for _, arrival := range []int{90, 95} {
+		if gain[arrival] <= 0 {
+			t.Errorf("at %d %% headroom allocates %.3f points more than fgd, want more", arrival, gain[arrival])
+		}
 	}
 }
