@@ -2,11 +2,12 @@
 # Runs the tests that take too long for make test: each fuzz target for 10 s, the
 # crash tests with hundreds of killed schedulers, journal files with thousands of
 # damages, simulated clusters from 100,000 seeds, hostile clients of a scheduler with
-# 100,000 tasks, failovers of counters from 1,000 seeds, the processor time and memory
-# of schedulers beside their ranges, 100 kills each of mesos-gpu local and of executors, and
-# the property tests with 20 times the usual number of cases.
-# make test runs them with fewer cases, except the hostile clients and the ranges, and runs the
-# fuzz targets on their stored inputs.
+# 100,000 tasks, failovers of counters from 1,000 seeds, the CPU time and memory of
+# schedulers beside their ranges, mesos-gpu run beside docker run, 100 kills each of
+# mesos-gpu local and of executors, and the property tests with 20 times the usual
+# number of cases.
+# make test runs them with fewer cases, except the hostile clients and the ranges, and
+# runs the fuzz targets on their stored inputs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/check-go.sh
@@ -19,7 +20,8 @@ scripts/counted.sh -race -vet=off -timeout 30m ./framework/journal
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
 scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHostileClientsAreBounded|TestMemoryOfManyJobs|TestGPUTimeIsIndependentOfFailover)$' ./framework ./framework/metrics
-MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestSpeed$' ./framework/sim/replay
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestSpeedOf' ./framework/sched ./framework/sim/replay ./internal/e2e
+go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled)$' ./internal/e2e
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)

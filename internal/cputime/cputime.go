@@ -1,4 +1,4 @@
-// Package cputime measures the CPU time of a benchmark. It imports nothing of this
+// Package cputime measures the CPU time of benchmarks, and compares it with ranges. It imports nothing of this
 // module, so that tests of pure packages that use it remain tests without goroutines.
 package cputime
 

@@ -23,6 +23,7 @@ import (
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/internal/cputime"
 	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/internal/zktest"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/control"
@@ -99,10 +100,19 @@ func measureDeployments(b *testing.B, agents int, journalPath func(i int) string
 	b.ReportMetric(manyInstances*n/running.Seconds(), "instances/s")
 }
 
+// TestSpeedOfDeployment fails if a deployment takes twice the CPU time that it took when the range was measured.
+func TestSpeedOfDeployment(t *testing.T) {
+	if !testneeds.IsLongRun() {
+		t.Skip("make test-long compares CPU times")
+	}
+	ratio := cputime.MeasureRatio(t, 3, func() { deploy(t, 1000, filepath.Join(t.TempDir(), "journal")) })
+	cputime.CheckRanges(t, cputime.Figure{Name: "CPU time of a service of 1,000 tasks on 1,000 agents until all run, divided by that of the reference", Got: ratio, Least: 0.7, Most: 3})
+}
+
 // deploymentCost is how long a deployment took from its POST, and the CPU time of the process meanwhile.
 type deploymentCost struct{ launched, running, spent time.Duration }
 
-func deploy(b *testing.B, agents int, journalPath string) (cost deploymentCost) {
+func deploy(b testing.TB, agents int, journalPath string) (cost deploymentCost) {
 	var last latestTime
 	log := newSilentLogger()
 	address, stop := startOnInstantAgents(b, func(m *master.EmbeddedMaster) { registerAgents(b, m, agents, last.setNow) }, framework.SchedulerConfig{
@@ -133,7 +143,7 @@ func newSilentLogger() *logrus.Logger {
 
 // startOnInstantAgents starts an embedded master, which register gives its agents, and a scheduler, by default with its
 // journal on disk. It returns the address of the scheduler's API, and what stops both.
-func startOnInstantAgents(b *testing.B, register func(*master.EmbeddedMaster), cfg framework.SchedulerConfig) (address string, stop func()) {
+func startOnInstantAgents(b testing.TB, register func(*master.EmbeddedMaster), cfg framework.SchedulerConfig) (address string, stop func()) {
 	b.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
@@ -161,7 +171,7 @@ func startOnInstantAgents(b *testing.B, register func(*master.EmbeddedMaster), c
 }
 
 // registerAgents registers agents that together have capacity for exactly all instances.
-func registerAgents(b *testing.B, m *master.EmbeddedMaster, agents int, launched func()) {
+func registerAgents(b testing.TB, m *master.EmbeddedMaster, agents int, launched func()) {
 	b.Helper()
 	each := float64(manyInstances / agents)
 	for i := range agents {
@@ -178,7 +188,7 @@ func registerAgents(b *testing.B, m *master.EmbeddedMaster, agents int, launched
 }
 
 // awaitLead waits until the scheduler leads.
-func awaitLead(b *testing.B, api string) {
+func awaitLead(b testing.TB, api string) {
 	for {
 		resp, err := http.Get(api)
 		if err != nil {
@@ -192,7 +202,7 @@ func awaitLead(b *testing.B, api string) {
 	}
 }
 
-func countRunning(b *testing.B, url string) int {
+func countRunning(b testing.TB, url string) int {
 	resp, err := http.Get(url)
 	if err != nil {
 		b.Fatal(err)
