@@ -14,8 +14,8 @@ import (
 )
 
 // liveMemory limits the live heap of a scheduler that remembers 100,000 ended and 100,000 pending jobs of one task. It is
-// a sixth more than was measured: a second copy of the specifications or of all tasks is more.
-const liveMemory = 560 << 20
+// an eighth more than was measured: a second copy of the specifications or of all tasks is more.
+const liveMemory = 550 << 20
 
 // TestMemoryOfManyJobs measures the live heap, which does not depend on the load of the machine. It includes the ballast of
 // the loop, which takes no memory.
