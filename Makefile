@@ -66,7 +66,7 @@ bench-start: ## how long a task takes to start, beside docker run, runc run and 
 TABLES ?= docs/internals/placement
 sim: ## play the FGD experiment in full, compare it with the published results, write the table and plots into docs/internals/placement; TRACES=DIR has the openb_*.csv
 	@test -n "$(TRACES)" || { echo "make sim TRACES=DIR: the folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv of cluster-trace-gpu-v2023"; exit 1; }
-	$(GO) test -count 1 -v -timeout 30m -run '^(TestPublishedAllocation|TestHeadroomOnDerivedTraces)$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -family 100 -tables $(abspath $(TABLES))
+	$(GO) test -count 1 -v -timeout 60m -run '^(TestPublishedAllocation|TestHeadroomOnDerivedTraces|TestOnlineOptimum)$$' ./framework/sim -traces $(abspath $(firstword $(wildcard $(TRACES)/openb) $(TRACES))) -seeds 10 -variants 8 -family 100 -tables $(abspath $(TABLES))
 
 scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/internals/evidence.md
 	$(GO) test -run '^$$' -bench Scale -benchtime 1x -whole -timeout 3h ./framework/sim/replay
