@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # test-all-json.sh FLAG...: runs go test -json for every package, with the race
 # detector for packages in which something runs concurrently. Many packages mostly
-# wait, so more than one for each processor run at a time: one more with the race
-# detector, and as many without it. vet is off because make lint
-# runs it. Binaries without debug information link in half the time. The race
-# detector does not watch compress/...: it would slow down compression tenfold, and
-# compression has no state that goroutines share.
+# wait, so more than one for each processor run at a time: two with the race
+# detector, and one without it. vet is off because make lint runs it. Binaries
+# without debug information link in half the time. The race detector does not watch
+# compress/...: it would slow down compression tenfold, and compression has no state
+# that goroutines share.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=$(scripts/test-packages.sh)
@@ -23,7 +23,7 @@ go test "${flags[@]}" -p "$(nproc)" "${plain[@]}" >"$events" &
 background=$!
 trap 'kill "$background" 2>/dev/null || true; rm -f "$events"' EXIT
 result=0
-go test "${flags[@]}" -race -gcflags=compress/...=-race=false -p $(($(nproc) + 1)) "${race[@]}" || result=$?
+go test "${flags[@]}" -race -gcflags=compress/...=-race=false -p $((2 * $(nproc))) "${race[@]}" || result=$?
 wait "$background" || result=$?
 cat "$events"
 exit "$result"

@@ -158,10 +158,14 @@ func (m *FakeMaster) serveScheduler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.mu.Lock()
-	subscribed := m.id != "" && r.Header.Get(mesosapi.HeaderStreamID) == m.id
+	current := m.id
 	m.mu.Unlock()
-	if !subscribed {
+	switch stream := r.Header.Get(mesosapi.HeaderStreamID); {
+	case current == "":
 		http.Error(w, "Framework is not subscribed", http.StatusForbidden)
+		return
+	case stream != current: // as Mesos answers an instance that another one has replaced
+		http.Error(w, fmt.Sprintf("The stream ID '%s' included in this request didn't match the stream ID currently associated", stream), http.StatusBadRequest)
 		return
 	}
 	status := http.StatusAccepted
