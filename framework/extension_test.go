@@ -118,7 +118,11 @@ func (e *testExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) err
 	case <-ctx.Done(): // the test has ended
 	}
 	<-ctx.Done()
-	return nil
+	for { // an extension answers requests of clients until the scheduler rejects them
+		if _, _, _, err := c.DescribeScheduler(context.Background()); err != nil {
+			return nil
+		}
+	}
 }
 
 func fetchText(t testing.TB, in *testInstance, path string) (int, string) {

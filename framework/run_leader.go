@@ -41,12 +41,12 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 			client.PostOperation(op)
 		}
 	})
-	ended, end := context.WithCancel(ctx)
+	stopped, stop := context.WithCancel(ctx)
 	defer l.Model.CloseListeners()
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
-	defer end()
+	defer stop()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
-	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: ended.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, Artifacts: s.artifacts, AutoscaleInterval: cfg.AutoscaleInterval})
+	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: stopped.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, Artifacts: s.artifacts, AutoscaleInterval: cfg.AutoscaleInterval})
 	s.setLeadership(client, leads.ChangePolicy)
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
@@ -54,7 +54,11 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		handle := leader.NewExtensionHandle(leads)
 		extend = func(ctx context.Context) error { return s.runExtension(ctx, handle) }
 	}
-	return runTogether(ended, l.Run,
+	return runTogether(ctx,
+		func(ctx context.Context) error {
+			defer stop() // requests that the loop has not taken must not wait: an extension waits for them before it returns
+			return l.Run(ctx)
+		},
 		func(context.Context) error {
 			s.setBackend(apiserver.NewLeaderBackend(leads))
 			ready()

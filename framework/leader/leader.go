@@ -109,7 +109,7 @@ type Config struct {
 	Client *master.Client
 	// URL is the URL of this scheduler's API.
 	URL string
-	// Stopped is closed when the scheduler stops leading.
+	// Stopped is closed when the loop has ended: it takes no more requests.
 	Stopped <-chan struct{}
 	// OwnerMaySubmit reports whether the owner of a schedule may still submit to
 	// its role; nil permits everything.
