@@ -219,7 +219,8 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	return nil
 }
 
-// describeRoleError returns an error that names the key whose value does not have the right form, or err if there is none.
+// describeRoleError returns an error that names the first key whose value has the wrong form, or err if all values can be
+// decoded.
 func describeRoleError(n *yaml.Node, body any, err error) error {
 	forms := map[string]string{
 		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS", "order": "the name of an order",

@@ -63,8 +63,8 @@ func (q *callQueue) enqueue(op sched.Operation) {
 }
 
 // dequeue returns the next operation that may be sent at now, while calls for the agents in inFlight are made. Only one
-// call for each agent is made at a time, and a call without an agent, in inFlight as "", is made alone. If there is none,
-// op is nil and wait is the time until the next attempt; zero means after the next enqueue or the end of a call.
+// call for each agent is made at a time, and a call without an agent, in inFlight as "", is made alone. If no operation may
+// be sent, op is nil and wait is the time until the next attempt; zero means after the next enqueue or the end of a call.
 func (q *callQueue) dequeue(now time.Time, inFlight map[string]bool) (op sched.Operation, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -119,10 +119,10 @@ type stateAndRest struct {
 	rest  int
 }
 
-// bestOnline returns the most GPU thousandths in use at the end that a policy can reach on average, which knows the
-// probabilities and what arrived before. It refuses tasks that fit only if mayRefuse is set. It is computed from the last
-// arrival to the first.
-func (s *smallCluster) bestOnline(mayRefuse bool) float64 {
+// meanInUse returns the GPU thousandths in use at the end, as a mean over all tasks that may arrive. place returns those of
+// one task of a kind that arrives, and of the tasks after it, which rest returns for what is free then. It is computed from
+// the last arrival to the first.
+func (s *smallCluster) meanInUse(start smallState, place func(kind int, state smallState, rest func(smallState) float64) float64) float64 {
 	known := map[stateAndRest]float64{}
 	var value func(state smallState, rest int) float64
 	value = func(state smallState, rest int) float64 {
@@ -135,19 +135,27 @@ func (s *smallCluster) bestOnline(mayRefuse bool) float64 {
 		}
 		sum := 0.0
 		for k := range s.kinds {
-			best, list := 0.0, state.placements(&s.kinds[k])
-			if mayRefuse || len(list) == 0 {
-				best = value(state, rest-1)
-			}
-			for _, after := range list {
-				best = max(best, float64(s.kinds[k].totalMilli())+value(after, rest-1))
-			}
-			sum += s.part[k] * best
+			sum += s.part[k] * place(k, state, func(after smallState) float64 { return value(after, rest-1) })
 		}
 		known[key] = sum
 		return sum
 	}
-	return value(s.idleState().sorted(), s.tasks)
+	return value(start, s.tasks)
+}
+
+// bestOnline returns the most GPU thousandths in use at the end that a policy can reach on average, which knows the
+// probabilities and what arrived before. It refuses tasks that fit only if mayRefuse is set.
+func (s *smallCluster) bestOnline(mayRefuse bool) float64 {
+	return s.meanInUse(s.idleState().sorted(), func(k int, state smallState, rest func(smallState) float64) float64 {
+		best, list := 0.0, state.placements(&s.kinds[k])
+		if mayRefuse || len(list) == 0 {
+			best = rest(state)
+		}
+		for _, after := range list {
+			best = max(best, float64(s.kinds[k].totalMilli())+rest(after))
+		}
+		return best
+	})
 }
 
 // meanOfPolicy returns the GPU thousandths in use at the end that a policy reaches on average.
@@ -166,38 +174,24 @@ func (s *smallCluster) meanOfPolicy(policy string) float64 {
 		typical = append(typical, fit.TypicalTask{Demand: s.kinds[k].fitDemand(), Weight: s.part[k]})
 	}
 	c := fit.NewCluster(agents, fit.PlacementPolicy{Name: policy, Typical: typical}, time.Time{})
-	known := map[stateAndRest]float64{}
-	var value func(state smallState, rest int) float64
-	value = func(state smallState, rest int) float64 {
-		if rest == 0 {
-			return 0
-		}
-		key := stateAndRest{state, rest}
-		if v, ok := known[key]; ok {
-			return v
-		}
-		sum := 0.0
-		for k := range s.kinds {
-			task, after, gain := &s.kinds[k], state, 0.0
-			d := task.fitDemand()
-			places := c.PlaceTasks(&d, 1)
-			for _, p := range places {
-				gain = float64(task.totalMilli())
-				after[p.Agent].cpuMilli -= task.CPUMilli
-				for _, id := range p.DeviceIDs {
-					after[p.Agent].milli[device[id]] -= task.GPUMilli
-				}
-				for _, share := range p.Shares {
-					after[p.Agent].milli[device[share.UUID]] -= task.GPUMilli
-				}
+	return s.meanInUse(s.idleState(), func(k int, state smallState, rest func(smallState) float64) float64 {
+		task, after, gain := &s.kinds[k], state, 0.0
+		d := task.fitDemand()
+		places := c.PlaceTasks(&d, 1)
+		for _, p := range places {
+			gain = float64(task.totalMilli())
+			after[p.Agent].cpuMilli -= task.CPUMilli
+			for _, id := range p.DeviceIDs {
+				after[p.Agent].milli[device[id]] -= task.GPUMilli
 			}
-			sum += s.part[k] * (gain + value(after, rest-1))
-			c.UndoPlacements(&d, places)
+			for _, share := range p.Shares {
+				after[p.Agent].milli[device[share.UUID]] -= task.GPUMilli
+			}
 		}
-		known[key] = sum
-		return sum
-	}
-	return value(s.idleState(), s.tasks)
+		mean := gain + rest(after)
+		c.UndoPlacements(&d, places)
+		return mean
+	})
 }
 
 // meanInHindsight returns the means, over all lists of tasks that may arrive, of the bound and of the most GPU thousandths

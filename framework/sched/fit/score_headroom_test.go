@@ -97,7 +97,7 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 		"GPUs count":           {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(3, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
 		"more than all":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
 		"either will do":       {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
-		"nobody has it":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
+		"no agent has it":      {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
 		"what takes CPUs only": {[]TypicalTask{{Demand: wantsGPUs(0, 1), Weight: 9}, {Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 0.5}},
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)

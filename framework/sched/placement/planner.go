@@ -348,7 +348,7 @@ func (pl *planner) answerOffers() {
 }
 
 // declineAgent declines the offers of an agent, or holds them if a blocked job could use them with more resources: blocked
-// is the index of its demand, -1 if there is none.
+// is the index of its demand, -1 if no job could.
 func (pl *planner) declineAgent(i, blocked int) {
 	a := &pl.agents[i]
 	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: pl.policy.RefuseLong}
