@@ -60,6 +60,7 @@ type FakeMaster struct {
 	more          chan struct{} // closed and replaced at each accepted call
 	subscriptions int
 	demoted       bool
+	closed        bool
 	files         map[string]string
 	roles         string // the answer to GET /roles
 }
@@ -90,6 +91,9 @@ func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
 
 // Close stops the master abruptly, as a crash would.
 func (m *FakeMaster) Close() {
+	m.mu.Lock()
+	m.closed = true // a client that subscribes again before the listener is closed would keep the server open
+	m.mu.Unlock()
 	m.DropSubscription()
 	if m.memory {
 		return
@@ -201,6 +205,10 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 		return
 	}
 	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
 	m.subscriptions++
 	if m.stream != nil { // Mesos does the same
 		m.stream.Send(events.NewError("Framework failed over"))
