@@ -41,12 +41,17 @@ func (n *Interner) InternTask(t *Task) {
 	for _, text := range []*string{(*string)(&t.State), &t.AgentID, &t.Hostname, &t.AgentURL, &t.Message, &t.Reason, &t.KilledBy} {
 		n.internText(text)
 	}
-	if len(t.GPUTypes) > 0 {
+	n.InternCounts(&t.GPUTypes)
+}
+
+// InternCounts replaces a map by an equal one of earlier calls.
+func (n *Interner) InternCounts(counts *map[string]int) {
+	if len(*counts) > 0 {
 		n.key = n.key[:0]
-		for _, name := range n.sortNames(maps.Keys(t.GPUTypes)) {
-			n.key = binary.AppendVarint(appendText(n.key, name), int64(t.GPUTypes[name]))
+		for _, name := range n.sortNames(maps.Keys(*counts)) {
+			n.key = binary.AppendVarint(appendText(n.key, name), int64((*counts)[name]))
 		}
-		internPart(&n.counts, n.key, &t.GPUTypes)
+		internPart(&n.counts, n.key, counts)
 	}
 }
 

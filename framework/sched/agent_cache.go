@@ -1,7 +1,7 @@
 package sched
 
 import (
-	"maps"
+	"iter"
 	"slices"
 	"time"
 
@@ -19,26 +19,23 @@ type agentCache struct {
 	working placement.PartitionedCluster
 	// buffers is memory that plans reuse.
 	buffers placement.PlanBuffers
+	// keys is memory of changedAgents.
+	keys []placement.AgentKey
 }
 
 // buildCluster returns the cluster with what the held offers have free. Agents without offers have nothing free. The
 // caller may change it until the next call.
 func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, pool *offerPool, p *placement.Policy) *placement.PartitionedCluster {
-	if c.cluster != nil {
-		changed, offered := joinHeldOffers(t, pool.heldOffersOf(t.changedAgents))
-		for _, key := range slices.SortedFunc(maps.Keys(t.changedAgents), placement.AgentKey.Compare) {
-			if last := t.lastOffered[key]; last != nil && !offered[key] {
-				a := last.AgentResources
-				t.addListed(&a)
-				changed = append(changed, placement.WithoutFree(a))
-			}
-		}
-		if !c.cluster.UpdateAgents(changed, p, now) {
-			c.cluster = nil
-		}
+	if c.cluster != nil && !c.cluster.UpdateAgents(c.changedAgents(t, pool), p, now) {
+		c.cluster = nil
 	}
 	if c.cluster == nil {
-		agents, offered := joinHeldOffers(t, pool.heldOffers())
+		offers := pool.heldOffers()
+		agents := slices.AppendSeq(make([]fit.AgentResources, 0, len(offers)), joinHeldOffers(t, offers))
+		offered := make(map[placement.AgentKey]bool, len(agents))
+		for i := range agents {
+			offered[placement.KeyOfAgent(&agents[i])] = true
+		}
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
 		}
@@ -52,15 +49,47 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 	return &c.working
 }
 
-// joinHeldOffers returns the agents of the offers, and their keys.
-func joinHeldOffers(t *agentTable, offers []Offer) ([]fit.AgentResources, map[placement.AgentKey]bool) {
-	agents := fit.JoinOffers(offers)
-	offered := make(map[placement.AgentKey]bool, len(agents))
-	for i := range agents {
-		a := &agents[i]
-		offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
+// changedAgents yields the agents of which offers have arrived or left the pool since the last plan, with what their held
+// offers have free.
+func (c *agentCache) changedAgents(t *agentTable, pool *offerPool) iter.Seq[fit.AgentResources] {
+	return func(yield func(fit.AgentResources) bool) {
+		offers := pool.heldOffersOf(t.changedAgents)
+		for a := range joinHeldOffers(t, offers) {
+			if !yield(a) {
+				return
+			}
+		}
+		hasOffer := func(key placement.AgentKey) bool { // offers are sorted now
+			_, found := slices.BinarySearchFunc(offers, key, func(o *Offer, key placement.AgentKey) int { return keyOfOffer(o).Compare(key) })
+			return found
+		}
+		c.keys = c.keys[:0]
+		for key := range t.changedAgents {
+			if t.lastOffered[key] != nil && !hasOffer(key) {
+				c.keys = append(c.keys, key)
+			}
+		}
+		slices.SortFunc(c.keys, placement.AgentKey.Compare)
+		for _, key := range c.keys {
+			a := t.lastOffered[key].AgentResources
+			t.addListed(&a)
+			if !yield(placement.WithoutFree(a)) {
+				return
+			}
+		}
 	}
-	return agents, offered
+}
+
+// joinHeldOffers yields the agents of the offers.
+func joinHeldOffers(t *agentTable, offers []*Offer) iter.Seq[fit.AgentResources] {
+	return func(yield func(fit.AgentResources) bool) {
+		for a := range fit.JoinOffers(offers) {
+			a.AllShared = t.sharedDevicesOf(a.ID)
+			if !yield(a) {
+				return
+			}
+		}
+	}
 }
 
 // addUnofferedRoles adds each agent for the roles to which it has not been offered, with nothing free: a role may reclaim

@@ -130,20 +130,31 @@ func (t *agentTable) removeAgent(id string) {
 }
 
 // recordOffers sets the snapshots of agents from offers that have left the pool.
-func (t *agentTable) recordOffers(now time.Time, offers []Offer) {
+func (t *agentTable) recordOffers(now time.Time, offers []*Offer) {
 	t.recordedOffers++
-	for _, a := range fit.JoinOffers(offers) {
-		key := placement.KeyOfAgent(&a)
-		t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{a, now, t.recordedOffers}, true
+	for a := range fit.JoinOffers(offers) {
+		t.setSnapshot(agentSnapshot{a, now, t.recordedOffers})
 	}
 }
 
 // recordRescinded records that what an offer had is no longer free.
-func (t *agentTable) recordRescinded(o Offer) {
-	a := fit.JoinOffers([]Offer{o})[0]
-	pending.ClearFree(&a)
-	key := placement.KeyOfAgent(&a)
-	t.lastOffered[key], t.changedAgents[key] = &agentSnapshot{AgentResources: a}, true
+func (t *agentTable) recordRescinded(o *Offer) {
+	for a := range fit.JoinOffers([]*Offer{o}) {
+		pending.ClearFree(&a)
+		t.setSnapshot(agentSnapshot{AgentResources: a})
+	}
+}
+
+// setSnapshot replaces the snapshot of an agent, in the same memory.
+func (t *agentTable) setSnapshot(a agentSnapshot) {
+	key := placement.KeyOfAgent(&a.AgentResources)
+	t.changedAgents[key] = true
+	last := t.lastOffered[key]
+	if last == nil {
+		last = &agentSnapshot{}
+		t.lastOffered[key] = last
+	}
+	*last = a
 }
 
 // subtractLaunch removes what a launch takes from the last known free resources of its agent.

@@ -20,7 +20,7 @@ func TestDriverOfAgent(t *testing.T) {
 	table := newAgentTable()
 	now := time.Unix(1_700_000_000, 0)
 	table.setListedAgents([]Agent{{ID: "listed", Driver: "550.1"}, {ID: "both", Driver: "550.2"}, {ID: "offered"}, {ID: "unknown"}})
-	table.recordOffers(now, []Offer{{AgentID: "both", Driver: "535.1"}, {AgentID: "offered", Driver: "535.2"}, {AgentID: "unknown"}})
+	table.recordOffers(now, []*Offer{{AgentID: "both", Driver: "535.1"}, {AgentID: "offered", Driver: "535.2"}, {AgentID: "unknown"}})
 	got := map[string]string{}
 	for _, id := range []string{"listed", "both", "offered", "unknown", "missing"} {
 		got[id] = table.driverOf(id)
@@ -40,7 +40,7 @@ func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	} {
 		table := newAgentTable()
 		table.setListedAgents([]Agent{{ID: "stays"}, {ID: "gone"}})
-		table.recordOffers(now, []Offer{{AgentID: "stays", Role: "r"}, {AgentID: "gone", Role: "r"}, {AgentID: "gone", Role: "s"}})
+		table.recordOffers(now, []*Offer{{AgentID: "stays", Role: "r"}, {AgentID: "gone", Role: "r"}, {AgentID: "gone", Role: "s"}})
 		table.launchLosses["stays"], table.launchLosses["gone"] = launchLosses{count: 1}, launchLosses{count: 2}
 		remove(&table)
 		if got := slices.Collect(maps.Keys(table.listedAgents)); !slices.Equal(got, []string{"stays"}) {
@@ -69,7 +69,7 @@ func TestLeftoverOfAgent(t *testing.T) {
 		"at once":           {want: all},
 		"at the end":        {after: leftoverValidity, want: all},
 		"too late":          {after: leftoverValidity + 1},
-		"rescinded":         {change: func(table *agentTable) { table.recordRescinded(offer) }},
+		"rescinded":         {change: func(table *agentTable) { table.recordRescinded(&offer) }},
 		"removed":           {change: func(table *agentTable) { table.removeAgent("a") }},
 		"cordoned":          {change: func(table *agentTable) { table.cordons["host"] = CordonState{} }},
 		"draining":          {change: func(table *agentTable) { table.setListedAgents([]Agent{{ID: "a", Draining: true}}) }},
@@ -83,7 +83,7 @@ func TestLeftoverOfAgent(t *testing.T) {
 		}, want: fit.TaskResources{Amount: Amount{CPUs: 2.5, MemMiB: 40}, GPUs: 1}},
 	} {
 		table := newAgentTable()
-		table.recordOffers(now, []Offer{offer})
+		table.recordOffers(now, []*Offer{&offer})
 		if c.change != nil {
 			c.change(&table)
 		}
@@ -105,7 +105,7 @@ func launchOf(gpus int) *TaskLaunch {
 func TestSubtractLaunch(t *testing.T) {
 	now, key := time.Unix(1_700_000_000, 0), placement.AgentKey{ID: "a", Role: "r"}
 	table := newAgentTable()
-	table.recordOffers(now, []Offer{{
+	table.recordOffers(now, []*Offer{{
 		AgentID: "a", Role: "r", GPUs: 2, DeviceIDs: []string{"GPU-1", "GPU-2"}, Ports: []PortRange{{First: 31000, Last: 31002}},
 		Free: Amount{CPUs: 8, MemMiB: 1000, DiskMiB: 100}, Shared: []SharedDevice{{UUID: "GPU-3", MemMiB: 1000, Cores: 100}},
 	}})
@@ -135,12 +135,12 @@ func TestSubtractLaunch(t *testing.T) {
 func TestNewestOfferIsTheLastRecorded(t *testing.T) {
 	agents, now := newAgentTable(), time.Unix(1_700_000_000, 0)
 	for _, role := range []string{"prod", "guests", "prod"} {
-		agents.recordOffers(now, []Offer{{ID: "o-" + role, AgentID: "a", Role: role}})
+		agents.recordOffers(now, []*Offer{{ID: "o-" + role, AgentID: "a", Role: role}})
 		if got := agents.newestOffers()["a"]; got != role {
 			t.Errorf("the newest offer is to %s, want %s", got, role)
 		}
 	}
-	agents.recordRescinded(Offer{ID: "o-prod", AgentID: "a", Role: "prod"})
+	agents.recordRescinded(&Offer{ID: "o-prod", AgentID: "a", Role: "prod"})
 	if got := agents.newestOffers()["a"]; got != "guests" {
 		t.Errorf("after a rescinded one the newest offer is to %s", got)
 	}

@@ -68,8 +68,8 @@ type changeLog struct {
 	StateChanges
 	// changedJobs are the jobs in Jobs, nil if there are none. A job that is removed leaves both.
 	changedJobs map[*job.Job]bool
-	// changedTasks are the indexes of the changed tasks of each job.
-	changedTasks map[*job.Job]map[int]bool
+	// changedTasks are the tasks that have changed, once for each change. Jobs of some of them may have been removed since.
+	changedTasks []taskRef
 }
 
 func (c *changeLog) markJob(j *job.Job) {
@@ -84,10 +84,7 @@ func (c *changeLog) markJob(j *job.Job) {
 }
 
 func (c *changeLog) markTask(ref taskRef) {
-	if c.changedTasks[ref.job] == nil {
-		c.changedTasks[ref.job] = map[int]bool{}
-	}
-	c.changedTasks[ref.job][ref.index] = true
+	c.changedTasks = append(c.changedTasks, ref)
 }
 
 // addTransition records the present state of a task as a transition.
@@ -103,7 +100,6 @@ func (c *changeLog) lastTransition() *StateTransition { return &c.Transitions[le
 
 // removeJob replaces the changes of a job by its removal.
 func (c *changeLog) removeJob(j *job.Job) {
-	delete(c.changedTasks, j)
 	if c.changedJobs[j] {
 		delete(c.changedJobs, j)
 		c.Jobs = slices.DeleteFunc(c.Jobs, func(other *job.Job) bool { return other == j })
@@ -111,21 +107,21 @@ func (c *changeLog) removeJob(j *job.Job) {
 	c.Removed = append(c.Removed, j.RunID())
 }
 
-// take returns the changes, the tasks sorted by job and index, and the jobs of these tasks, and empties the log.
-func (c *changeLog) take() (StateChanges, []*job.Job) {
-	jobs := make([]*job.Job, 0, len(c.changedTasks))
-	for j := range c.changedTasks {
-		jobs = append(jobs, j)
-	}
-	slices.SortFunc(jobs, func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) })
-	for _, j := range jobs {
-		for i := range j.Tasks {
-			if c.changedTasks[j][i] {
-				c.Tasks = append(c.Tasks, j.Tasks[i])
-			}
+// take returns the changes, the tasks sorted by job and index, and the jobs of these tasks, and empties the log. remembered
+// are the tasks of all jobs that are not removed, by id.
+func (c *changeLog) take(remembered map[string]taskRef) (taken StateChanges, jobs []*job.Job) {
+	changed := slices.DeleteFunc(c.changedTasks, func(ref taskRef) bool { return remembered[ref.get().ID] != ref })
+	slices.SortFunc(changed, taskRef.compare)
+	changed = slices.Compact(changed)
+	taken = c.StateChanges
+	taken.Tasks = slices.Grow(taken.Tasks, len(changed))
+	for i, ref := range changed {
+		taken.Tasks = append(taken.Tasks, *ref.get())
+		if i == 0 || changed[i-1].job != ref.job {
+			jobs = append(jobs, ref.job)
 		}
 	}
-	taken := c.StateChanges
-	*c = changeLog{changedTasks: map[*job.Job]map[int]bool{}}
+	clear(changed)
+	*c = changeLog{changedTasks: changed[:0]}
 	return taken, jobs
 }

@@ -18,7 +18,7 @@ type (
 	Subscribed struct{ FrameworkID string }
 	// Disconnected: the subscription has ended; all offers are void.
 	Disconnected struct{}
-	// OffersReceived: the master offers resources.
+	// OffersReceived: the master offers resources. The State keeps the Offers: the caller must not change them.
 	OffersReceived struct{ Offers []Offer }
 	// OfferRescinded: an offer is void. An ACCEPT under way fails.
 	OfferRescinded struct{ OfferID string }

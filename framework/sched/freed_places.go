@@ -90,17 +90,30 @@ func (s *State) restoreFreedPlaces(jobs []*job.Job, attempts []job.Task) {
 // arrived: the master may have made it earlier. So places with GPUs are kept if appendFreedPlaces can recognize those that
 // are offered or used: by their ids, or by the number of GPUs of agents that the master has listed.
 func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) bool) {
-	if len(*f) == 0 {
+	isKept := func(p *freedPlace) bool {
+		return p.Spec.Request.GPUs > 0 && len(p.Shares) == 0 && (len(p.DeviceIDs) > 0 || isListed(p.AgentID))
+	}
+	offered := map[placement.AgentKey]bool{} // whether the agents of the other places are offered
+	for i := range *f {
+		if p := &(*f)[i]; !isKept(p) {
+			offered[p.agentKey()] = false
+		}
+	}
+	if len(offered) == 0 {
 		return
 	}
-	offered := map[placement.AgentKey]bool{}
 	for i := range offers {
-		offered[placement.AgentKey{ID: offers[i].AgentID, Role: offers[i].Role}] = true
+		key := keyOfOffer(&offers[i])
+		if _, hasPlace := offered[key]; hasPlace {
+			offered[key] = true
+		}
 	}
-	*f = slices.DeleteFunc(*f, func(p freedPlace) bool {
-		isKept := p.Spec.Request.GPUs > 0 && len(p.Shares) == 0 && (len(p.DeviceIDs) > 0 || isListed(p.AgentID))
-		return !isKept && offered[placement.AgentKey{ID: p.AgentID, Role: p.Spec.Role}]
-	})
+	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return !isKept(&p) && offered[p.agentKey()] })
+}
+
+// agentKey returns where the place is.
+func (p *freedPlace) agentKey() placement.AgentKey {
+	return placement.AgentKey{ID: p.AgentID, Role: p.Spec.Role}
 }
 
 // appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are not used again, and that
@@ -153,7 +166,7 @@ func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
 		if a == nil {
 			continue
 		}
-		offered[placement.AgentKey{ID: h.AgentID}], offered[placement.AgentKey{ID: h.AgentID, Role: h.Role}] = true, true
+		offered[placement.AgentKey{ID: h.AgentID}], offered[keyOfOffer(h.Offer)] = true, true
 		a.all.remove(h.GPUs, h.DeviceIDs)
 		if of := a.byRole[h.Role]; of != nil {
 			of.remove(h.GPUs, h.DeviceIDs)

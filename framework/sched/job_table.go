@@ -55,6 +55,14 @@ type taskRef struct {
 // get returns the task for reading. State.changeTask returns it for a change, after which the result of get may be outdated.
 func (r taskRef) get() *job.Task { return &r.job.Tasks[r.index] }
 
+// compare orders tasks by the name and run of their job, then by index.
+func (r taskRef) compare(other taskRef) int {
+	if r.job != other.job {
+		return job.CompareRuns(r.job.RunID(), other.job.RunID())
+	}
+	return cmp.Compare(r.index, other.index)
+}
+
 // clientKey identifies a submission. Keys of different owners are distinct.
 type clientKey struct{ owner, key string }
 

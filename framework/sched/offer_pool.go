@@ -18,17 +18,20 @@ type offerPool struct {
 }
 
 type heldOffer struct {
-	Offer
+	*Offer
 	// since is when the offer arrived.
 	since time.Time
 }
+
+// keyOfOffer returns the agent and the role of an offer.
+func keyOfOffer(o *Offer) placement.AgentKey { return placement.AgentKey{ID: o.AgentID, Role: o.Role} }
 
 // maxHeldOffers is the number of offers above which none is held. A master makes one for each agent and role, and more
 // when tasks end one by one.
 const maxHeldOffers = 100_000
 
-func (p *offerPool) heldOffers() []Offer {
-	offers := make([]Offer, 0, len(p.offers))
+func (p *offerPool) heldOffers() []*Offer {
+	offers := make([]*Offer, 0, len(p.offers))
 	for _, h := range p.offers {
 		offers = append(offers, h.Offer)
 	}
@@ -36,10 +39,10 @@ func (p *offerPool) heldOffers() []Offer {
 }
 
 // heldOffersOf returns the held offers of some agents.
-func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) []Offer {
-	offers := make([]Offer, 0, min(len(agents), len(p.offers))) // an agent rarely has two for a role
+func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) []*Offer {
+	offers := make([]*Offer, 0, min(len(agents), len(p.offers))) // an agent rarely has two for a role
 	for _, h := range p.offers {
-		if agents[placement.AgentKey{ID: h.AgentID, Role: h.Role}] {
+		if agents[keyOfOffer(h.Offer)] {
 			offers = append(offers, h.Offer)
 		}
 	}
@@ -47,8 +50,8 @@ func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) []Offer {
 }
 
 // takeOffers removes offers from the pool and returns those that were in it.
-func (p *offerPool) takeOffers(ids []string) []Offer {
-	taken := make([]Offer, 0, len(ids))
+func (p *offerPool) takeOffers(ids []string) []*Offer {
+	taken := make([]*Offer, 0, len(ids))
 	for _, id := range ids {
 		if h, ok := p.offers[id]; ok {
 			taken = append(taken, h.Offer)
@@ -58,14 +61,14 @@ func (p *offerPool) takeOffers(ids []string) []Offer {
 	return taken
 }
 
-// isOverdue reports whether an offer has been held for the given time.
-func (p *offerPool) isOverdue(now time.Time, id string, hold time.Duration) bool {
-	return !p.offers[id].since.Add(hold).After(now)
+// isOverdue reports whether the offer has been held for the given time.
+func (h *heldOffer) isOverdue(now time.Time, hold time.Duration) bool {
+	return !h.since.Add(hold).After(now)
 }
 
 func (p *offerPool) hasOverdueOffer(now time.Time, hold time.Duration) bool {
-	for id := range p.offers {
-		if p.isOverdue(now, id, hold) {
+	for _, h := range p.offers {
+		if h.isOverdue(now, hold) {
 			return true
 		}
 	}

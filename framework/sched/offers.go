@@ -2,11 +2,8 @@ package sched
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"time"
-
-	"mesos-gpu/framework/sched/placement"
+	"strings"
 )
 
 // addOffers holds offers until the next Cycle. They show which freed places Mesos knows about, and change why jobs wait.
@@ -14,9 +11,10 @@ func (s *State) addOffers(offers []Offer) {
 	if !s.connected {
 		return // they became void with the subscription
 	}
-	for _, o := range offers {
+	for i := range offers {
+		o := &offers[i]
 		s.offers.offers[o.ID] = heldOffer{o, s.now}
-		s.changedAgents[placement.AgentKey{ID: o.AgentID, Role: o.Role}] = true
+		s.changedAgents[keyOfOffer(o)] = true
 	}
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)
@@ -38,18 +36,22 @@ func (s *State) removeOffers(ids []string) {
 	s.explanations = nil
 }
 
-// declineOffers removes offers and returns one operation for each duration of refusal.
-func (s *State) declineOffers(declined []DeclinedOffer) (ops []Operation) {
-	slices.SortFunc(declined, func(a, b DeclinedOffer) int { return cmp.Compare(a.OfferID, b.OfferID) })
-	byTime := map[time.Duration][]DeclinedOffer{}
+// declineOffers removes the offers of all lists and returns one operation for each duration of refusal.
+func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
+	declined := slices.Concat(lists...)
+	slices.SortFunc(declined, func(a, b DeclinedOffer) int {
+		return cmp.Or(cmp.Compare(a.Refuse, b.Refuse), strings.Compare(a.OfferID, b.OfferID))
+	})
 	ids := make([]string, len(declined))
-	for i, d := range declined {
-		ids[i] = d.OfferID
-		byTime[d.Refuse] = append(byTime[d.Refuse], d)
+	for i := range declined {
+		ids[i] = declined[i].OfferID
 	}
 	s.removeOffers(ids)
-	for _, refuse := range slices.Sorted(maps.Keys(byTime)) {
-		ops = append(ops, DeclineOffers{Offers: byTime[refuse], Refuse: refuse})
+	for first, next := 0, 0; first < len(declined); first = next {
+		for next < len(declined) && declined[next].Refuse == declined[first].Refuse {
+			next++
+		}
+		ops = append(ops, DeclineOffers{Offers: declined[first:next:next], Refuse: declined[first].Refuse})
 	}
 	return ops
 }

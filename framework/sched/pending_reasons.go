@@ -95,7 +95,7 @@ func (s *State) CountExclusions(names ...string) map[string][]job.ExclusionCount
 // policy changes.
 func (s *State) explainer() *pending.Explainer {
 	if s.explanations == nil {
-		all := fit.JoinOffers(s.offers.heldOffers())
+		all := slices.Collect(fit.JoinOffers(s.offers.heldOffers()))
 		offered := map[placement.AgentKey]bool{}
 		for i := range all {
 			offered[placement.KeyOfAgent(&all[i])] = true
@@ -139,7 +139,7 @@ func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
 	in := s.newPlacementInput()
 	in.Waiting = slices.DeleteFunc(in.Waiting, func(w queue.WaitingJob) bool { return s.isRecentlyQueued(&w) })
 	in.Known, in.SharedDevices = s.agentsWithLeftovers(), s.sharedDevicesOf
-	offers := slices.DeleteFunc(s.offers.heldOffers(), func(o Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
+	offers := slices.DeleteFunc(s.offers.heldOffers(), func(o *Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
 	return pending.FindUnmetDemand(offers, in, s.cfg.Policy.Policy), true
 }
 
@@ -148,7 +148,7 @@ func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
 func (s *State) agentsWithLeftovers() []fit.AgentResources {
 	offered := map[placement.AgentKey]bool{}
 	for _, h := range s.offers.offers {
-		offered[placement.AgentKey{ID: h.AgentID, Role: h.Role}] = true
+		offered[keyOfOffer(h.Offer)] = true
 	}
 	all := s.knownAgents(offered, s.roleNames())
 	for i := range all {

@@ -83,18 +83,22 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	for i := range plan.Accept {
 		ops = append(ops, s.recordLaunches(&plan.Accept[i]))
 	}
-	declined := plan.Decline
 	s.reservations = plan.Reservations
 	tooMany := len(s.offers.offers) > maxHeldOffers
-	if tooMany || slices.ContainsFunc(plan.Hold, func(d DeclinedOffer) bool { return s.offers.isOverdue(s.now, d.OfferID, s.cfg.HoldOffers) }) {
-		for _, d := range plan.Hold {
-			if !tooMany && s.cfg.HoldOffers > 0 {
-				d.Refuse = s.cfg.Policy.RefuseHeld
-			}
-			declined = append(declined, d)
+	isOverdue := func(d DeclinedOffer) bool {
+		h := s.offers.offers[d.OfferID]
+		return h.isOverdue(s.now, s.cfg.HoldOffers)
+	}
+	var held []DeclinedOffer
+	if tooMany || slices.ContainsFunc(plan.Hold, isOverdue) {
+		held = plan.Hold
+	}
+	if !tooMany && s.cfg.HoldOffers > 0 {
+		for i := range held {
+			held[i].Refuse = s.cfg.Policy.RefuseHeld
 		}
 	}
-	ops = append(ops, s.declineOffers(declined)...)
+	ops = append(ops, s.declineOffers(plan.Decline, held)...)
 	for _, v := range plan.Preempt {
 		message := "makes room for " + v.ForJob
 		if v.DeservedBy != "" {
@@ -168,6 +172,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
 		l.Run = ref.job.RunID().Run
 		l.Env = mergeEnvironment(l.Env, ref.job.Spec.RestartEnvironment(ref.job.RunID(), ref.index, t.Attempt))
+		s.submittedParts.InternCounts(&l.GPUTypes)
 		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
 		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports

@@ -16,9 +16,18 @@ import (
 	"mesos-gpu/job"
 )
 
+// pointersTo returns the offers as a State has them.
+func pointersTo(offers []Offer) []*Offer {
+	list := make([]*Offer, len(offers))
+	for i := range offers {
+		list[i] = &offers[i]
+	}
+	return list
+}
+
 // planOffers makes a plan for offers alone, without agents of earlier plans.
 func planOffers(offers []fit.Offer, in placement.PlanInput, p placement.Policy) placement.Plan {
-	c, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
+	c, leftoverOf := placement.NewClusterOfOffers(pointersTo(offers), &in, &p)
 	return placement.MakePlan(placement.CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &placement.PlanBuffers{}}, &in, &p)
 }
 

@@ -28,7 +28,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		cfg: cfg, frameworkID: past.FrameworkID, configuredRoles: cfg.Policy.Roles,
 		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
 		deadlines: deadlineTable{}, clients: map[string]int{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{}, quotaBlockedRoles: map[string]bool{},
-		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{}, changes: changeLog{changedTasks: map[*job.Job]map[int]bool{}},
+		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
 	s.endedAttempts = endedAttempts{documents: &s.documentStore, beforeDrop: s.keepDroppedAttempt, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}

@@ -79,7 +79,7 @@ type State struct {
 	taskMix taskMix
 	// planCount is the number of plans made since New.
 	planCount int
-	// submittedParts are shared by the jobs that are submitted.
+	// submittedParts are shared by the jobs that are submitted and by their tasks.
 	submittedParts job.Interner
 	// reservationReasons are, by job name, the reasons of jobs that the last plan kept off reserved resources. They are nil
 	// after a change that makes them invalid.
@@ -114,7 +114,7 @@ type State struct {
 // TakeChanges returns what has changed since the last call. The caller records it before it performs the operations
 // that Step returned.
 func (s *State) TakeChanges() StateChanges {
-	c, jobs := s.changes.take()
+	c, jobs := s.changes.take(s.tasks)
 	c.Documents, s.changedDocuments = s.changedDocuments, nil
 	for _, j := range jobs {
 		if s.placed.tasks[j] > 0 {

@@ -20,12 +20,12 @@ func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 		waiting := genQueue(5, 6).Draw(t, "queue")
 		policy := testPolicy()
 		before := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting))
-		lacks := pending.FindUnmetDemand(offers, placement.PlanInput{Waiting: waiting}, policy)
+		lacks := pending.FindUnmetDemand(pointersTo(offers), placement.PlanInput{Waiting: waiting}, policy)
 		if after := fmt.Sprintf("%+v %+v", offers, describeQueue(waiting)); after != before {
 			t.Fatalf("FindUnmetDemand changed its arguments:\n%s\n%s", before, after)
 		}
 		shuffled := rapid.Permutation(offers).Draw(t, "shuffled")
-		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(shuffled, placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
+		if diff := cmp.Diff(lacks, pending.FindUnmetDemand(pointersTo(shuffled), placement.PlanInput{Waiting: waiting}, policy)); diff != "" {
 			t.Fatalf("a different order of the offers gives a different result (-first +second):\n%s", diff)
 		}
 		specs := map[string]*job.Spec{}

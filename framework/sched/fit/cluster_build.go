@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -106,7 +107,7 @@ func (c *Cluster) untilMaintenance(t time.Time) int64 {
 // may have been placed on this cluster (clones of it do not matter). It returns
 // false if it cannot update: an agent is new, maintenance is planned, or too
 // many stale values are stored. The cluster must not be used then.
-func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, now time.Time) bool {
+func (c *Cluster) UpdateAgents(changed iter.Seq[AgentResources], typical []TypicalTask, now time.Time) bool {
 	if c.index.hasMaintenance || c.index.hasManyStale() {
 		return false
 	}
@@ -114,12 +115,12 @@ func (c *Cluster) UpdateAgents(changed []AgentResources, typical []TypicalTask, 
 	c.rankings.Invalidate(len(c.capacities))
 	c.now = now
 	var others []int
-	for i := range changed {
-		at := c.FindAgent(changed[i].ID, changed[i].Role)
-		if at < 0 || !changed[i].Unavailable.IsZero() {
+	for a := range changed {
+		at := c.FindAgent(a.ID, a.Role)
+		if at < 0 || !a.Unavailable.IsZero() {
 			return false
 		}
-		if c.updateAgent(at, &changed[i]) {
+		if c.updateAgent(at, &a) {
 			others = append(others, at)
 		}
 	}

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestUpdatedClusterEqualsNew(t *testing.T) {
 				agents[i], changed = a, append(changed, a)
 			}
 			p.Typical = genPolicy(t).Typical
-			if !c.UpdateAgents(changed, p.Typical, noon) {
+			if !c.UpdateAgents(slices.Values(changed), p.Typical, noon) {
 				t.Fatalf("%d agents cannot be updated", len(changed))
 			}
 			renewed += len(changed)
@@ -91,11 +92,11 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 	away := a
 	away.Unavailable = noon
 	for name, changed := range map[string]AgentResources{"an agent that was not there": eightNamedGPUs("b", 8, 64), "maintenance": away} {
-		if NewCluster([]AgentResources{a}, PlacementPolicy{}, noon).UpdateAgents([]AgentResources{changed}, nil, noon) {
+		if NewCluster([]AgentResources{a}, PlacementPolicy{}, noon).UpdateAgents(slices.Values([]AgentResources{changed}), nil, noon) {
 			t.Errorf("%s: the update succeeded", name)
 		}
 	}
-	if NewCluster([]AgentResources{away}, PlacementPolicy{}, noon).UpdateAgents([]AgentResources{a}, nil, noon) {
+	if NewCluster([]AgentResources{away}, PlacementPolicy{}, noon).UpdateAgents(slices.Values([]AgentResources{a}), nil, noon) {
 		t.Error("a cluster with planned maintenance was updated, although it depends on the time")
 	}
 	c := NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
@@ -105,7 +106,7 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 		large.DeviceIDs = append(large.DeviceIDs, fmt.Sprint("GPU-", i))
 	}
 	times := 0
-	for c.UpdateAgents([]AgentResources{[]AgentResources{large, a}[times%2]}, nil, noon) {
+	for c.UpdateAgents(slices.Values([]AgentResources{[]AgentResources{large, a}[times%2]}), nil, noon) {
 		if times++; times > 2*maxStale {
 			t.Fatalf("after %d updates with stale slots UpdateAgents still succeeds", times)
 		}
@@ -116,7 +117,7 @@ func TestUpdateAgentsRefuses(t *testing.T) {
 	c = NewCluster([]AgentResources{a}, PlacementPolicy{}, noon)
 	words := len(c.wholeBits)
 	for range 100 {
-		if !c.UpdateAgents([]AgentResources{a}, nil, noon) {
+		if !c.UpdateAgents(slices.Values([]AgentResources{a}), nil, noon) {
 			t.Fatal("the same agent cannot be updated")
 		}
 	}

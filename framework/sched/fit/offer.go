@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -40,43 +41,32 @@ type Offer struct {
 	Unavailable time.Time
 }
 
-// JoinOffers groups offers by agent and role, sorted by both. The result does
-// not depend on the order of the offers. It does not modify them.
-func JoinOffers(offers []Offer) []AgentResources {
-	sorted := make([]*Offer, len(offers))
-	for i := range offers {
-		sorted[i] = &offers[i]
-	}
-	slices.SortFunc(sorted, func(a, b *Offer) int {
-		if c := strings.Compare(a.AgentID, b.AgentID); c != 0 { // the most frequent case
-			return c
+// JoinOffers yields what each agent offers to each role, sorted by both. It sorts
+// the slice, so the result does not depend on its order, and does not modify the
+// offers.
+func JoinOffers(offers []*Offer) iter.Seq[AgentResources] {
+	return func(yield func(AgentResources) bool) {
+		slices.SortFunc(offers, func(a, b *Offer) int {
+			if c := strings.Compare(a.AgentID, b.AgentID); c != 0 { // the most frequent case
+				return c
+			}
+			return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.ID, b.ID))
+		})
+		for first, next := 0, 0; first < len(offers); first = next {
+			a := AgentResources{ID: offers[first].AgentID, Role: offers[first].Role}
+			for next < len(offers) && offers[next].AgentID == a.ID && offers[next].Role == a.Role {
+				a.addOffer(offers[next])
+				next++
+			}
+			slices.Sort(a.DeviceIDs)
+			a.DeviceIDs = slices.Compact(a.DeviceIDs)
+			a.Ports = mergePorts(a.Ports)
+			a.Shared = mergeShared(a.Shared)
+			if !yield(a) {
+				return
+			}
 		}
-		return cmp.Or(strings.Compare(a.Role, b.Role), strings.Compare(a.ID, b.ID))
-	})
-	first := func(i int) bool {
-		return i == 0 || sorted[i-1].AgentID != sorted[i].AgentID || sorted[i-1].Role != sorted[i].Role
 	}
-	n := 0
-	for i := range sorted {
-		if first(i) {
-			n++
-		}
-	}
-	agents := make([]AgentResources, 0, n) // sized exactly: the elements are large
-	for i, o := range sorted {
-		if first(i) {
-			agents = append(agents, AgentResources{ID: o.AgentID, Role: o.Role})
-		}
-		agents[len(agents)-1].addOffer(o)
-	}
-	for i := range agents {
-		a := &agents[i]
-		slices.Sort(a.DeviceIDs)
-		a.DeviceIDs = slices.Compact(a.DeviceIDs)
-		a.Ports = mergePorts(a.Ports)
-		a.Shared = mergeShared(a.Shared)
-	}
-	return agents
 }
 
 func (a *AgentResources) addOffer(o *Offer) {

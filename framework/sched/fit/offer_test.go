@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 func TestJoinOffers(t *testing.T) {
 	inventory := []gpu.Device{{UUID: "GPU-a", Model: v100}}
-	offers := []Offer{
+	offers := []*Offer{
 		{ID: "o3", AgentID: "b", Role: "x", GPUs: -1},
 		{ID: "o2", AgentID: "a", Role: "x", Hostname: "h", AgentURL: "http://h", Free: Amount{0.1, 10, 1}, GPUs: 1, DeviceIDs: []string{"GPU-b", "GPU-a"},
 			Types: []string{"K80", "V100"}, Ports: []PortRange{{10, 12}, {20, 21}}, Unavailable: noon.Add(time.Hour), Region: "eu"},
@@ -30,11 +31,11 @@ func TestJoinOffers(t *testing.T) {
 		{ID: "a", Role: "y", Offers: []string{"o4"}, Free: Amount{CPUs: 1}},
 		{ID: "b", Role: "x", Offers: []string{"o3"}},
 	}
-	if diff := cmp.Diff(want, JoinOffers(offers)); diff != "" {
+	if diff := cmp.Diff(want, slices.Collect(JoinOffers(offers))); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		if diff := cmp.Diff(want, JoinOffers(rapid.Permutation(offers).Draw(t, "order"))); diff != "" {
+		if diff := cmp.Diff(want, slices.Collect(JoinOffers(rapid.Permutation(offers).Draw(t, "order")))); diff != "" {
 			t.Fatalf("a different order of offers (-want +got):\n%s", diff)
 		}
 	})

@@ -60,7 +60,7 @@ type demandSurvey struct {
 
 // FindUnmetDemand returns the waiting tasks that find no place in the free resources and would find one on added
 // machines. It does not modify its arguments; equal inputs give equal results in any order of offers.
-func FindUnmetDemand(offers []fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
+func FindUnmetDemand(offers []*fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
 	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
 	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, overhead: p.Overhead, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
 	cluster.ReleaseLeftovers(leftoverOf)

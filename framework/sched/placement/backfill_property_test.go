@@ -302,9 +302,23 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 	})
 }
 
+// pointersTo returns the offers as a State has them.
+func pointersTo(offers []fit.Offer) []*fit.Offer {
+	list := make([]*fit.Offer, len(offers))
+	for i := range offers {
+		list[i] = &offers[i]
+	}
+	return list
+}
+
+// agentOf returns the agent of an offer.
+func agentOf(o fit.Offer) fit.AgentResources {
+	return slices.Collect(fit.JoinOffers([]*fit.Offer{&o}))[0]
+}
+
 // planOffers makes a plan for offers alone, without agents of earlier plans.
 func planOffers(offers []fit.Offer, in PlanInput, p Policy) Plan {
-	c, leftoverOf := NewClusterOfOffers(offers, &in, &p)
+	c, leftoverOf := NewClusterOfOffers(pointersTo(offers), &in, &p)
 	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &p)
 }
 

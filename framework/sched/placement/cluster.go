@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -75,8 +76,8 @@ func NewPartitionedCluster(agents []fit.AgentResources, p *Policy, now time.Time
 
 // NewClusterOfOffers returns a cluster of what the offers have free and of the input's known agents with nothing free.
 // leftoverOf returns what those had free.
-func NewClusterOfOffers(offers []fit.Offer, in *PlanInput, p *Policy) (c *PartitionedCluster, leftoverOf LeftoverFunc) {
-	agents := fit.JoinOffers(offers)
+func NewClusterOfOffers(offers []*fit.Offer, in *PlanInput, p *Policy) (c *PartitionedCluster, leftoverOf LeftoverFunc) {
+	agents := slices.Collect(fit.JoinOffers(offers))
 	offered := map[AgentKey]bool{}
 	for i := range agents {
 		a := &agents[i]
@@ -147,10 +148,16 @@ func (c *PartitionedCluster) numberAgents() {
 }
 
 // UpdateAgents replaces the agents that have changed. It returns false if it cannot; the cluster is then unusable.
-func (c *PartitionedCluster) UpdateAgents(changed []fit.AgentResources, p *Policy, now time.Time) bool {
-	split := c.splitByPartition(changed, len(c.partitions))
+func (c *PartitionedCluster) UpdateAgents(changed iter.Seq[fit.AgentResources], p *Policy, now time.Time) bool {
 	for at, partition := range c.partitions {
-		if !partition.UpdateAgents(split[at], p.Fit.Typical, now) {
+		own := func(yield func(fit.AgentResources) bool) {
+			for a := range changed {
+				if c.partitionOf[a.Role] == at && !yield(a) {
+					return
+				}
+			}
+		}
+		if !partition.UpdateAgents(own, p.Fit.Typical, now) {
 			return false
 		}
 	}

@@ -34,8 +34,9 @@ type PlanBuffers struct {
 	withLeftovers, forecast PartitionedCluster
 	// pending is that of completionForecast.
 	pending []*fit.TaskResources
-	// unplaced are the reasons of the last plan.
-	unplaced []PendingReason
+	// unplaced, decline and hold are those of the last plan.
+	unplaced      []PendingReason
+	decline, hold []DeclinedOffer
 }
 
 // roleTaskEnds are the running tasks of a role that free their place at a known time, in the order of their ends.

@@ -22,12 +22,12 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 			c.nameDevices()
 		}
 		if rapid.Bool().Draw(t, "not offered") { // some free resources are known only from earlier offers
-			c.in.Known = append(c.in.Known, fit.JoinOffers(c.offers[:1])...)
+			c.in.Known = append(c.in.Known, agentOf(c.offers[0]))
 			c.offers = c.offers[1:]
 		}
 		p := testPolicy()
 		p.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "spread", "topology"}).Draw(t, "policy")
-		cluster, leftoverOf := NewClusterOfOffers(c.offers, &c.in, &p)
+		cluster, leftoverOf := NewClusterOfOffers(pointersTo(c.offers), &c.in, &p)
 		pl := newPlanner(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &p)
 		forecaster := pl.backfill.forecaster
 		for i := range c.in.Waiting {

@@ -265,10 +265,10 @@ func (c *peerCase) makePlan(gpus []string) Plan {
 			if role.Name == c.in.Waiting[0].Spec.Role {
 				offers = append(offers, o)
 			} else {
-				c.in.Known = append(c.in.Known, WithoutFree(fit.JoinOffers([]fit.Offer{o})[0]))
+				c.in.Known = append(c.in.Known, WithoutFree(agentOf(o)))
 			}
 		}
 	}
-	cluster, leftoverOf := NewClusterOfOffers(offers, &c.in, &c.policy)
+	cluster, leftoverOf := NewClusterOfOffers(pointersTo(offers), &c.in, &c.policy)
 	return MakePlan(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &c.policy)
 }

@@ -40,8 +40,9 @@ func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 		pl.placeJob(j)
 	}
 	pl.answerOffers()
-	agents.Buffers.unplaced = pl.plan.Unplaced
-	return pl.plan
+	b, plan := agents.Buffers, pl.plan
+	b.unplaced, b.decline, b.hold = plan.Unplaced, plan.Decline, plan.Hold
+	return plan
 }
 
 // planner is a plan in progress. Its maps grow job by job, in the order in which jobs are placed.
@@ -78,16 +79,16 @@ type planner struct {
 }
 
 func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
-	c, alloc := agents.Cluster, NewAllocator(agents.Cluster, in, p)
+	c, b, alloc := agents.Cluster, agents.Buffers, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
 		policy: p, agents: c.agents, keepsOffers: agents.KeepsOffers, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
 		returns:  offerReturns{alloc: alloc, roles: p.Roles, recent: in.ReturnedAgents, reasons: map[int]string{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
-		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: agents.Buffers.unplaced[:0]},
+		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: b.unplaced[:0], Decline: b.decline[:0], Hold: b.hold[:0]},
 	}
 	pl.backfill = &backfiller{
 		forecaster: &forecaster{
-			in: in, overhead: p.Overhead, cluster: c, leftoverOf: agents.LeftoverOf, buffers: agents.Buffers,
+			in: in, overhead: p.Overhead, cluster: c, leftoverOf: agents.LeftoverOf, buffers: b,
 			taskEnds: map[string]*roleTaskEnds{}, leftovers: map[string][]agentLeftover{},
 		},
 		heads: map[string]*reservation{}, attempts: map[string]int{}, awaiting: map[string]*awaitingTasks{},

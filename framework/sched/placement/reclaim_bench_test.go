@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
@@ -19,7 +18,7 @@ func benchmarkLending() (in PlanInput, policy Policy) {
 	for a := range 1000 {
 		id := fmt.Sprintf("a%04d", a)
 		for _, role := range policy.Roles {
-			in.Known = append(in.Known, WithoutFree(fit.JoinOffers([]fit.Offer{roleOffer(role.Name, id, 8)})[0]))
+			in.Known = append(in.Known, WithoutFree(agentOf(roleOffer(role.Name, id, 8))))
 		}
 	}
 	specs := make([]*job.Spec, 2000)

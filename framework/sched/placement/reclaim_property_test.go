@@ -139,8 +139,7 @@ func (w *lendingWorld) round() bool {
 				offers = append(offers, o)
 				continue
 			}
-			known := fit.JoinOffers([]fit.Offer{o})[0]
-			in.Known = append(in.Known, WithoutFree(known))
+			in.Known = append(in.Known, WithoutFree(agentOf(o)))
 		}
 	}
 	plan := w.plan(offers, in)
@@ -161,7 +160,7 @@ func (w *lendingWorld) round() bool {
 }
 
 func (w *lendingWorld) plan(offers []fit.Offer, in PlanInput) Plan {
-	c, leftoverOf := NewClusterOfOffers(offers, &in, &w.policy)
+	c, leftoverOf := NewClusterOfOffers(pointersTo(offers), &in, &w.policy)
 	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &w.policy)
 }
 

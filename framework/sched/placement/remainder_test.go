@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func TestClusterOfOffers(t *testing.T) {
 		return nil
 	}}
 	p := testPolicy()
-	c, leftoverOf := NewClusterOfOffers([]fit.Offer{gpuOffer("x", 1, "V100")}, &in, &p)
+	c, leftoverOf := NewClusterOfOffers(pointersTo([]fit.Offer{gpuOffer("x", 1, "V100")}), &in, &p)
 	agents := c.Agents()
 	if len(agents) != 2 || agents[0].ID != "x" || agents[0].GPUs != 1 || !cmp.Equal(agents[0].AllShared, all) {
 		t.Fatalf("agents are %+v", agents)
@@ -131,14 +132,14 @@ func TestAgentsAreNumberedAcrossPartitions(t *testing.T) {
 		}
 	}
 	check("at first", "{a packs} 1", "{a spreads} 1", "{b packs} 1", "{b spreads} 1")
-	if !c.UpdateAgents([]fit.AgentResources{agent("b", "spreads", 4)}, p, time.Time{}) {
+	if !c.UpdateAgents(slices.Values([]fit.AgentResources{agent("b", "spreads", 4)}), p, time.Time{}) {
 		t.Fatal("the cluster cannot be updated")
 	}
 	check("after an update", "{a packs} 1", "{a spreads} 1", "{b packs} 1", "{b spreads} 4")
 	if c.findAgent("c", "packs") != -1 || c.findAgent("a", "unknown") != -1 {
 		t.Error("an unknown agent is found")
 	}
-	if c.UpdateAgents([]fit.AgentResources{agent("c", "packs", 1)}, p, time.Time{}) {
+	if c.UpdateAgents(slices.Values([]fit.AgentResources{agent("c", "packs", 1)}), p, time.Time{}) {
 		t.Error("an agent that the cluster does not have is updated")
 	}
 }
