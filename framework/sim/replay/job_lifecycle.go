@@ -46,6 +46,9 @@ func (r *jobReplay) submitJob(w JobRecord) {
 		r.timeline.schedule(timelineEvent{at: r.now + d, kind: tickDue})
 	}
 	r.stepScheduler(sched.SubmitJob{Spec: *spec})
+	if j, ok := r.state.Job(spec.Name); ok {
+		l.spec = j.Spec // so that memory has one copy of it
+	}
 	r.submitted = append(r.submitted, l)
 }
 
@@ -92,7 +95,6 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 			r.err = fmt.Errorf("accept on %s: task %s: %w", a.AgentID, l.TaskID, err)
 			return
 		}
-		j.spec = l.Spec // so that memory has one copy of it
 		t := &runningTask{id: l.TaskID, job: j, index: l.Index, agent: at, role: role, resources: taken, start: r.now}
 		left := j.runTimes.forTask(l.Index)
 		if j.saved != nil && j.saved[l.Index] > 0 {

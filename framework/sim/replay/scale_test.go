@@ -21,7 +21,7 @@ var whole = flag.Bool("whole", false, "BenchmarkScale up to 100,000 agents and a
 // BenchmarkScale replays ten tasks for each agent of eight GPUs, on a cluster that they just fill. Jobs arrive every
 // minute and end every ten seconds.
 func BenchmarkScale(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(MemoryLimit))
 	sizes := []int{100, 1000}
 	if *whole {
 		sizes = []int{1000, 10_000, 100_000}

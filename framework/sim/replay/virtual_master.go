@@ -26,8 +26,6 @@ type virtualMaster struct {
 	offers map[string]*pendingOffer
 	// filters has the resources that roles refused for some time.
 	filters *offers.Filters[filterSlot, resourceSet]
-	// offered is what allocateOffers returned, and is used again by its next call.
-	offered []sched.Offer
 	// lastOfferNumber is part of the id of the last offer.
 	lastOfferNumber int
 }
@@ -90,6 +88,7 @@ type masterRole struct {
 
 // pendingOffer is an offer that the scheduler has not answered.
 type pendingOffer struct {
+	id string
 	// agent and role are indices in virtualMaster.agents and roles.
 	agent, role int
 	resources   resourceSet
@@ -123,20 +122,22 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 	return m, nil
 }
 
-// allocateOffers offers all free resources. The result is valid until the next call.
+// allocateOffers offers all free resources.
 func (m *virtualMaster) allocateOffers(now time.Duration) []sched.Offer {
-	clear(m.offered)
-	list := m.offered[:0]
+	var made []*pendingOffer
 	m.filters.RemoveExpired(epoch().Add(now))
 	for _, i := range m.order {
 		if !m.agents[i].free.isOfferable() {
 			continue
 		}
 		if to := m.nextRole(i, now); to >= 0 {
-			list = append(list, m.makeOffer(i, to))
+			made = append(made, m.makeOffer(i, to))
 		}
 	}
-	m.offered = list
+	list := make([]sched.Offer, len(made))
+	for i, o := range made {
+		list[i] = m.describeOffer(o)
+	}
 	return list
 }
 
@@ -160,16 +161,21 @@ func (m *virtualMaster) weightedShare(r int) float64 {
 }
 
 // makeOffer offers all that an agent has free to one role.
-func (m *virtualMaster) makeOffer(i, to int) sched.Offer {
+func (m *virtualMaster) makeOffer(i, to int) *pendingOffer {
 	a := &m.agents[i]
 	m.lastOfferNumber++
-	o := &pendingOffer{agent: i, role: to, resources: a.free}
-	id := "o" + strconv.Itoa(m.lastOfferNumber)
-	m.offers[id] = o
+	o := &pendingOffer{id: "o" + strconv.Itoa(m.lastOfferNumber), agent: i, role: to, resources: a.free}
+	m.offers[o.id] = o
 	a.free = resourceSet{}
 	m.roles[to].gpus += o.resources.gpus.countDevices()
+	return o
+}
+
+// describeOffer returns an offer as the scheduler receives it.
+func (m *virtualMaster) describeOffer(o *pendingOffer) sched.Offer {
+	a := &m.agents[o.agent]
 	s := sched.Offer{
-		ID: id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[to].name, GPUs: o.resources.gpus.countDevices(),
+		ID: o.id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[o.role].name, GPUs: o.resources.gpus.countDevices(),
 		Free: sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000, DiskMiB: float64(o.resources.rdma) / 1000}, // see setRDMA
 	}
 	s.Ports = offeredPorts()

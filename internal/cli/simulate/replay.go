@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -200,7 +201,9 @@ func (a *simulateCommands) simulateTimed(ctx context.Context, all *simulateFlags
 	if err != nil {
 		return &cli.UsageError{Err: err}
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(replay.GCPercent))
+	if os.Getenv("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(replay.MemoryLimit))
+	}
 	record, err := a.loadRecord(ctx, all.agents, all.tasks, f)
 	if err != nil {
 		return err
