@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mesos-gpu/framework/sched/fit/hardware"
@@ -51,12 +52,17 @@ func (q *demandExplainer) openAgents() []int {
 	return list
 }
 
+// filterIndices returns the agents for which ok returns true. The result may share memory with agents.
 func filterIndices(agents []int, ok func(i int) bool) []int {
-	var list []int
-	for at, i := range agents {
+	first := slices.IndexFunc(agents, func(i int) bool { return !ok(i) })
+	if first < 0 {
+		return agents
+	}
+	list, rest := agents[:first:first], agents[first+1:]
+	for at, i := range rest {
 		if ok(i) {
-			if list == nil {
-				list = make([]int, 0, len(agents)-at)
+			if len(list) == first {
+				list = slices.Grow(list, len(rest)-at)
 			}
 			list = append(list, i)
 		}

@@ -42,8 +42,8 @@ type Offer struct {
 }
 
 // JoinOffers yields what each agent offers to each role, sorted by both. It sorts
-// the slice, so the result does not depend on its order, and does not modify the
-// offers.
+// the slice, so the result does not depend on its order. Agents share memory with
+// their offers, which are not modified.
 func JoinOffers(offers []*Offer) iter.Seq[AgentResources] {
 	return func(yield func(AgentResources) bool) {
 		slices.SortFunc(offers, func(a, b *Offer) int {
@@ -58,8 +58,7 @@ func JoinOffers(offers []*Offer) iter.Seq[AgentResources] {
 				a.addOffer(offers[next])
 				next++
 			}
-			slices.Sort(a.DeviceIDs)
-			a.DeviceIDs = slices.Compact(a.DeviceIDs)
+			a.DeviceIDs = mergeDeviceIDs(a.DeviceIDs)
 			a.Ports = mergePorts(a.Ports)
 			a.Shared = mergeShared(a.Shared)
 			if !yield(a) {
@@ -73,8 +72,8 @@ func (a *AgentResources) addOffer(o *Offer) {
 	a.Offers = append(a.Offers, o.ID)
 	a.Free = a.Free.Plus(o.Free)
 	a.GPUs += max(o.GPUs, 0)
-	a.DeviceIDs = append(a.DeviceIDs, o.DeviceIDs...)
-	a.Ports = append(a.Ports, o.Ports...)
+	a.DeviceIDs = concatLists(a.DeviceIDs, o.DeviceIDs)
+	a.Ports = concatLists(a.Ports, o.Ports)
 	a.Shared = append(a.Shared, o.Shared...)
 	for _, t := range o.Types {
 		if !slices.Contains(a.Types, t) {
@@ -94,4 +93,23 @@ func (a *AgentResources) addOffer(o *Offer) {
 	if !o.Unavailable.IsZero() && (a.Unavailable.IsZero() || o.Unavailable.Before(a.Unavailable)) {
 		a.Unavailable = o.Unavailable
 	}
+}
+
+// concatLists returns the elements of both lists. It returns b itself if a is empty, as for the only offer of an agent.
+func concatLists[T any](a, b []T) []T {
+	if len(a) == 0 {
+		return b
+	}
+	return slices.Concat(a, b)
+}
+
+// mergeDeviceIDs returns the ids in order, each once. The caller must not change the
+// result, which may be the list itself.
+func mergeDeviceIDs(ids []string) []string {
+	for i := 1; i < len(ids); i++ {
+		if ids[i-1] >= ids[i] {
+			return slices.Compact(slices.Sorted(slices.Values(ids)))
+		}
+	}
+	return ids
 }

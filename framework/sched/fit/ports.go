@@ -12,10 +12,13 @@ type PortRange struct{ First, Last int }
 const maxPort = 65535
 
 // mergePorts returns sorted ranges that do not touch. It drops invalid port
-// numbers. The caller must not change the result, which may be shared.
+// numbers. The caller must not change the result, which may be the ranges themselves.
 func mergePorts(ranges []PortRange) []PortRange {
 	if len(ranges) == 0 {
 		return nil
+	}
+	if areMerged(ranges) {
+		return ranges
 	}
 	sorted := make([]PortRange, 0, len(ranges))
 	for _, r := range ranges {
@@ -33,6 +36,16 @@ func mergePorts(ranges []PortRange) []PortRange {
 		joined = append(joined, r)
 	}
 	return joined
+}
+
+// areMerged reports whether the ranges are sorted and valid and do not touch.
+func areMerged(ranges []PortRange) bool {
+	for i, r := range ranges {
+		if r.First < 1 || r.First > r.Last || r.Last > maxPort || i > 0 && r.First <= ranges[i-1].Last+1 {
+			return false
+		}
+	}
+	return true
 }
 
 // containPorts reports whether merged ranges contain all wanted ports except 0.
@@ -103,7 +116,7 @@ func WithoutPorts(ranges []PortRange, ports []int) []PortRange {
 	if len(ports) == 0 {
 		return ranges
 	}
-	left := mergePorts(ranges)
+	left := slices.Clone(mergePorts(ranges))
 	for _, p := range ports {
 		left = withoutPort(left, p)
 	}

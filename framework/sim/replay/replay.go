@@ -49,7 +49,7 @@ func epoch() time.Time { return time.Unix(1_500_000_000, 0).UTC() }
 // MemoryLimit is what programs that replay set by debug.SetMemoryLimit. Up to it the heap may grow to twice what is in use;
 // near it the garbage collector runs more often, for up to half of the processor time. It suffices for a million tasks on
 // 100,000 agents.
-const MemoryLimit = 1850 << 20
+const MemoryLimit = 1960 << 20
 
 // RunReplay replays records, which must be sorted by arrival. It returns an error if they are not, or if the scheduler does
 // what a master would reject.
