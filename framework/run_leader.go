@@ -54,15 +54,12 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		handle := leader.NewExtensionHandle(leads)
 		extend = func(ctx context.Context) error { return s.runExtension(ctx, handle) }
 	}
+	s.setBackend(apiserver.NewLeaderBackend(leads)) // requests wait until the loop takes them
+	ready()
 	return runTogether(ctx,
 		func(ctx context.Context) error {
 			defer stop() // requests that the loop has not taken must not wait: an extension waits for them before it returns
 			return l.Run(ctx)
-		},
-		func(context.Context) error {
-			s.setBackend(apiserver.NewLeaderBackend(leads))
-			ready()
-			return nil
 		},
 		extend,
 		leads.AwaitAbdication,
