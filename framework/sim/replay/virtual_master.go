@@ -26,6 +26,8 @@ type virtualMaster struct {
 	offers map[string]*pendingOffer
 	// filters has the resources that roles refused for some time.
 	filters *offers.Filters[filterSlot, resourceSet]
+	// ports are those of every offer. They never run out.
+	ports []sched.PortRange
 	// lastOfferNumber is part of the id of the last offer.
 	lastOfferNumber int
 }
@@ -33,8 +35,8 @@ type virtualMaster struct {
 // virtualAgent is an agent in the master's view.
 type virtualAgent struct {
 	ReplayAgent
-	// devices are the UUIDs, by the bit of a deviceMask.
-	devices []string
+	// devices are the UUIDs, by the bit of a deviceMask. types has the model, if it is known.
+	devices, types []string
 	// free is neither taken nor offered.
 	free resourceSet
 }
@@ -98,7 +100,7 @@ type pendingOffer struct {
 // are offered.
 func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*virtualMaster, error) {
 	m := &virtualMaster{
-		index: map[string]int{}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents)),
+		index: map[string]int{}, ports: []sched.PortRange{{First: 31000, Last: 32000}}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents)),
 		filters: offers.NewFilters[filterSlot](func(have, want resourceSet) bool { return want.fitsIn(have) }),
 	}
 	for i, a := range agents {
@@ -109,6 +111,9 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 		one := virtualAgent{ReplayAgent: a, free: totalOf(&a)}
 		for g := range a.GPUs {
 			one.devices = append(one.devices, "GPU-"+a.ID+"-"+strconv.Itoa(g))
+		}
+		if a.Model != "" {
+			one.types = []string{a.Model}
 		}
 		m.agents = append(m.agents, one)
 	}
@@ -176,11 +181,8 @@ func (m *virtualMaster) describeOffer(o *pendingOffer) sched.Offer {
 	a := &m.agents[o.agent]
 	s := sched.Offer{
 		ID: o.id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[o.role].name, GPUs: o.resources.gpus.countDevices(),
-		Free: sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000, DiskMiB: float64(o.resources.rdma) / 1000}, // see setRDMA
-	}
-	s.Ports = offeredPorts()
-	if a.Model != "" {
-		s.Types = []string{a.Model}
+		Free:  sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000, DiskMiB: float64(o.resources.rdma) / 1000}, // see setRDMA
+		Types: a.types, Ports: m.ports,
 	}
 	s.DeviceIDs = make([]string, 0, s.GPUs)
 	for g, id := range a.devices {
@@ -190,9 +192,6 @@ func (m *virtualMaster) describeOffer(o *pendingOffer) sched.Offer {
 	}
 	return s
 }
-
-// offeredPorts are the ports of every offer. They never run out.
-func offeredPorts() []sched.PortRange { return []sched.PortRange{{First: 31000, Last: 32000}} }
 
 // withdrawOffer ends an offer; its resources are free.
 func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {

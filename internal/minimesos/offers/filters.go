@@ -59,9 +59,12 @@ func (f *Filters[S, R]) Remove(which func(S) bool) {
 // RemoveExpired removes the filters that have expired.
 func (f *Filters[S, R]) RemoveExpired(now time.Time) {
 	for slot, list := range f.bySlot {
-		f.bySlot[slot] = slices.DeleteFunc(list, func(one offerFilter[R]) bool { return !now.Before(one.until) })
-		if len(f.bySlot[slot]) == 0 {
+		switch left := slices.DeleteFunc(list, func(one offerFilter[R]) bool { return !now.Before(one.until) }); len(left) {
+		case len(list):
+		case 0:
 			delete(f.bySlot, slot)
+		default:
+			f.bySlot[slot] = left
 		}
 	}
 }
