@@ -49,7 +49,7 @@ func TestQueueOrder(t *testing.T) {
 	}{
 		"none waits":                 {0, []int{300, 1000, 400}, "abc|"},
 		"one place is none":          {1, []int{300, 1000, 400}, "abc|"},
-		"what fits best goes first":  {3, []int{300, 1000, 400}, "c|ab"},
+		"what fits best goes first":  {3, []int{300, 1000, 400}, "c|ba"},
 		"the first of equals":        {3, []int{400, 400, 400}, "a|bc"},
 		"all wait and then go":       {9, []int{300, 400}, "|ba"},
 		"four more may go before it": {2, []int{300, 400, 400, 400, 400, 400, 400}, "bcdeaf|g"},

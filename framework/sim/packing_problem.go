@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mesos-gpu/internal/simplex"
 )
 
 // packingProblem is placement as a linear program: agents of a group are divided among patterns, sets of tasks that fit one
@@ -160,12 +162,12 @@ const (
 func (p *packingProblem) solvePrices(counts []int) *allocationPrices {
 	best := p.pricesOfValue()
 	least, gap := best.boundFor(counts), p.countGPUs()*gapPercent/100
-	s := p.newSimplex(counts)
+	s := p.newProgram(counts)
 	weight := 0.0 // of center, the duals of the least bound
 	var center []float64
 	for range maxRounds {
-		duals := s.solveColumns()
-		if least-s.objective() <= gap {
+		duals := s.Solve()
+		if least-s.Objective() <= gap {
 			break
 		}
 		at := mixPrices(center, duals, weight)
@@ -178,8 +180,8 @@ func (p *packingProblem) solvePrices(counts []int) *allocationPrices {
 		}
 		added := 0
 		for i := range patterns {
-			if c := p.columnOf(&patterns[i]); c.gainAt(duals) > minGain {
-				p.patterns, s.columns = append(p.patterns, patterns[i]), append(s.columns, c)
+			if c := p.columnOf(&patterns[i]); c.GainAt(duals) > simplex.MinGain {
+				p.patterns, s.Columns = append(p.patterns, patterns[i]), append(s.Columns, c)
 				added++
 			}
 		}
@@ -232,34 +234,35 @@ func (p *packingProblem) cpuRow(k int) int    { return len(p.tasks) + len(p.agen
 func (p *packingProblem) memoryRow(k int) int { return len(p.tasks) + 2*len(p.agents) + k }
 
 // columnOf returns a pattern as a column.
-func (p *packingProblem) columnOf(pattern *agentPattern) lpColumn {
+func (p *packingProblem) columnOf(pattern *agentPattern) simplex.Column {
 	g := &p.agents[pattern.agents]
-	c := lpColumn{cells: []lpCell{{p.agentRow(pattern.agents), 1}}}
+	c := simplex.Column{Cells: []simplex.Cell{{Row: p.agentRow(pattern.agents), Take: 1}}}
 	cpus, memory := int64(0), int64(0)
 	for _, i := range pattern.tasks {
-		c.cost += p.tasks[i].value()
-		c.cells = append(c.cells, lpCell{i, 1})
+		c.Value += p.tasks[i].value()
+		c.Cells = append(c.Cells, simplex.Cell{Row: i, Take: 1})
 		cpus, memory = cpus+p.tasks[i].cpuMilli, memory+p.tasks[i].memoryMiB
 	}
-	c.cells = append(c.cells,
-		lpCell{p.cpuRow(pattern.agents), float64(cpus) / float64(max(g.cpuMilli, 1))},
-		lpCell{p.memoryRow(pattern.agents), float64(memory) / float64(max(g.memoryMiB, 1))})
+	c.Cells = append(c.Cells,
+		simplex.Cell{Row: p.cpuRow(pattern.agents), Take: float64(cpus) / float64(max(g.cpuMilli, 1))},
+		simplex.Cell{Row: p.memoryRow(pattern.agents), Take: float64(memory) / float64(max(g.memoryMiB, 1))})
 	return c
 }
 
-// newSimplex returns the program with the patterns so far.
-func (p *packingProblem) newSimplex(counts []int) *revisedSimplex {
-	s := newRevisedSimplex(len(p.tasks) + 3*len(p.agents))
+// newProgram returns the program with the patterns so far.
+func (p *packingProblem) newProgram(counts []int) *simplex.Program {
+	limits := make([]float64, len(p.tasks)+3*len(p.agents))
 	for i, n := range counts {
-		s.value[i] = float64(n)
+		limits[i] = float64(n)
 	}
 	for k := range p.agents {
 		for _, row := range []int{p.agentRow(k), p.cpuRow(k), p.memoryRow(k)} {
-			s.value[row] = float64(p.agents[k].count)
+			limits[row] = float64(p.agents[k].count)
 		}
 	}
+	s := simplex.NewProgram(limits)
 	for i := range p.patterns {
-		s.columns = append(s.columns, p.columnOf(&p.patterns[i]))
+		s.Columns = append(s.Columns, p.columnOf(&p.patterns[i]))
 	}
 	return s
 }

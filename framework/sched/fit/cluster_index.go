@@ -38,6 +38,9 @@ type clusterIndex struct {
 	scoreScan         index.Scan[int64]
 	fragmentationScan index.Scan[float64]
 
+	// remainders has the results of findRemainderWorth for recent typical tasks.
+	remainders index.Recent[*remainderWorth]
+
 	// hasSharedDevices is set once a device of some agent is shared by tasks.
 	hasSharedDevices bool
 	// hasMaintenance is set if maintenance of an agent is planned.

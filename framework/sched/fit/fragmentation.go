@@ -33,10 +33,13 @@ type fragmentationModel struct {
 	profiles  index.Memo[uint64, *usageProfile]
 	allOrNone index.Numbered[bool]
 	// hasSharedDevices, sharedDeviceMiB (their average memory) and largestAgents describe the cluster; see
-	// surveyScarcity.
+	// surveyScarcity. largestPoints is the cost of an idle agent of that size.
 	hasSharedDevices bool
 	sharedDeviceMiB  int64
 	largestAgents    agentSize
+	largestPoints    int64
+	// remainders is nil if remainders of GPUs have no worth of their own; see findRemainderWorth.
+	remainders *remainderWorth
 }
 
 // typicalDemand is a typical task.
@@ -158,9 +161,14 @@ func (f *fragmentationModel) addToMix(p *usageProfile, t *typicalDemand, k *hard
 	if f.wantsSharedDevices(t) {
 		mix, memory = &p.mix.shares, f.sharedDeviceMiB
 	}
-	mix.weight += t.weight
-	mix.cpus += t.weight * float64(t.need.cpus)
-	mix.gpuMilli += t.weight * float64(t.gpuMilliIf(memory))
+	mix.addTask(t, memory)
+}
+
+// addTask adds what a typical task needs. memory is that of gpuMilliIf.
+func (m *mixedNeeds) addTask(t *typicalDemand, memory int64) {
+	m.weight += t.weight
+	m.cpus += t.weight * float64(t.need.cpus)
+	m.gpuMilli += t.weight * float64(t.gpuMilliIf(memory))
 }
 
 // addToScarcity adds the pressure of a task to the scarcity of a profile.

@@ -165,17 +165,18 @@ func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
 	return slot
 }
 
-// bestSlotByFragmentation scores each slot that has room for one share. Among equal slots it returns the first for a
+// bestSlotByFragmentation scores each slot that has room for one share, with packingPoints for the policy headroom. Among equal slots it returns the first for a
 // divisible agent, as published, and the tightest for others, so that devices stay whole for large tasks.
 func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, most int64) {
 	r := &c.capacities[i]
-	best, most = -1, -1
+	best, most = -1, math.MinInt64
 	least := int32(math.MaxInt32)
 	free, full := r.free.minus(cl.need), int(r.freeGPUs())
 	mixed := c.isMixed(r)
 	for slot := range c.shareSlots(r, cl) {
 		var after float64
-		if left := c.sharesOf(r)[slot].free.minus(c.shareNeeded(r, cl, slot)); mixed {
+		left := c.sharesOf(r)[slot].free.minus(c.shareNeeded(r, cl, slot))
+		if mixed {
 			sketch := c.projectShares(r)
 			sketch[slot] = left
 			after = c.fragmentationBySlot(r, &free, sketch)
@@ -190,7 +191,7 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 		if !r.hardware.Divisible {
 			loose = c.freeMilliOf(r, slot)
 		}
-		if score := c.fragmentationScore(r.fragmentation, after); score > most || score == most && loose < least {
+		if score := c.fragmentationScore(r.fragmentation, after) - c.packingPoints(r, slot, left); score > most || score == most && loose < least {
 			best, most, least = slot, score, loose
 		}
 	}

@@ -2,7 +2,7 @@ package fit
 
 import "math"
 
-// The policy headroom is FGD with three additions, each in whole points of FGD's score, which has 100.
+// The policy headroom is FGD with four additions, each in whole points of FGD's score, which has 100.
 //
 // FGD counts idle GPUs as usable for a typical task if the agent's CPUs suffice for one such task. If typical tasks in
 // their usual mix would exhaust the CPUs first, GPUs stay idle: they are starved. Each GPU that a task starves costs
@@ -10,17 +10,22 @@ import "math"
 // score since that levels off at changes of few GPUs, so that the score of tasks with many CPUs would be the same on all
 // agents.
 //
+// FGD counts a part of a GPU as usable for a typical task that fits it, whatever that task leaves of it. A share costs what it
+// spoils of its GPU's worth, packingWeight points for a GPU: see remainderWorth.
+//
 // FGD values all models equally as long as each has room. GPUs of a model that many typical tasks require cost up to
 // scarcityWeight points, so that tasks for any model use other models first. Only typical tasks that still fit the agent
 // count: what is left there after their CPUs are taken is best used by tasks for any model.
 //
-// Typical tasks do not represent the few that are larger. If few agents have the largest size, an idle one of them is
-// used last: largestWeight is more than all other points together.
+// Typical tasks do not represent the few that are larger. If few agents have the largest size, an idle one of them costs
+// scarcityWeight points, and more if typical tasks that only they serve would take more GPUs than they have: see
+// costOfLargest.
 const (
 	starvationWeight    = 8
 	maxStarvationPoints = 200
+	packingWeight       = 100
 	scarcityWeight      = 8
-	largestWeight       = 1000
+	maxLargestPoints    = 200
 )
 
 // scoreHeadroom is FGD's score, plus a constant that keeps it positive, minus the points above. It only ranks: a scarce
@@ -33,12 +38,12 @@ func scoreHeadroom(c *Cluster, i int, cl *demandClass) int64 {
 	}
 	r := &c.capacities[i]
 	p := f.findProfile(r, &r.free)
-	score += maxStarvationPoints + scarcityWeight + largestWeight - c.starvationPoints(r, p, cl)
+	score += maxStarvationPoints + packingWeight + scarcityWeight + maxLargestPoints - c.starvationPoints(r, p, cl)
 	if cl.gpus > 0 {
 		score -= int64(math.Round(scarcityWeight * p.scarcityFor(cl.wantsShares && f.hasSharedDevices)))
 	}
 	if f.largestAgents.isIdleMatch(r) {
-		score -= largestWeight
+		score -= f.largestPoints
 	}
 	return score
 }
@@ -58,6 +63,17 @@ func (c *Cluster) starvationPoints(r *agentCapacity, p *usageProfile, cl *demand
 	after := mix.starvedMilli(r.free.cpus-cl.need.cpus, idle-cl.gpuMilliIf(memory))
 	starved := (after - before) / wholeDevice * mix.weight / c.fragmentation.totalWeight
 	return int64(math.Round(min(max(starvationWeight*starved, -maxStarvationPoints), maxStarvationPoints)))
+}
+
+// packingPoints returns the cost of a share that leaves so much of a slot: what it spoils of the slot's worth, beyond the worth
+// of what it takes. It is 0 for other policies.
+func (c *Cluster) packingPoints(r *agentCapacity, slot int, left shareAmount) int64 {
+	w := c.fragmentation.remainders
+	if w == nil {
+		return 0
+	}
+	before, after := c.remainderMilli(r, slot, c.sharesOf(r)[slot].free), c.remainderMilli(r, slot, left)
+	return w.points[before] - w.points[after] - w.points[before-after]
 }
 
 // starvedMilli returns how many of the idle GPU thousandths lack CPUs if tasks of the mix use them.

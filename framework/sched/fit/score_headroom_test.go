@@ -226,6 +226,29 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 	}
 }
 
+// An idle agent of the largest size costs more if tasks that only such agents serve request more GPUs than they have.
+//
+//	c has 8 of 24 GPUs, a third: if tasks that need all of its CPUs request half of all GPUs, it costs 8 * 1.5 points.
+func TestCostOfLargestAgentsByHand(t *testing.T) {
+	agents := []AgentResources{eightNamedGPUs("a", 8, 64), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 128)}
+	small := TypicalTask{Demand: wantsGPUs(1, 4), Weight: 8}
+	for name, c := range map[string]struct {
+		typical []TypicalTask
+		want    int64
+	}{
+		"others serve all":     {[]TypicalTask{small, {Demand: wantsGPUs(8, 64), Weight: 9}}, 8},
+		"half needs c":         {[]TypicalTask{small, {Demand: wantsGPUs(8, 96), Weight: 1}}, 12},
+		"a little needs c":     {[]TypicalTask{small, {Demand: wantsGPUs(1, 96), Weight: 1}}, 8},
+		"all needs c":          {[]TypicalTask{{Demand: wantsGPUs(2, 96), Weight: 1}}, 24},
+		"no agent is so large": {[]TypicalTask{small, {Demand: wantsGPUs(16, 96), Weight: 9}}, 8},
+		"tasks have no GPUs":   {[]TypicalTask{{Demand: wantsGPUs(0, 96), Weight: 1}}, 8},
+	} {
+		if got := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon).fragmentation.largestPoints; got != c.want {
+			t.Errorf("%s: %d points, want %d", name, got, c.want)
+		}
+	}
+}
+
 // After placements are undone, scores equal those of a new cluster with the same
 // free resources.
 func TestHeadroomAfterUndo(t *testing.T) {

@@ -2,6 +2,8 @@ package fit
 
 import (
 	"iter"
+	"math"
+	"slices"
 
 	"mesos-gpu/framework/sched/fit/hardware"
 )
@@ -39,7 +41,8 @@ func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 		f.sharedDeviceMiB = mem / int64(n)
 		f.computePressure(classes, parts, true, f.sharedDeviceMiB)
 	}
-	f.largestAgents = c.largestAgentSize(sumFloats(whole))
+	f.largestAgents, f.largestPoints = c.largestAgentSize(sumFloats(whole))
+	f.remainders = f.findRemainderWorth(c)
 }
 
 func sumFloats(list []float64) float64 {
@@ -135,10 +138,10 @@ func (t *typicalDemand) servedFraction(k *hardware.Class) float64 {
 }
 
 // largestAgentSize returns the size of the agents with the most free GPUs and, of
-// those, the most CPUs less a tenth, since small tasks run on most agents. If
-// these agents have half of all GPUs, no size is rare.
-func (c *Cluster) largestAgentSize(all float64) agentSize {
-	s := agentSize{gpus: 1}
+// those, the most CPUs less a tenth, since small tasks run on most agents, and
+// their cost when they are idle. If these agents have half of all GPUs, no size is rare.
+func (c *Cluster) largestAgentSize(all float64) (s agentSize, points int64) {
+	s.gpus = 1
 	for i := range c.capacities {
 		s.gpus = max(s.gpus, int32(c.totalWholeGPUs(i)))
 	}
@@ -154,9 +157,40 @@ func (c *Cluster) largestAgentSize(all float64) agentSize {
 		}
 	}
 	if have >= all/2 {
-		return agentSize{}
+		return agentSize{}, 0
 	}
-	return s
+	return s, c.costOfLargest(s, have/all)
+}
+
+// costOfLargest returns the points of idle agents of the size, which have a part of all GPUs: scarcityWeight, times their
+// typical demand divided by that part if this is more than 1. Their demand is the part of all GPUs requested by typical tasks that
+// fit no other agent.
+func (c *Cluster) costOfLargest(s agentSize, part float64) int64 {
+	f := c.fragmentation
+	otherCPUs := slices.Repeat([]int64{-1}, f.maxTaskGPUs+1) // the most of another agent, by its free GPUs
+	for i := range c.capacities {
+		if r := &c.capacities[i]; !s.isIdleMatch(r) {
+			n := min(int(r.freeGPUs()), f.maxTaskGPUs)
+			otherCPUs[n] = max(otherCPUs[n], r.free.cpus)
+		}
+	}
+	for n := f.maxTaskGPUs; n > 0; n-- {
+		otherCPUs[n-1] = max(otherCPUs[n-1], otherCPUs[n])
+	}
+	requested, ofLargest := 0.0, 0.0
+	for i := range f.tasks {
+		t := &f.tasks[i]
+		milli := t.gpuMilliAsked(f.sharedDeviceMiB)
+		requested += milli
+		if t.gpus > 0 && t.gpus <= s.gpus && t.need.cpus > otherCPUs[t.gpus] {
+			ofLargest += milli
+		}
+	}
+	pressure := 1.0
+	if part > 0 && requested > 0 {
+		pressure = max(1, ofLargest/requested/part)
+	}
+	return int64(math.Round(min(scarcityWeight*pressure, maxLargestPoints)))
 }
 
 // isIdleMatch reports whether the agent is idle and at least as large as s.
