@@ -18,8 +18,8 @@ import (
 type remainderWorth struct {
 	// sizes are those of the tasks, ascending.
 	sizes []taskSize
-	// points is the worth by thousandths: packingWeight for a whole GPU.
-	points [wholeDevice + 1]int64
+	// gpus is the worth of 0 to 1000 thousandths, in GPUs.
+	gpus [wholeDevice + 1]float64
 }
 
 // taskSize is how many thousandths of a GPU some typical tasks take, and how often they arrive: in thousandths of all tasks of
@@ -47,17 +47,15 @@ func newRemainderWorth(sizes []taskSize) *remainderWorth {
 	for i := range sizes {
 		program.Columns = append(program.Columns, patternColumn(slices.Repeat([]int{i}, wholeDevice/sizes[i].milli)))
 	}
-	var worth [wholeDevice + 1]float64
 	for range maxPatterns {
-		prices := program.Solve()
-		pattern := w.fillGPU(prices, &worth)
-		if worth[wholeDevice] <= 1+simplex.MinGain {
+		pattern := w.fillGPU(program.Solve())
+		if w.gpus[wholeDevice] <= 1+simplex.MinGain {
 			break
 		}
 		program.Columns = append(program.Columns, patternColumn(pattern))
 	}
-	for n := range worth {
-		w.points[n] = int64(math.Round(packingWeight * worth[n] / worth[wholeDevice]))
+	for n, whole := 0, w.gpus[wholeDevice]; n <= wholeDevice; n++ {
+		w.gpus[n] /= whole
 	}
 	return w
 }
@@ -73,19 +71,19 @@ func patternColumn(pattern []int) simplex.Column {
 
 // fillGPU computes the worth of each remainder at the prices of the program's rows. It returns the set of tasks that is worth
 // most for a whole GPU.
-func (w *remainderWorth) fillGPU(prices []float64, worth *[wholeDevice + 1]float64) (pattern []int) {
+func (w *remainderWorth) fillGPU(prices []float64) (pattern []int) {
 	var last [wholeDevice + 1]int // the size that was added last to the best set, -1 if none
-	for n := range worth {
-		if last[n] = -1; n > 0 {
-			worth[n] = worth[n-1]
+	for n := range w.gpus {
+		if last[n], w.gpus[n] = -1, 0; n > 0 {
+			w.gpus[n] = w.gpus[n-1]
 		}
 		for i := range w.sizes {
 			rest := n - w.sizes[i].milli
 			if rest < 0 {
 				break
 			}
-			if x := worth[rest] + packedGain - prices[i]; x > worth[n]+simplex.MinGain {
-				worth[n], last[n] = x, i
+			if x := w.gpus[rest] + packedGain - prices[i]; x > w.gpus[n]+simplex.MinGain {
+				w.gpus[n], last[n] = x, i
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -9,24 +10,23 @@ import (
 
 // The worth of remainders by manual calculation:
 //
-//	two halves fill a GPU, so that a half is worth 50 points, and three thirds do, so that one is worth 33;
-//	one third and two thirds fill a GPU: two thirds are worth the other 67.
+//	two tasks of a half fill a GPU, and three of a third do: they are worth as much;
+//	a third and two thirds fill a GPU: two thirds are worth the rest.
 func TestRemainderWorthByHand(t *testing.T) {
 	w := newRemainderWorth([]taskSize{{330, 300}, {500, 200}, {660, 200}})
-	for milli, want := range map[int]int64{0: 0, 329: 0, 330: 33, 499: 33, 500: 50, 659: 50, 660: 67, 830: 83, 1000: 100} {
-		if got := w.points[milli]; got != want {
-			t.Errorf("%d thousandths are worth %d points, want %d", milli, got, want)
+	for milli, want := range map[int]float64{0: 0, 329: 0, 330: 1.0 / 3, 499: 1.0 / 3, 500: 0.5, 659: 0.5, 660: 2.0 / 3, 830: 5.0 / 6, 1000: 1} {
+		if got := w.gpus[milli]; math.Abs(got-want) > 1e-6 {
+			t.Errorf("%d thousandths are worth %.3f GPUs, want %.3f", milli, got, want)
 		}
 	}
 	// Of tasks of more than a third, two fit a GPU. Where they are frequent, each is worth half a GPU, and so is what one leaves.
 	w = newRemainderWorth([]taskSize{{340, 900}, {660, 100}})
-	if small, large := w.points[340], w.points[660]; small != 50 || large != 50 {
-		t.Errorf("got %d and %d points, want 50 each", small, large)
+	if small, large := w.gpus[340], w.gpus[660]; math.Abs(small-0.5) > 1e-6 || math.Abs(large-0.5) > 1e-6 {
+		t.Errorf("got %.3f and %.3f GPUs, want 0.5 each", small, large)
 	}
 }
 
-// The worth of a whole GPU is packingWeight. A larger remainder is not worth less, and parts of a remainder are not worth more
-// than all of it, apart from rounding.
+// A whole GPU is worth 1. A larger remainder is not worth less, and parts of a remainder are not worth more than all of it.
 func TestRemainderWorthIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var sizes []taskSize
@@ -34,15 +34,15 @@ func TestRemainderWorthIsConsistent(t *testing.T) {
 			sizes = append(sizes, taskSize{milli, rapid.IntRange(1, 1000).Draw(t, "per mille")})
 		}
 		slices.SortFunc(sizes, func(a, b taskSize) int { return a.milli - b.milli })
-		p := newRemainderWorth(sizes).points
-		if p[0] != 0 || p[wholeDevice] != packingWeight || !slices.IsSorted(p[:]) {
-			t.Fatalf("worth is from %d to %d, ascending: %v", p[0], p[wholeDevice], slices.IsSorted(p[:]))
+		w := newRemainderWorth(sizes).gpus
+		if w[0] != 0 || w[wholeDevice] != 1 || !slices.IsSorted(w[:]) {
+			t.Fatalf("worth is from %g to %g, ascending: %v", w[0], w[wholeDevice], slices.IsSorted(w[:]))
 		}
 		for range 20 {
 			a := rapid.IntRange(0, wholeDevice).Draw(t, "a")
 			b := rapid.IntRange(0, wholeDevice-a).Draw(t, "b")
-			if p[a]+p[b] > p[a+b]+1 {
-				t.Fatalf("%d and %d thousandths are worth %d and %d points, and together %d", a, b, p[a], p[b], p[a+b])
+			if w[a]+w[b] > w[a+b]+1e-4 {
+				t.Fatalf("%d and %d thousandths are worth %g and %g GPUs, and together %g", a, b, w[a], w[b], w[a+b])
 			}
 		}
 	})

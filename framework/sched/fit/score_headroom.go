@@ -73,7 +73,7 @@ func (c *Cluster) packingPoints(r *agentCapacity, slot int, left shareAmount) in
 		return 0
 	}
 	before, after := c.remainderMilli(r, slot, c.sharesOf(r)[slot].free), c.remainderMilli(r, slot, left)
-	return w.points[before] - w.points[after] - w.points[before-after]
+	return int64(math.Round(packingWeight * (w.gpus[before] - w.gpus[after] - w.gpus[before-after])))
 }
 
 // starvedMilli returns how many of the idle GPU thousandths lack CPUs if tasks of the mix use them.
