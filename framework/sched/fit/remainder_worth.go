@@ -111,12 +111,11 @@ func (f *fragmentationModel) findRemainderWorth(c *Cluster) *remainderWorth {
 		func() *remainderWorth { return newRemainderWorth(sizes) })
 }
 
-// taskSizes returns the most frequent sizes of the typical tasks of one GPU or a part of it. If tasks share devices, only these
-// tasks count, since others cannot use the same devices.
+// taskSizes returns the most frequent sizes of the typical tasks of one GPU or a part of it.
 func (f *fragmentationModel) taskSizes() (list []taskSize) {
 	weights, all := map[int]float64{}, 0.0
 	for i := range f.tasks {
-		if t := &f.tasks[i]; t.gpus == 1 && f.wantsSharedDevices(t) == f.hasSharedDevices {
+		if t := &f.tasks[i]; t.gpus == 1 {
 			weights[int(t.gpuMilliIf(f.sharedDeviceMiB))] += t.weight
 			all += t.weight
 		}

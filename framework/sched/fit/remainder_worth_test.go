@@ -70,16 +70,26 @@ func TestShareLeavesRemaindersThatTasksFill(t *testing.T) {
 	}
 }
 
-// The same with shared devices: what is left of a device is the lesser of its memory and its cores.
+// The same with shared devices.
 func TestShareLeavesRemaindersOfSharedDevices(t *testing.T) {
 	typical := []TypicalTask{{Demand: shareOfOne(8000, 1), Weight: 2}, {Demand: shareOfOne(5280, 1), Weight: 1}, {Demand: shareOfOne(10560, 1), Weight: 1}, {Demand: shareOfOne(16000, 1), Weight: 2}}
 	a, b := sharedByMethod("a", "16000/100"), sharedByMethod("b", "16000/100")
 	a.Free, b.Free = Amount{CPUs: 8}, Amount{CPUs: 8}
-	agents := []AgentResources{a, b}
 	for policy, want := range map[string]string{"fgd": "aa", "headroom": "ab"} {
-		c := NewCluster(agents, PlacementPolicy{Name: policy, Typical: typical}, noon)
+		c := NewCluster([]AgentResources{a, b}, PlacementPolicy{Name: policy, Typical: typical}, noon)
 		if got := placementOrder(c, shareOfOne(8000, 1), 1) + placementOrder(c, shareOfOne(5280, 1), 1); got != want {
 			t.Errorf("%s: the tasks went to %q, want %q", policy, got, want)
+		}
+	}
+}
+
+// What is left of a shared device is the lesser of its memory and its cores.
+func TestRemainderOfSharedDevice(t *testing.T) {
+	for free, want := range map[string]int32{"16000/100": 1000, "8000/50": 500, "8000/90": 500, "14000/50": 500, "0/100": 0} {
+		c := NewCluster([]AgentResources{sharedByMethod("a", free)}, PlacementPolicy{}, noon)
+		r := &c.capacities[0]
+		if got := c.remainderMilli(r, 0, c.sharesOf(r)[0].free); got != want {
+			t.Errorf("%s: %d thousandths, want %d", free, got, want)
 		}
 	}
 }
