@@ -53,19 +53,15 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 // offers have free.
 func (c *agentCache) changedAgents(t *agentTable, pool *offerPool) iter.Seq[fit.AgentResources] {
 	return func(yield func(fit.AgentResources) bool) {
-		offers := pool.heldOffersOf(t.changedAgents)
-		for a := range joinHeldOffers(t, offers) {
+		for a := range joinHeldOffers(t, pool.heldOffersOf(t.changedAgents)) {
+			t.changedAgents[placement.KeyOfAgent(&a)] = true
 			if !yield(a) {
 				return
 			}
 		}
-		hasOffer := func(key placement.AgentKey) bool { // offers are sorted now
-			_, found := slices.BinarySearchFunc(offers, key, func(o *Offer, key placement.AgentKey) int { return keyOfOffer(o).Compare(key) })
-			return found
-		}
 		c.keys = c.keys[:0]
-		for key := range t.changedAgents {
-			if t.lastOffered[key] != nil && !hasOffer(key) {
+		for key, hasOffers := range t.changedAgents {
+			if !hasOffers && t.lastOffered[key] != nil {
 				c.keys = append(c.keys, key)
 			}
 		}

@@ -21,7 +21,7 @@ type agentTable struct {
 	// recordedOffers counts the sets of offers that lastOffered has seen.
 	recordedOffers int
 	// changedAgents are the agents of which offers have arrived or left the pool since the last plan. The next plan reads
-	// these agents again.
+	// these agents again, and marks those with held offers.
 	changedAgents map[placement.AgentKey]bool
 	// cordons are the cordons by host. Operators change them; they apply to agents that register later too.
 	cordons map[string]CordonState
@@ -148,7 +148,7 @@ func (t *agentTable) recordRescinded(o *Offer) {
 // setSnapshot replaces the snapshot of an agent, in the same memory.
 func (t *agentTable) setSnapshot(a agentSnapshot) {
 	key := placement.KeyOfAgent(&a.AgentResources)
-	t.changedAgents[key] = true
+	t.changedAgents[key] = false
 	last := t.lastOffered[key]
 	if last == nil {
 		last = &agentSnapshot{}

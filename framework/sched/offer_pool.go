@@ -42,7 +42,7 @@ func (p *offerPool) heldOffers() []*Offer {
 func (p *offerPool) heldOffersOf(agents map[placement.AgentKey]bool) []*Offer {
 	offers := make([]*Offer, 0, min(len(agents), len(p.offers))) // an agent rarely has two for a role
 	for _, h := range p.offers {
-		if agents[keyOfOffer(h.Offer)] {
+		if _, isWanted := agents[keyOfOffer(h.Offer)]; isWanted {
 			offers = append(offers, h.Offer)
 		}
 	}

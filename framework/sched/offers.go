@@ -14,7 +14,7 @@ func (s *State) addOffers(offers []Offer) {
 	for i := range offers {
 		o := &offers[i]
 		s.offers.offers[o.ID] = heldOffer{o, s.now}
-		s.changedAgents[keyOfOffer(o)] = true
+		s.changedAgents[keyOfOffer(o)] = false
 	}
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)
@@ -39,14 +39,14 @@ func (s *State) removeOffers(ids []string) {
 // declineOffers removes the offers of all lists and returns one operation for each duration of refusal.
 func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
 	declined := slices.Concat(lists...)
-	slices.SortFunc(declined, func(a, b DeclinedOffer) int {
-		return cmp.Or(cmp.Compare(a.Refuse, b.Refuse), strings.Compare(a.OfferID, b.OfferID))
-	})
 	ids := make([]string, len(declined))
 	for i := range declined {
 		ids[i] = declined[i].OfferID
 	}
 	s.removeOffers(ids)
+	slices.SortFunc(declined, func(a, b DeclinedOffer) int {
+		return cmp.Or(cmp.Compare(a.Refuse, b.Refuse), strings.Compare(a.OfferID, b.OfferID))
+	})
 	for first, next := 0, 0; first < len(declined); first = next {
 		for next < len(declined) && declined[next].Refuse == declined[first].Refuse {
 			next++

@@ -115,8 +115,9 @@ func (c *Cluster) UpdateAgents(changed iter.Seq[AgentResources], typical []Typic
 	c.rankings.Invalidate(len(c.capacities))
 	c.now = now
 	var others []int
+	at := 0
 	for a := range changed {
-		at := c.FindAgent(a.ID, a.Role)
+		at = c.findAgentFrom(at, a.ID, a.Role)
 		if at < 0 || !a.Unavailable.IsZero() {
 			return false
 		}

@@ -68,7 +68,7 @@ type Plan struct {
 	// Accept has one entry for each agent and role that receives tasks, in the order of the agents.
 	Accept []AgentLaunches
 	// Decline are the offers that no waiting job can use. Hold are those that a waiting job could use with more
-	// resources on the same agent. Both are sorted by offer id.
+	// resources on the same agent. Both are in the order of the agents, returned offers first.
 	Decline, Hold []DeclinedOffer
 	// ReturnedAgents are ids of agents whose offers are returned for another role.
 	ReturnedAgents []string

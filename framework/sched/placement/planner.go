@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -342,9 +341,6 @@ func (pl *planner) answerOffers() {
 		case len(a.Offers) > 0 && pl.returns.reasons[i] == "":
 			pl.declineAgent(i, slices.IndexFunc(suitable, func(isSuitable func(i int) bool) bool { return isSuitable(i) }))
 		}
-	}
-	for _, list := range [][]DeclinedOffer{pl.plan.Decline, pl.plan.Hold} {
-		slices.SortFunc(list, func(x, y DeclinedOffer) int { return cmp.Compare(x.OfferID, y.OfferID) })
 	}
 }
 

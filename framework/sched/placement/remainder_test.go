@@ -176,14 +176,14 @@ func TestLaunchHasValuesOfMatrix(t *testing.T) {
 	}
 }
 
-// Declined and held offers are sorted by id, also those of one agent.
-func TestAnswersAreSortedByOffer(t *testing.T) {
+// Declined and held offers are in the order of their agents.
+func TestAnswersAreInTheOrderOfAgents(t *testing.T) {
 	first, second := gpuOffer("y", 0), gpuOffer("x", 0)
 	first.ID, second.ID = "o1", "o2"
 	for _, waiting := range [][]queue.WaitingJob{nil, {waitingJob("train", 1, func(s *job.Spec) { s.Request.GPUs, s.CPUs = 0, 1000 })}} {
 		plan := planOffers([]fit.Offer{first, second}, PlanInput{Now: planTime(), Waiting: waiting}, testPolicy())
 		list := append(plan.Decline, plan.Hold...)
-		if len(list) != 2 || list[0].OfferID != "o1" || list[1].OfferID != "o2" {
+		if len(list) != 2 || list[0].OfferID != "o2" || list[1].OfferID != "o1" {
 			t.Errorf("answers are %+v", list)
 		}
 	}
