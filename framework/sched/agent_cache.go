@@ -30,11 +30,11 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		c.cluster = nil
 	}
 	if c.cluster == nil {
-		offers := pool.heldOffers()
-		agents := slices.AppendSeq(make([]fit.AgentResources, 0, len(offers)), joinHeldOffers(t, offers))
+		agents := fit.CollectAgents(pool.heldOffers())
 		offered := make(map[placement.AgentKey]bool, len(agents))
 		for i := range agents {
-			offered[placement.KeyOfAgent(&agents[i])] = true
+			a := &agents[i]
+			offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
 		}
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
@@ -53,8 +53,8 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 // offers have free.
 func (c *agentCache) changedAgents(t *agentTable, pool *offerPool) iter.Seq[fit.AgentResources] {
 	return func(yield func(fit.AgentResources) bool) {
-		for a := range joinHeldOffers(t, pool.heldOffersOf(t.changedAgents)) {
-			t.changedAgents[placement.KeyOfAgent(&a)] = true
+		for a := range fit.JoinOffers(pool.heldOffersOf(t.changedAgents)) {
+			t.changedAgents[placement.KeyOfAgent(&a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
 			if !yield(a) {
 				return
 			}
@@ -70,18 +70,6 @@ func (c *agentCache) changedAgents(t *agentTable, pool *offerPool) iter.Seq[fit.
 			a := t.lastOffered[key].AgentResources
 			t.addListed(&a)
 			if !yield(placement.WithoutFree(a)) {
-				return
-			}
-		}
-	}
-}
-
-// joinHeldOffers yields the agents of the offers.
-func joinHeldOffers(t *agentTable, offers []*Offer) iter.Seq[fit.AgentResources] {
-	return func(yield func(fit.AgentResources) bool) {
-		for a := range fit.JoinOffers(offers) {
-			a.AllShared = t.sharedDevicesOf(a.ID)
-			if !yield(a) {
 				return
 			}
 		}

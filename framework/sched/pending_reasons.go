@@ -95,7 +95,7 @@ func (s *State) CountExclusions(names ...string) map[string][]job.ExclusionCount
 // policy changes.
 func (s *State) explainer() *pending.Explainer {
 	if s.explanations == nil {
-		all := slices.Collect(fit.JoinOffers(s.offers.heldOffers()))
+		all := fit.CollectAgents(s.offers.heldOffers())
 		offered := map[placement.AgentKey]bool{}
 		for i := range all {
 			offered[placement.KeyOfAgent(&all[i])] = true

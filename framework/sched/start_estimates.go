@@ -3,7 +3,6 @@ package sched
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -67,7 +66,7 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 // their indexes by id, and what they have free according to their last offers, for those whose GPUs are not known.
 func (s *State) addForecastAgents(in *forecast.Input) (index map[string]int, offered []int) {
 	index = map[string]int{}
-	all := append(slices.Collect(fit.JoinOffers(s.offers.heldOffers())), s.agentsWithLeftovers()...)
+	all := append(fit.CollectAgents(s.offers.heldOffers()), s.agentsWithLeftovers()...)
 	for i := range all {
 		a := &all[i]
 		if s.isClosed(a.Hostname, a.ID) {

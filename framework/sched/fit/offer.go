@@ -68,6 +68,12 @@ func JoinOffers(offers []*Offer) iter.Seq[AgentResources] {
 	}
 }
 
+// CollectAgents returns what JoinOffers yields.
+func CollectAgents(offers []*Offer) []AgentResources {
+	agents := make([]AgentResources, 0, len(offers)) // most agents have one offer, and the elements are large
+	return slices.AppendSeq(agents, JoinOffers(offers))
+}
+
 func (a *AgentResources) addOffer(o *Offer) {
 	a.Offers = append(a.Offers, o.ID)
 	a.Free = a.Free.Plus(o.Free)

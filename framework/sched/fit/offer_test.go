@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -31,11 +30,11 @@ func TestJoinOffers(t *testing.T) {
 		{ID: "a", Role: "y", Offers: []string{"o4"}, Free: Amount{CPUs: 1}},
 		{ID: "b", Role: "x", Offers: []string{"o3"}},
 	}
-	if diff := cmp.Diff(want, slices.Collect(JoinOffers(offers))); diff != "" {
+	if diff := cmp.Diff(want, CollectAgents(offers)); diff != "" {
 		t.Errorf("agents (-want +got):\n%s", diff)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		if diff := cmp.Diff(want, slices.Collect(JoinOffers(rapid.Permutation(offers).Draw(t, "order")))); diff != "" {
+		if diff := cmp.Diff(want, CollectAgents(rapid.Permutation(offers).Draw(t, "order"))); diff != "" {
 			t.Fatalf("a different order of offers (-want +got):\n%s", diff)
 		}
 	})

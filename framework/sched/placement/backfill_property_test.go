@@ -313,7 +313,7 @@ func pointersTo(offers []fit.Offer) []*fit.Offer {
 
 // agentOf returns the agent of an offer.
 func agentOf(o fit.Offer) fit.AgentResources {
-	return slices.Collect(fit.JoinOffers([]*fit.Offer{&o}))[0]
+	return fit.CollectAgents([]*fit.Offer{&o})[0]
 }
 
 // planOffers makes a plan for offers alone, without agents of earlier plans.

@@ -77,7 +77,7 @@ func NewPartitionedCluster(agents []fit.AgentResources, p *Policy, now time.Time
 // NewClusterOfOffers returns a cluster of what the offers have free and of the input's known agents with nothing free.
 // leftoverOf returns what those had free.
 func NewClusterOfOffers(offers []*fit.Offer, in *PlanInput, p *Policy) (c *PartitionedCluster, leftoverOf LeftoverFunc) {
-	agents := slices.Collect(fit.JoinOffers(offers))
+	agents := fit.CollectAgents(offers)
 	offered := map[AgentKey]bool{}
 	for i := range agents {
 		a := &agents[i]
