@@ -102,7 +102,7 @@ func TestRemainderWorthIsKept(t *testing.T) {
 	c := NewCluster([]AgentResources{eightNamedGPUs("a", 1, 8)}, PlacementPolicy{Name: "headroom", Typical: mix(5000)}, noon)
 	before := c.fragmentation.remainders
 	for halves, same := range map[float64]bool{5000: true, 5001: true, 9000: false} {
-		if !c.UpdateAgents(nil, mix(halves), noon) {
+		if !c.UpdateAgents(slices.Values([]AgentResources(nil)), mix(halves), noon) {
 			t.Fatal("the cluster was not updated")
 		}
 		if got := c.fragmentation.remainders == before; got != same {
