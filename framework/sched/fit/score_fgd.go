@@ -173,9 +173,15 @@ func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, mos
 	least := int32(math.MaxInt32)
 	free, full := r.free.minus(cl.need), int(r.freeGPUs())
 	mixed := c.isMixed(r)
+	scored := shareAmount{} // what is free of the last slot that was scored
 	for slot := range c.shareSlots(r, cl) {
+		has := c.sharesOf(r)[slot].free
+		if !mixed && has == scored {
+			continue // equal slots have the same score
+		}
+		scored = has
 		var after float64
-		left := c.sharesOf(r)[slot].free.minus(c.shareNeeded(r, cl, slot))
+		left := has.minus(c.shareNeeded(r, cl, slot))
 		if mixed {
 			sketch := c.projectShares(r)
 			sketch[slot] = left
