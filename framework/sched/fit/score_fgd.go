@@ -165,8 +165,9 @@ func chooseLeastFragmentedSlot(c *Cluster, i int, cl *demandClass) int {
 	return slot
 }
 
-// bestSlotByFragmentation scores each slot that has room for one share, with packingPoints for the policy headroom. Among equal slots it returns the first for a
-// divisible agent, as published, and the tightest for others, so that devices stay whole for large tasks.
+// bestSlotByFragmentation scores each slot that has room for one share, with packingPoints for the policy headroom. Among
+// equal slots it returns the first for a divisible agent, as published, and the tightest for others, so that devices stay
+// whole for large tasks.
 func (c *Cluster) bestSlotByFragmentation(i int, cl *demandClass) (best int, most int64) {
 	r := &c.capacities[i]
 	best, most = -1, math.MinInt64
