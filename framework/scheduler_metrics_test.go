@@ -15,7 +15,6 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
-	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/frameworktest"
@@ -50,7 +49,7 @@ func TestLifecycleCounters(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
 	ctx := frameworktest.Timeout(t)
-	c.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil)
+	awaitDecline(t, c) // the first offer is answered, so that each job gets one of its own
 	_, before := scrapeMetrics(t, in)
 	id := map[string]string{}
 	for _, s := range []job.Spec{frameworktest.JobSpec("finishes", 1, 1, "v100"), frameworktest.JobSpec("fails", 1, 1), frameworktest.JobSpec("killed", 1, 1), frameworktest.JobSpec("waits", 1, 8, "V100")} { // more than the agent has
