@@ -1,5 +1,6 @@
 // Package simplex solves linear programs with the revised simplex method. The caller may add columns between solutions, so that
-// it can generate them as they are needed (column generation).
+// it can generate them as they are needed (column generation). Simplex of gonum.org/v1/gonum/optimize/convex/lp returns no dual
+// prices and cannot go on with more columns.
 package simplex
 
 import (
