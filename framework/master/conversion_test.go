@@ -144,6 +144,7 @@ func TestConvertMemoryLimit(t *testing.T) {
 		{"Memory limit exceeded: Requested: 288MB Maximum Used: 287.5MB\n\nMEMORY STATISTICS: \ncache 0\n", "out of memory: the limit is 288 MiB, the peak was 287.5 MiB, with the executor"},
 		{"Memory limit exceeded: Requested: 33000KB Maximum Used: 1GB\n", "out of memory: the limit is 33000 KiB, the peak was 1 GiB, with the executor"},
 		{"Memory limit exceeded: Requested: 512B Maximum Used: 512B", "out of memory: the limit is 512 B, the peak was 512 B, with the executor"},
+		{"killed by signal 9 (SIGKILL): Memory limit exceeded: Requested: 288MB Maximum Used: 288MB; MEMORY STATISTICS: ; cache 0", "killed by signal 9 (SIGKILL): out of memory: the limit is 288 MiB, the peak was 288 MiB, with the executor"},
 		{"Memory limit exceeded", "Memory limit exceeded"},
 	} {
 		s := mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), Message: &c.says}

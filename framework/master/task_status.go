@@ -93,8 +93,9 @@ func containerAddresses(s *mesos.ContainerStatus) []string {
 	return all
 }
 
-// memoryPattern matches the message of a Mesos agent whose container exceeded its memory limit. Statistics follow.
-var memoryPattern = regexp.MustCompile(`^Memory limit exceeded: Requested: (\d+(?:\.\d+)?)([KMGT]?)B Maximum Used: (\d+(?:\.\d+)?)([KMGT]?)B\b`)
+// memoryPattern matches the message of a Mesos agent whose container exceeded its memory limit, maybe after the exit status that
+// our executor writes before it. Statistics follow.
+var memoryPattern = regexp.MustCompile(`^(killed by signal 9 \(SIGKILL\): )?Memory limit exceeded: Requested: (\d+(?:\.\d+)?)([KMGT]?)B Maximum Used: (\d+(?:\.\d+)?)([KMGT]?)B\b`)
 
 // statusMessage returns the message of a status. About a memory limit it has the limit and the peak in the words of our
 // executor: Mesos adds all statistics of the cgroup, and its MB are MiB.
@@ -104,7 +105,7 @@ func statusMessage(s *mesos.TaskStatus) string {
 		return s.GetMessage()
 	}
 	unit := func(prefix string) string { return strings.TrimPrefix(prefix+"iB", "i") }
-	return fmt.Sprintf("out of memory: the limit is %s %s, the peak was %s %s, with the executor", m[1], unit(m[2]), m[3], unit(m[4]))
+	return fmt.Sprintf("%sout of memory: the limit is %s %s, the peak was %s %s, with the executor", m[1], m[2], unit(m[3]), m[4], unit(m[5]))
 }
 
 // lostMessage adds the Mesos state to the message.
