@@ -336,6 +336,7 @@ func TestExecLaunchesAgainAfterResize(t *testing.T) {
 	}{
 		"before the command": {tty: true, want: "[3x4]done"},
 		"in a PID namespace": {tty: true, status: 2828, want: "[3x4]done"},
+		"after the fork":     {tty: true, status: 28256, want: "[3x4]done"},
 		"after output":       {tty: true, output: "x", code: 156, want: "x"},
 		"without a terminal": {code: 156},
 	} {
