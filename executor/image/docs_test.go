@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// docsTableRow is one row of a table in docs/reference/images.md.
+// docsTableRow is one row of a table in docs/reference/executor.md.
 type docsTableRow struct {
 	labels map[string]string
 	env    []string
@@ -27,7 +27,7 @@ var (
 func docsTables(t *testing.T) map[string][]docsTableRow {
 	t.Helper()
 	rows := map[string][]docsTableRow{}
-	for _, file := range []string{filepath.Join("..", "..", "docs", "reference", "images.md"), filepath.Join("testdata", "requirements.md")} {
+	for _, file := range []string{filepath.Join("..", "..", "docs", "reference", "executor.md"), filepath.Join("testdata", "requirements.md")} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestDocumentedRows(t *testing.T) {
 
 // The error message for users is the one in the document.
 func TestDocumentedMessage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "images.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "executor.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

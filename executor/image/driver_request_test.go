@@ -18,7 +18,7 @@ func needsDriver(labels map[string]string, env []string) bool {
 	return parseImageDevices(labels, parseEnvironment(env)).NeedsDriver()
 }
 
-// The rows of docs/reference/images.md test NeedsDriver; these cases test how labels and entries
+// The rows of docs/reference/executor.md test NeedsDriver; these cases test how labels and entries
 // are parsed.
 func TestImagesThatNeedTheDriver(t *testing.T) {
 	label := map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}
