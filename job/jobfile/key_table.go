@@ -31,7 +31,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"number of tasks, each of which gets the resources below").withDefault("1").writtenIf(func(s *spec) bool { return s.Matrix == nil }).
 			withFlag(Flag{Name: "tasks", Kind: IntFlag, Default: "1", Usage: "number of equal tasks"}),
 		key("matrix", matrix(), func(s *spec) **job.Matrix { return &s.Matrix },
-			"one task for each [combination](../guides/jobs.md#sweeps) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`, with `include` and `exclude`").withDefault("none"),
+			"one task for each [combination](../guides/jobs.md#sweeps) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`; also `include`, `exclude`").withDefault("none"),
 		key("max_parallel", positiveCount(job.MaxTasks).withFlags(flagReadBy(Flag{Name: "max-parallel", Kind: IntFlag, Usage: "maximum number of tasks that run at the same time; 0 is no limit"}, readCount)),
 			func(s *spec) *int { return &s.MaxParallel },
 			"maximum number of tasks that hold resources at the same time").withDefault("all"),
@@ -41,7 +41,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
 			"a [part of each GPU](../guides/sharing.md#request-a-share): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
-			"a type (`V100`), a list of types, or `{include: […], exclude: […]}`; a type is the short name (`A100`) or the exact product name (`NVIDIA A100-SXM4-80GB`), in any case. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
+			"a type by its short name (`A100`) or exact product name (`NVIDIA A100-SXM4-80GB`), in any case, a list of types, or `{include: […], exclude: […]}`. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
 			"acceptable devices by UUID: one, a list, or `{include: […], exclude: […]}`").withDefault("any"),
 		key("gpu_mem", wholeSize(), func(s *spec) *int64 { return &s.Request.MinMemMiB },
@@ -54,7 +54,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"oldest CUDA version that the driver must support, for example `\"12.2\"`").withDefault("any").
 			withFlag(Flag{Name: "gpu-cuda", Usage: "oldest CUDA version that the driver must support"}),
 		key("gpu_topology", oneOf(gpu.AllTopologies()...), func(s *spec) *gpu.Topology { return &s.Request.Topology },
-			"`nvlink`: the devices of a task are connected by NVLinks among them; `same-numa`: they are on one NUMA node; `any`: no requirement").withDefault("`any`").
+			"`nvlink`: the devices of a task are connected by NVLinks; `same-numa`: they are on one NUMA node; `any`: no requirement").withDefault("`any`").
 			withFlag(Flag{Name: "gpu-topology", Usage: "how a task's GPUs are connected: any, nvlink or same-numa"}),
 		key("cpus", number(), func(s *spec) *float64 { return &s.CPUs },
 			"CPUs of each task; fractions are allowed").withDefault("1").alwaysWritten().
@@ -80,17 +80,17 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			func(s *spec) *bool { return &s.ForcePull },
 			"`true`: the image is pulled again for each attempt").withDefault("`false`"),
 		key("pull_secret", word(secretPattern), func(s *spec) *string { return &s.PullSecret },
-			"a [secret](../guides/jobs.md#secrets) with a docker config.json: its credentials [pull the image](executor.md#private-registries), and the task cannot read it; with `docker` only").withDefault("none").
+			"a [secret](../guides/jobs.md#secrets) with a docker config.json, whose credentials [pull the image](executor.md#private-registries); with `docker` only").withDefault("none").
 			withFlag(Flag{Name: "pull-secret", Usage: "secret KEY that the agent stores for the job's role: a docker config.json with the credentials that pull the image"}),
 		key("entrypoint", word(""), func(s *spec) *string { return &s.Entrypoint },
 			"replaces the image's entrypoint; `command` is then its arguments").withDefault("the image's").
 			withFlag(Flag{Name: "entrypoint", Usage: "replaces the image's entrypoint; the command is then its arguments"}),
 		key("image_entrypoint", boolean(), func(s *spec) *bool { return &s.ImageEntrypoint },
-			"`true`: the image's entrypoint gets `command` as its arguments, as it always does with `docker`; otherwise `command` replaces it with `mesos`").withDefault("`false`"),
+			"`true`: with `mesos` too, `command` is the arguments of the image's entrypoint instead of replacing it").withDefault("`false`"),
 		key("command", commandLine(), func(s *spec) *[]string { return &s.Command },
 			"a list of arguments, or one line for `/bin/sh -c`; optional if the image has a command"),
 		key("stdin", boolean(), func(s *spec) *bool { return &s.Stdin },
-			"`true`: a [client](../guides/jobs.md#interactive-jobs) sends the standard input of the command; the task ends if the client is lost before the end of the input").withDefault("`false`").
+			"`true`: a [client](../guides/jobs.md#interactive-jobs) sends the command's standard input; the task ends if it is lost before the end of the input").withDefault("`false`").
 			withFlag(Flag{Name: "stdin", Shorthand: "i", Kind: BoolFlag, Usage: "pass standard input to the command, and end the job if it is lost (default true without an image if it is a pipe or a file)"}),
 		key("tty", boolean(), func(s *spec) *bool { return &s.TTY },
 			"`true`: the command runs on the terminal of a [client](../guides/jobs.md#interactive-jobs), and the task ends with it").withDefault("`false`").
@@ -101,39 +101,39 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("env", pairs(anyWordSchema()).withSchema("propertyNames", valueSchema{"pattern": "^[^=]+$"}).
 			withFlags(assignmentsFlag(Flag{Name: "env", Shorthand: "e", Kind: RepeatedFlag, Usage: "NAME=value: an environment variable of the task, or NAME for its value here"}, "")),
 			func(s *spec) *map[string]string { return &s.Env },
-			"environment variables: `NAME: value` pairs; a name may contain anything but an equals sign"),
+			"environment variables: `NAME: value` pairs; names without an equals sign"),
 		key("secrets", pairs(wordSchema(secretPattern)).withSchema("propertyNames", valueSchema{"pattern": variablePattern}).
 			withFlags(assignmentsFlag(Flag{Name: "secret", Kind: RepeatedFlag, Usage: "NAME=KEY: an environment variable whose value is the secret KEY that the agent stores for the job's role"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.Secrets },
-			"environment variables whose values are [secrets](../guides/jobs.md#secrets) stored on the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
+			"environment variables whose values are [secrets](../guides/jobs.md#secrets) of the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
 		key("secret_files", pairs(wordSchema(secretPattern)).
 			withFlags(assignmentsFlag(Flag{Name: "secret-file", Kind: RepeatedFlag, Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.SecretFiles },
 			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path/in/the/container: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
 		key("workdir", word(""), func(s *spec) *string { return &s.Workdir },
-			"[folder of the client](../guides/jobs.md#files) that is uploaded and in which the tasks start, relative to the job file; or the `sha256:` digest of one that the scheduler stores").withDefault("none").
+			"[folder of the client](../guides/jobs.md#files), relative to the job file, that is uploaded and in which the tasks start; or the `sha256:` digest of a stored one").withDefault("none").
 			withFlag(Flag{Name: "workdir", Shorthand: "w", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },
 			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler copies to its operator's store after each task's end: `[results, model.pt]`").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
-			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent, where the [scheduler's operator allows it](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
+			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent that the [operator allows](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
 			"size of `/dev/shm`, which is part of the task's memory").withDefault("as much as `mem`").
 			withFlag(Flag{Name: "shm-size", Usage: "size of /dev/shm, such as 8GiB; it is part of the task's memory"}),
 		key("ipc", oneOf(job.PrivateIPC, job.HostIPC), func(s *spec) *job.IPCMode { return &s.IPC },
-			"`private`, or `host`: the agent's shared memory and semaphores, if the operators of the agent and the scheduler allow it").withDefault("`private`").
+			"`private`, or `host`: the agent's shared memory and semaphores, if both operators allow it").withDefault("`private`").
 			withFlag(Flag{Name: "ipc", Usage: "private or host"}),
 		key("ulimits", ulimits(), func(s *spec) *[]job.Ulimit { return &s.Ulimits },
 			"resource limits, named as in setrlimit(2): `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`, the soft limit before the hard limit, in the kernel's units").withDefault("the agent's"),
 		key("network", text[job.NetworkMode](wordSchema("")), func(s *spec) *job.NetworkMode { return &s.Network },
-			"`host`, or a network of the agents: with `docker` `bridge`, `none` or the name of a network of the Docker engine, with `mesos` the name of a [CNI network](#cni-networks)").withDefault("`host`").
+			"`host`; with `docker` also `bridge`, `none` or a network of the Docker engine, with `mesos` a [CNI network](#cni-networks)").withDefault("`host`").
 			withFlag(Flag{Name: "network", Usage: "host; with docker bridge, none or a network of the Docker engines; with mesos a CNI network of the agents (default host)"}),
 		key("network_labels", pairs(anyWordSchema()), func(s *spec) *map[string]string { return &s.NetworkLabels },
 			"`NAME: value` pairs for the plugins of a CNI network").withDefault("none"),
 		key("ports", portList(), func(s *spec) *[]job.Port { return &s.Ports },
-			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or a list of container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
+			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
 		key("devices", wordList().withFlags(wordsFlag(Flag{Name: "device", Kind: RepeatedFlag, Usage: "device node of the agent, or a folder of them, such as /dev/infiniband"})),
 			func(s *spec) *[]string { return &s.Devices },
 			"[device nodes](#devices) of the agent, or folders of them, that the task may open besides its GPUs: `[/dev/infiniband]`").withDefault("none"),
@@ -149,7 +149,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
 			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, shutdown_delay, min, max, target, cooldown, stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, and with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
-			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group, for example the versions of one service; one that begins with a slash is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
+			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group; a slash at the beginning is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
 			"Mesos role whose offers and quota the job uses").withDefault("the scheduler's first role").
 			withFlag(Flag{Name: "role", Usage: "Mesos role whose offers and quota the job uses"}),
@@ -157,7 +157,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"order among the jobs of one role, the highest first").withDefault("0").
 			withFlag(Flag{Name: "priority", Kind: IntFlag, Usage: "order among the jobs of one role, the highest first"}),
 		key("preemptible", boolean(), func(s *spec) *bool { return &s.Preemptible },
-			"`true`: a job of higher priority may take the task's resources; the task is stopped with its `kill_grace` and queued again").withDefault("`false`").
+			"`true`: the task may be stopped, with its `kill_grace`, for a job of higher priority, and is queued again").withDefault("`false`").
 			withFlag(Flag{Name: "preemptible", Kind: BoolFlag, Usage: "a job of higher priority may stop the tasks, which are queued again"}),
 		key("guaranteed", boolean(), func(s *spec) *bool { return &s.Guaranteed },
 			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), and are never stopped for another role").withDefault("`false`").
@@ -166,13 +166,13 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`true`: the tasks start together or not at all").withDefault("`false`").
 			withFlag(Flag{Name: "gang", Kind: BoolFlag, Usage: "tasks start together or not at all"}),
 		key("retries", count(0, job.MaxRetries), func(s *spec) *int { return &s.Retries },
-			"how often a failed task is tried again, after growing pauses; in a gang all tasks start again and share this number").withDefault("0").
+			"how often a failed task is tried again, after growing pauses; the tasks of a gang start again together and share this number").withDefault("0").
 			withFlag(Flag{Name: "retries", Kind: IntFlag, Usage: "how often a failed task is tried again"}),
 		key("timeout", duration(), func(s *spec) *time.Duration { return &s.Timeout },
 			"maximum run time of a task, after which it is stopped and has failed").
 			withFlag(Flag{Name: "timeout", Kind: DurationFlag, Usage: "maximum run time of a task"}),
 		key("idle_timeout", duration(), func(s *spec) *time.Duration { return &s.IdleTimeout },
-			"a running task is stopped after this time without a connected client: of `notebook`, `port-forward`, `exec`, `shell` or `attach`").withDefault("never").
+			"a running task is stopped after this time without a [connected client](../guides/jobs.md#notebooks-and-ports)").withDefault("never").
 			withFlag(Flag{Name: "idle", Kind: DurationFlag, Usage: "stop the tasks after this time without a connected client"}),
 		key("on_timeout", oneOf(job.FailOnTimeout, job.RequeueOnTimeout), func(s *spec) *job.TimeoutAction { return &s.OnTimeout },
 			"at the `timeout`: `fail`, or `requeue`: the task is queued again, which counts as no retry").withDefault("`fail`").
@@ -187,18 +187,18 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			key("before", positiveDuration(), func(w *job.Warning) *time.Duration { return &w.Before },
 				"time between the warning and SIGTERM").needed(),
 		)), func(s *spec) **job.Warning { return &s.Warn },
-			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: a [warning](../guides/jobs.md#checkpoints-and-warnings) before the task is preempted, drained, queued again, or stopped at its `timeout`").withDefault("none"),
+			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: a [warning](../guides/jobs.md#checkpoints-and-warnings) before preemptions, drains, requeues and the `timeout`").withDefault("none"),
 		key("min_run_time", duration(), func(s *spec) *time.Duration { return &s.MinRunTime },
 			"how long a `preemptible` task runs before it may be preempted").withDefault("0").
 			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a preemptible task runs before it may be preempted"}),
 		key("preempt_after", duration(), func(s *spec) *time.Duration { return &s.PreemptAfter },
-			"how long after its submission others are stopped for the job at the earliest; their warning runs within this time").withDefault("0").
+			"how long after its submission others are stopped for the job at the earliest; their warnings run within this time").withDefault("0").
 			withFlag(Flag{Name: "preempt-after", Kind: DurationFlag, Usage: "how long after its submission others are stopped for the job at the earliest; their warning runs within this time"}),
 		key("checkpoint_dir", word("^/"), func(s *spec) *string { return &s.CheckpointDir },
-			"folder that all attempts see, such as a volume: `MESOS_GPU_CHECKPOINT_DIR` is a [folder of the task](../guides/jobs.md#checkpoints-and-warnings) below it").withDefault("none").
+			"folder that all attempts see, such as a volume: the task's [`MESOS_GPU_CHECKPOINT_DIR`](../guides/jobs.md#checkpoints-and-warnings) is below it").withDefault("none").
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("notify", notificationRules(), func(s *spec) *[]job.NotificationRule { return &s.Notify },
-			"[notifications](../guides/notifications.md) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`, where the [scheduler's operator allows the target](../guides/notifications.md#allow-targets)").withDefault("none"),
+			"[notifications](../guides/notifications.md) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),
