@@ -42,7 +42,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 
 // fieldTable omits elements of lists, which the rows of the lists describe, fields that are as refused, replaced or
 // informational as the field that contains them, and fields of which there is no more to report than that they are
-// honoured. Fields of one object with equal cells share a row; a row of the same object as the row above begins with a dot.
+// honoured, as Marathon documents their values. Fields of one object with equal cells share a row; a row of the same object as the row above begins with a dot.
 func fieldTable(fields []Field) string {
 	type tableRow struct {
 		names         []string
@@ -52,7 +52,7 @@ func fieldTable(fields []Field) string {
 	rows := map[string]Field{}
 	for _, f := range fields {
 		rows[f.Path] = f
-		plain := f.Support == Honoured && f.Deprecated == "" && f.Min == nil && len(f.Enum) == 0 && !hasOwnDefault(f)
+		plain := f.Support == Honoured && f.Deprecated == ""
 		if strings.HasSuffix(f.Path, "[]") || (strings.HasSuffix(f.Path, "*") || plain) && f.Why == "" || isCovered(rows, f) {
 			continue
 		}
@@ -99,30 +99,30 @@ func hasOwnDefault(f Field) bool {
 	return !slices.Contains([]string{"", `""`, "0", "false", "[]", "{}"}, f.Default)
 }
 
-// valueText is empty for a field whose value has no effect.
+// valueText lists the allowed values, whether one is needed, and the default. It is empty for a field whose value has no
+// effect.
 func valueText(f Field) string {
 	if f.Support != Honoured && len(f.Accepts) == 0 {
 		return ""
 	}
-	s := f.Type.String()
-	if len(f.Enum) > 0 && f.Type == String {
-		s = strings.Join(f.Enum, ", ")
-	} else if len(f.Enum) > 0 {
-		s = strings.Replace(s, "string", strings.Join(f.Enum, ", "), 1)
-	}
+	var parts []string
 	switch {
+	case len(f.Enum) > 0 && f.Type == String:
+		parts = append(parts, strings.Join(f.Enum, ", "))
+	case len(f.Enum) > 0:
+		parts = append(parts, strings.Replace(f.Type.String(), "string", strings.Join(f.Enum, ", "), 1))
 	case f.Min != nil && f.Max != nil:
-		s += " " + formatNumber(*f.Min) + " to " + formatNumber(*f.Max)
+		parts = append(parts, formatNumber(*f.Min)+" to "+formatNumber(*f.Max))
 	case f.Min != nil:
-		s += " ≥ " + formatNumber(*f.Min)
+		parts = append(parts, "≥ "+formatNumber(*f.Min))
 	}
 	if f.Required {
-		s += ", needed"
+		parts = append(parts, "needed")
 	}
 	if hasOwnDefault(f) {
-		s += "; `" + f.Default + "`"
+		parts = append(parts, "`"+f.Default+"`")
 	}
-	return s
+	return strings.Join(parts, "; ")
 }
 
 // supportText is the reason alone for a field that is honoured.
