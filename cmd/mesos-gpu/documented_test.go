@@ -105,14 +105,12 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 		for _, m := range inline.FindAllStringSubmatch(text, -1) {
-			if m[1] != "squeue" { // a Slurm command
-				seen++
-				words := shellWords(m[1])
-				if strings.HasPrefix(words[len(words)-1], "--") && !strings.Contains(m[1], "=") {
-					words = append(words, "1") // the text may mention a flag without its value
-				}
-				checkCommand(t, name, words)
+			seen++
+			words := shellWords(m[1])
+			if strings.HasPrefix(words[len(words)-1], "--") && !strings.Contains(m[1], "=") {
+				words = append(words, "1") // the text may mention a flag without its value
 			}
+			checkCommand(t, name, words)
 		}
 	}
 	if seen < 150 {

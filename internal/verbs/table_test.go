@@ -15,16 +15,16 @@ func TestVerbsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| verb | command | request | Go client | page | permission |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| command | request | permission |\n|---|---|---|\n")
 	for _, v := range List() {
-		page, permission := v.Page, v.Permission.String()+" on "+v.Scope
-		if page == "" {
-			page = "none"
+		permission := v.Permission.String()
+		if v.Scope != onRole {
+			permission += " on " + v.Scope
 		}
 		if v.Own {
 			permission += ", or owner"
 		}
-		fmt.Fprintf(&table, "| %s | `%s` | `%s` | `%s` | %s | %s |\n", v.Name, v.Command, v.Request, v.Method, page, permission)
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.Command, v.Request, permission)
 	}
 	if !strings.Contains(string(text), table.String()) {
 		t.Errorf("docs/reference/command-line.md does not contain this table:\n%s", table.String())
