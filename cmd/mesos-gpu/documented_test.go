@@ -145,7 +145,7 @@ var (
 var foreign = map[string][]string{
 	"Mesos": {
 		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root",
-		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "reconfiguration_policy", "resources", "runtime_dir",
+		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "resources", "runtime_dir",
 	},
 	"Mesos's configure": {"enable-install-module-dependencies", "enable-libevent", "enable-ssl"},
 	"docker":            {"privileged", "rm"},

@@ -198,7 +198,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"folder that all attempts see, such as a volume: the task's [`MESOS_GPU_CHECKPOINT_DIR`](../guides/jobs.md#checkpoints-and-warnings) is below it").withDefault("none").
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("notify", notificationRules(), func(s *spec) *[]job.NotificationRule { return &s.Notify },
-			"[notifications](../guides/notifications.md) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
+			"[notifications](../guides/jobs.md#notifications) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),
