@@ -77,7 +77,7 @@ func statusFields() []Field {
 		{Path: "versionInfo", Type: Object, Support: Informational, Why: "the scheduler sets it"},
 		{Path: "versionInfo.lastScalingAt", Type: String, Required: true, Support: Informational},
 		{Path: "versionInfo.lastConfigChangeAt", Type: String, Required: true, Support: Informational},
-		{Path: "tasksStaged", Type: Integer, Support: Informational, Why: "this field and those below are in answers, and are ignored in requests"},
+		{Path: "tasksStaged", Type: Integer, Support: Informational, Why: "it and other fields of answers are ignored in requests"},
 		info("tasksRunning", Integer),
 		info("tasksHealthy", Integer),
 		info("tasksUnhealthy", Integer),

@@ -1,9 +1,9 @@
 package marathon
 
 func healthFields() []Field {
-	port := func(path string) []Field {
+	port := func(path, why string) []Field {
 		return []Field{
-			{Path: path + ".port", Type: Integer, Min: boundOf(1), Max: boundOf(maxPort), Why: "the port inside the container, also in a container network"},
+			{Path: path + ".port", Type: Integer, Min: boundOf(1), Max: boundOf(maxPort), Why: why},
 			{Path: path + ".portIndex", Type: Integer, Min: boundOf(0), Max: boundOf(maxPort)},
 		}
 	}
@@ -46,7 +46,7 @@ func healthFields() []Field {
 		{Path: "check.timeoutSeconds", Type: Integer, Default: "20", Min: boundOf(1), Max: boundOf(maxSeconds)},
 		{Path: "check.delaySeconds", Type: Integer, Default: "15", Min: boundOf(0), Max: boundOf(maxSeconds)},
 	}
-	fields = append(fields, port("healthChecks[]")...)
-	fields = append(fields, port("check.http")...)
-	return append(fields, port("check.tcp")...)
+	fields = append(fields, port("healthChecks[]", "the port inside the container, also in a container network and for `check`")...)
+	fields = append(fields, port("check.http", "")...)
+	return append(fields, port("check.tcp", "")...)
 }

@@ -41,8 +41,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 }
 
 // fieldTable omits elements of lists, which the rows of the lists describe, fields that are as refused, replaced or
-// informational as the field that contains them, and fields of which there is no more to report than that they are
-// honoured, as Marathon documents their values. Fields of one object with equal cells share a row; a row of the same object as the row above begins with a dot.
+// informational as the field that contains them, and fields of which there is no more to report than what Marathon
+// documents. Fields of one object with equal cells share a row; a row of the same object as the row above begins with a dot.
 func fieldTable(fields []Field) string {
 	type tableRow struct {
 		names         []string
@@ -52,13 +52,15 @@ func fieldTable(fields []Field) string {
 	rows := map[string]Field{}
 	for _, f := range fields {
 		rows[f.Path] = f
-		plain := f.Support == Honoured && f.Deprecated == ""
-		if strings.HasSuffix(f.Path, "[]") || (strings.HasSuffix(f.Path, "*") || plain) && f.Why == "" || isCovered(rows, f) {
+		if strings.HasSuffix(f.Path, "[]") || f.Why == "" || isCovered(rows, f) {
 			continue
 		}
 		cut := strings.LastIndex(f.Path, ".") + 1
 		parent, name := f.Path[:cut], f.Path[cut:]
-		cells := fmt.Sprintf("%s | %s |", valueText(f), supportText(f))
+		cells := supportText(f) + " |"
+		if values := valueText(f); values != "" {
+			cells = values + ": " + cells
+		}
 		same := slices.IndexFunc(table, func(r tableRow) bool { return r.parent == parent && r.cells == cells })
 		if same < 0 {
 			table = append(table, tableRow{[]string{f.Path}, parent, cells})
@@ -67,7 +69,7 @@ func fieldTable(fields []Field) string {
 		table[same].names = append(table[same].names, name)
 	}
 	var b strings.Builder
-	b.WriteString("| field | value | support |\n|---|---|---|\n")
+	b.WriteString("| field | values and support |\n|---|---|\n")
 	parent := ""
 	for _, r := range table {
 		if r.parent != "" && r.parent == parent {
@@ -120,9 +122,9 @@ func valueText(f Field) string {
 		parts = append(parts, "needed")
 	}
 	if hasOwnDefault(f) {
-		parts = append(parts, "`"+f.Default+"`")
+		parts = append(parts, "default `"+f.Default+"`")
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, ", ")
 }
 
 // supportText is the reason alone for a field that is honoured.
