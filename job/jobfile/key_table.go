@@ -66,7 +66,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"disk of each task, in the same units").withDefault("none").
 			withFlag(Flag{Name: "disk", Usage: "disk for each task, such as 10GiB"}),
 		key("limits", resourceLimits(), func(s *spec) *job.ResourceLimits { return &s.Limits },
-			"how much the task may use if its agent has it free: `{cpus: 4, mem: 8GiB}`, or `unlimited` for either; only `cpus` and `mem` are guaranteed").withDefault("`cpus` and `mem`"),
+			"how much the task may use if its agent has it free: `{cpus: 4, mem: 8GiB}`, or `unlimited` for either").withDefault("`cpus` and `mem`"),
 		key("constraints", constraintList().withFlags(appendFlag(Flag{Name: "constraint", Kind: RepeatedFlag, Usage: "restriction on the agents, as Marathon's constraints: 'hostname UNIQUE', 'rack LIKE r[12]'"}, job.ParseConstraint)),
 			func(s *spec) *[]job.Constraint { return &s.Constraints },
 			"restrictions on the agents, as [Marathon's constraints](https://mesosphere.github.io/marathon/docs/constraints.html): `[[hostname, UNIQUE], [rack, LIKE, \"r[12]\"]]`, or each as one text"),
@@ -109,14 +109,14 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("secret_files", pairs(wordSchema(secretPattern)).
 			withFlags(assignmentsFlag(Flag{Name: "secret-file", Kind: RepeatedFlag, Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox"}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.SecretFiles },
-			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path/in/the/container: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
+			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
 		key("workdir", word(""), func(s *spec) *string { return &s.Workdir },
 			"[folder of the client](../guides/jobs.md#files), relative to the job file, that is uploaded and in which the tasks start; or the `sha256:` digest of a stored one").withDefault("none").
 			withFlag(Flag{Name: "workdir", Shorthand: "w", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
-			"files that the agent puts into the sandbox before the task starts: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
+			"files that the agent puts into the sandbox first: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },
-			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler copies to its operator's store after each task's end: `[results, model.pt]`").withDefault("none"),
+			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler keeps after each task's end: `[results, model.pt]`").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
 			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent that the [operator allows](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
@@ -126,7 +126,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`private`, or `host`: the agent's shared memory and semaphores, if both operators allow it").withDefault("`private`").
 			withFlag(Flag{Name: "ipc", Usage: "private or host"}),
 		key("ulimits", ulimits(), func(s *spec) *[]job.Ulimit { return &s.Ulimits },
-			"resource limits, named as in setrlimit(2): `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`, the soft limit before the hard limit, in the kernel's units").withDefault("the agent's"),
+			"resource limits, named as in setrlimit(2), soft before hard, in the kernel's units: `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`").withDefault("the agent's"),
 		key("network", text[job.NetworkMode](wordSchema("")), func(s *spec) *job.NetworkMode { return &s.Network },
 			"`host`; with `docker` also `bridge`, `none` or a network of the Docker engine, with `mesos` a [CNI network](#cni-networks)").withDefault("`host`").
 			withFlag(Flag{Name: "network", Usage: "host; with docker bridge, none or a network of the Docker engines; with mesos a CNI network of the agents (default host)"}),
@@ -141,13 +141,13 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"options of `docker run` that the [executor](executor.md) supports: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`").withDefault("none"),
 		key("labels", pairs(anyWordSchema()).withFlags(assignmentsFlag(Flag{Name: "label", Shorthand: "l", Kind: RepeatedFlag, Usage: "NAME=value: a label for users and their tools"}, "")),
 			func(s *spec) *map[string]string { return &s.Labels },
-			"`NAME: value` pairs that the master, the agent and the Docker engine show; marathon.app and marathon.version are reserved"),
+			"`NAME: value` pairs, also for the master, the agent and the Docker engine; marathon.app and marathon.version are reserved"),
 		key("health_check", healthCheckList(), func(s *spec) *job.Container { return &s.Container },
 			"a [check](../guides/jobs.md#health-checks) that ends a task if it fails too often, or a list of up to 20, all of which must succeed").withDefault("none"),
 		key("check", optional(generalCheck()), func(s *spec) **job.Check { return &s.Check },
 			"a [check](../guides/jobs.md#health-checks) that only reports its result").withDefault("none"),
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
-			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, shutdown_delay, min, max, target, cooldown, stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, and with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
+			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, shutdown_delay, min, max, target, cooldown, stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
 			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group; a slash at the beginning is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
@@ -160,7 +160,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`true`: the task may be stopped, with its `kill_grace`, for a job of higher priority, and is queued again").withDefault("`false`").
 			withFlag(Flag{Name: "preemptible", Kind: BoolFlag, Usage: "a job of higher priority may stop the tasks, which are queued again"}),
 		key("guaranteed", boolean(), func(s *spec) *bool { return &s.Guaranteed },
-			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), and are never stopped for another role").withDefault("`false`").
+			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), never stopped for another role").withDefault("`false`").
 			withFlag(Flag{Name: "guaranteed", Kind: BoolFlag, Usage: "run only on GPUs that the role deserves, never stopped for another role"}),
 		key("gang", boolean(), func(s *spec) *bool { return &s.Gang },
 			"`true`: the tasks start together or not at all").withDefault("`false`").
