@@ -63,7 +63,7 @@ func volumeFields() []Field {
 		{Path: "container.volumes[]", Type: Object},
 		{Path: each + "containerPath", Type: String, Required: true, MinLen: 1, Why: "relative to the sandbox with DOCKER only"},
 		{Path: each + "mode", Type: String, Enum: []string{"RO", "RW"}},
-		{Path: each + "hostPath", Type: String, MinLen: 1, Why: "absolute"},
+		{Path: each + "hostPath", Type: String, MinLen: 1},
 		{Path: each + "secret", Type: String, MinLen: 1, Why: "a name in `secrets`, mounted as a read-only file; paths may be relative, without an image they must be"},
 		{Path: persistent, Type: Object, Support: Refused, Why: "no disk is reserved for a task: use a host or an external volume"},
 		{Path: persistent + ".type", Type: String, Enum: []string{"root", "path", "mount"}, Support: Refused},
