@@ -14,10 +14,10 @@ import (
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // agent is a scripted agent: it runs nothing. It reports RUNNING for launched tasks and
@@ -30,8 +30,8 @@ type agent struct {
 	id      mesos.AgentID
 	master  link.MasterLink
 	tasks   map[string]runs
-	over    map[string]runs       // ended tasks whose terminal update is not sent yet
-	streams *status.UpdateStreams // unacknowledged updates
+	over    map[string]runs        // ended tasks whose terminal update is not sent yet
+	streams *updates.UpdateStreams // unacknowledged updates
 }
 
 type runs struct {
@@ -46,7 +46,7 @@ var _ link.AgentLink = (*agent)(nil)
 const repeatAfter = 3 * time.Second
 
 func newAgent(t testing.TB, m machine) *agent {
-	a := &agent{t: t, machine: m, tasks: map[string]runs{}, over: map[string]runs{}, streams: status.New(repeatAfter, repeatAfter)}
+	a := &agent{t: t, machine: m, tasks: map[string]runs{}, over: map[string]runs{}, streams: updates.New(repeatAfter, repeatAfter)}
 	ended := make(chan struct{})
 	var repeats sync.WaitGroup
 	repeats.Go(func() {
@@ -55,7 +55,7 @@ func newAgent(t testing.TB, m machine) *agent {
 		for {
 			select {
 			case now := <-tick.C:
-				a.sendUpdates(func() []status.PendingUpdate { return a.streams.DueUpdates(now) })
+				a.sendUpdates(func() []updates.PendingUpdate { return a.streams.DueUpdates(now) })
 			case <-ended:
 				return
 			}
@@ -67,7 +67,7 @@ func newAgent(t testing.TB, m machine) *agent {
 
 // sendUpdates sends the master the updates that streams returns; it calls streams with mu held. An
 // executor has exited once its task's terminal update is sent.
-func (a *agent) sendUpdates(streams func() []status.PendingUpdate) {
+func (a *agent) sendUpdates(streams func() []updates.PendingUpdate) {
 	a.mu.Lock()
 	updates, m, id := streams(), a.master, a.id
 	a.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *agent) registerWith(m *master.EmbeddedMaster) {
 	a.mu.Lock()
 	a.id = id
 	a.mu.Unlock()
-	a.sendUpdates(func() []status.PendingUpdate { return a.streams.Unacknowledged(time.Now()) })
+	a.sendUpdates(func() []updates.PendingUpdate { return a.streams.Unacknowledged(time.Now()) })
 }
 
 // Run implements link.AgentLink.
@@ -135,8 +135,8 @@ func (a *agent) Kill(_ mesos.FrameworkID, task mesos.TaskID, _ *mesos.KillPolicy
 
 // Acknowledge implements link.AgentLink.
 func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
-	a.sendUpdates(func() []status.PendingUpdate {
-		_, next, _ := a.streams.Ack(time.Now(), status.TaskKey{Framework: f.Value, Task: task.Value}, id)
+	a.sendUpdates(func() []updates.PendingUpdate {
+		_, next, _ := a.streams.Ack(time.Now(), updates.TaskKey{Framework: f.Value, Task: task.Value}, id)
 		return next
 	})
 }
@@ -170,7 +170,7 @@ func (a *agent) runningTasks(name string) (ids []string) {
 // change may be nil.
 func (a *agent) sendStatus(task string, state mesos.TaskState, change func(*mesos.TaskStatus)) {
 	id := uuid.New()
-	a.sendUpdates(func() []status.PendingUpdate {
+	a.sendUpdates(func() []updates.PendingUpdate {
 		r, runs := a.tasks[task]
 		if !runs {
 			return nil
@@ -183,7 +183,7 @@ func (a *agent) sendStatus(task string, state mesos.TaskState, change func(*meso
 		if change != nil {
 			change(&s)
 		}
-		return a.streams.Add(time.Now(), status.TaskKey{Framework: r.framework.ID.Value, Task: task}, s)
+		return a.streams.Add(time.Now(), updates.TaskKey{Framework: r.framework.ID.Value, Task: task}, s)
 	})
 }
 

@@ -26,7 +26,7 @@ type invariants struct {
 
 	// attempts are the attempts that reached an agent, by task id. updates are the statuses of agents, by uuid.
 	attempts map[string]*attemptTruth
-	updates  map[string]*status
+	updates  map[string]agentStatus
 	nextUUID int
 	// tasks are the durable tasks by run and index.
 	tasks map[job.RunID]map[int]job.Task
@@ -45,6 +45,12 @@ type invariants struct {
 	reader       journal.LogReader
 }
 
+// agentStatus is the task and the state of a status that an agent has sent.
+type agentStatus struct {
+	task  string
+	state mesos.TaskState
+}
+
 // attemptTruth is what really happened to an attempt.
 type attemptTruth struct {
 	state mesos.TaskState
@@ -55,7 +61,7 @@ type attemptTruth struct {
 }
 
 func newInvariants(w *World) *invariants {
-	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]*status{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}, givenUpUnreachable: map[string]bool{}}
+	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]agentStatus{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}, givenUpUnreachable: map[string]bool{}}
 }
 
 // checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
@@ -186,7 +192,7 @@ func (c *invariants) checkAccepted(infos []mesos.TaskInfo) {
 // checkAcknowledged checks that the end of a task is recorded before it is acknowledged.
 func (c *invariants) checkAcknowledged(id, uuid string) {
 	u := c.updates[uuid]
-	if u == nil || u.task != id {
+	if u.task != id {
 		c.world.failf("%s acknowledges an update that no agent sent", id)
 		return
 	}
@@ -206,13 +212,13 @@ func (c *invariants) checkAcknowledged(id, uuid string) {
 func (c *invariants) newUUID(task string, state mesos.TaskState) string {
 	c.nextUUID++
 	uuid := fmt.Sprintf("%016d", c.nextUUID)
-	c.updates[uuid] = &status{task: task, state: state}
+	c.updates[uuid] = agentStatus{task, state}
 	return uuid
 }
 
 // stateOf returns the state in a status of an agent.
 func (c *invariants) stateOf(uuid string) mesos.TaskState {
-	if u := c.updates[uuid]; u != nil {
+	if u, ok := c.updates[uuid]; ok {
 		return u.state
 	}
 	return mesos.TASK_STAGING
@@ -393,8 +399,8 @@ func (c *invariants) missing() string {
 				return "the executor of " + id + " is left on " + a.host
 			}
 		}
-		if len(a.updates) > 0 {
-			return a.host + " has unacknowledged updates of " + strings.Join(slices.Sorted(maps.Keys(a.updates)), " ")
+		if _, pending := a.updates.NextDue(); pending {
+			return a.host + " has unacknowledged updates"
 		}
 	}
 	if len(running) > 0 {

@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/minimesos/events"
 	"mesos-gpu/internal/minimesos/resource"
+	"mesos-gpu/internal/minimesos/updates"
 	"mesos-gpu/isolator/simulated"
 )
 
@@ -37,9 +38,11 @@ type agentNode struct {
 	// connection is nil while there is none to the master; ready is whether the agent is registered.
 	connection *connection
 	ready      bool
-	// tasks are those that run, and those whose end is not acknowledged. updates are the unacknowledged statuses by task.
+	// tasks are those that run, and those whose end is not acknowledged. updates are the unacknowledged statuses; repeat
+	// is when they are looked through next, zero if no event is planned for that.
 	tasks   map[string]*agentTask
-	updates map[string][]*status
+	updates *updates.UpdateStreams
+	repeat  time.Time
 	// executors are the containers of tasks by id, in worlds with executors.
 	executors map[string]*executorNode
 }
@@ -55,16 +58,11 @@ type agentTask struct {
 	grace    time.Duration
 }
 
-// status is a status update that the agent repeats until it is acknowledged.
-type status struct {
-	task, uuid, message string
-	state               mesos.TaskState
-	reason              mesos.TaskStatus_Reason
-	tries               int
-}
+// newUpdateStreams returns streams without updates. An agent repeats an update after 10 s to 5 minutes.
+func newUpdateStreams() *updates.UpdateStreams { return updates.New(10*time.Second, 5*time.Minute) }
 
 func newAgent(w *World, number int) *agentNode {
-	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: map[string][]*status{}, executors: map[string]*executorNode{}}
+	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: newUpdateStreams(), executors: map[string]*executorNode{}}
 	count := 1 + w.random.IntN(4)
 	machine, err := newMachine(n.host, count)
 	if err != nil {
@@ -204,9 +202,7 @@ func (n *agentNode) registered(c *connection) {
 	}
 	n.ready = true
 	n.world.note("agent registered", n.id, "", len(n.tasks))
-	for _, id := range slices.Sorted(maps.Keys(n.updates)) {
-		n.sendUpdate(n.updates[id][0])
-	}
+	n.sendUpdates(n.updates.Unacknowledged(n.world.monotonic()))
 }
 
 func (n *agentNode) disconnected(c *connection) {
@@ -258,7 +254,7 @@ func (n *agentNode) wipe() {
 	for _, x := range n.executors {
 		x.gone = true
 	}
-	n.tasks, n.updates, n.executors, n.id = map[string]*agentTask{}, map[string][]*status{}, map[string]*executorNode{}, ""
+	n.tasks, n.updates, n.executors, n.id = map[string]*agentTask{}, newUpdateStreams(), map[string]*executorNode{}, ""
 	n.lives++
 }
 
@@ -278,7 +274,7 @@ func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 		return
 	}
 	if !resource.Contains(n.resources, resources) { // it was accepted before the GPU was repartitioned
-		n.enqueue(&status{task: id, state: mesos.TASK_DROPPED, reason: mesos.REASON_INVALID_OFFERS, message: "the agent has other resources now"})
+		n.addStatus(id, mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS, "the agent has other resources now")
 		return
 	}
 	n.checkDevices(id, resources)
@@ -343,61 +339,64 @@ func (n *agentNode) kill(id string, policy *mesos.KillPolicy) {
 	n.world.after(grace, "task killed", func() { n.end(t, mesos.TASK_KILLED) })
 }
 
-// report adds a status to the task's stream. Only the first unacknowledged one is sent.
+// report adds a status to the task's stream.
 func (n *agentNode) report(t *agentTask, state mesos.TaskState, message string) {
 	t.reported = state
-	n.enqueue(&status{task: t.id, state: state, message: message})
+	n.addStatus(t.id, state, 0, message)
 }
 
-func (n *agentNode) enqueue(s *status) {
-	s.uuid = n.world.checks.newUUID(s.task, s.state)
-	n.queue(s)
-}
-
-func (n *agentNode) queue(s *status) {
-	n.updates[s.task] = append(n.updates[s.task], s)
-	if len(n.updates[s.task]) == 1 {
-		n.sendUpdate(s)
+// addStatus adds a status that the agent itself makes. The reason is 0 for none.
+func (n *agentNode) addStatus(task string, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
+	s := mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, State: &state, Message: &message, UUID: []byte(n.world.checks.newUUID(task, state))}
+	if reason != 0 {
+		s.Reason = &reason
 	}
+	n.addUpdate(s)
+}
+
+// addUpdate stores a status. It is sent once the earlier ones of its task are acknowledged.
+func (n *agentNode) addUpdate(s mesos.TaskStatus) {
+	n.sendUpdates(n.updates.Add(n.world.monotonic(), updates.TaskKey{Task: s.TaskID.Value}, s))
 }
 
 // dropUnknown reports a task that never reached the agent.
 func (n *agentNode) dropUnknown(id string) {
-	if n.tasks[id] == nil && len(n.updates[id]) == 0 {
-		n.enqueue(&status{task: id, state: mesos.TASK_DROPPED, reason: mesos.REASON_RECONCILIATION, message: "task unknown to the agent"})
+	if n.tasks[id] == nil && !n.updates.HasPending(updates.TaskKey{Task: id}) {
+		n.addStatus(id, mesos.TASK_DROPPED, mesos.REASON_RECONCILIATION, "task unknown to the agent")
 	}
 }
 
-// sendUpdate sends a status, and again after growing pauses until it is acknowledged.
-func (n *agentNode) sendUpdate(s *status) {
-	s.tries++
-	try := s.tries
-	if n.ready {
-		id := n.id
-		n.connection.send(toMaster, "status update", func() { n.world.master.updateStatus(id, s) })
-		n.maybeBreak()
-	}
-	pause := min(10*time.Second<<min(try-1, 6), 5*time.Minute)
-	n.world.after(pause, "repeat update", func() {
-		if list := n.updates[s.task]; len(list) > 0 && list[0] == s && s.tries == try {
-			n.sendUpdate(s)
+// sendUpdates sends statuses, which are lost if the agent is not registered, and plans when they are repeated.
+func (n *agentNode) sendUpdates(list []updates.PendingUpdate) {
+	w := n.world
+	for _, u := range list {
+		if id := n.id; n.ready {
+			n.connection.send(toMaster, "status update", func() { w.master.updateStatus(id, u.Status) })
+			n.maybeBreak()
 		}
+	}
+	next, pending := n.updates.NextDue()
+	if !pending || !n.repeat.IsZero() && !n.repeat.After(next) {
+		return
+	}
+	n.repeat = next
+	w.after(next.Sub(w.monotonic()), "repeat updates", func() {
+		if n.repeat.Equal(next) {
+			n.repeat = time.Time{}
+		}
+		n.sendUpdates(n.updates.DueUpdates(w.monotonic()))
 	})
 }
 
 // acknowledge removes a status and sends the next one of its task.
 func (n *agentNode) acknowledge(id, uuid string) {
-	list := n.updates[id]
-	if len(list) == 0 || list[0].uuid != uuid {
+	key := updates.TaskKey{Task: id}
+	_, next, ok := n.updates.Ack(n.world.monotonic(), key, []byte(uuid))
+	if !ok {
 		return
 	}
-	if list = list[1:]; len(list) > 0 {
-		n.updates[id] = list
-		n.sendUpdate(list[0])
-		return
-	}
-	delete(n.updates, id)
-	if t := n.tasks[id]; t != nil && t.ended && events.IsTerminal(t.reported) {
+	n.sendUpdates(next)
+	if t := n.tasks[id]; t != nil && !n.updates.HasPending(key) && t.ended && events.IsTerminal(t.reported) {
 		delete(n.tasks, id)
 	}
 }

@@ -418,9 +418,8 @@ func (n *agentNode) storeStatus(x *executorNode, s *mesos.TaskStatus) {
 			w.checks.taskEnded(x.task.id, state)
 		}
 		x.task.reported = state
-		one := &status{task: x.task.id, uuid: uuid, state: state, message: s.GetMessage()}
-		w.checks.updates[uuid] = &status{task: one.task, state: state}
-		n.queue(one)
+		w.checks.updates[uuid] = agentStatus{x.task.id, state}
+		n.addUpdate(*s)
 	}
 	n.toExecutor(x, executormsg.Event{Type: executormsg.Event_ACKNOWLEDGED, Acknowledged: &executormsg.Event_Acknowledged{
 		TaskID: s.TaskID, UUID: s.UUID,
@@ -446,7 +445,7 @@ func (n *agentNode) endTask(x *executorNode, state mesos.TaskState, reason mesos
 	}
 	x.final, x.task.ended, x.task.reported = true, true, state
 	n.world.checks.taskEnded(x.task.id, state)
-	n.enqueue(&status{task: x.task.id, state: state, reason: reason, message: why})
+	n.addStatus(x.task.id, state, reason, why)
 }
 
 // killByExecutor passes a kill on to the executor of a task. A task that was not sent to its executor ends at once.

@@ -214,7 +214,7 @@ func (m *masterNode) accept(call *scheduler.Call_Accept) {
 	}
 	if !valid || len(taken) == 0 {
 		for i := range infos {
-			m.sendStatus(infos[i].TaskID.Value, infos[i].AgentID.Value, mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS, nil)
+			m.sendStatus(infos[i].TaskID.Value, infos[i].AgentID.Value, mesos.TASK_DROPPED, mesos.REASON_INVALID_OFFERS)
 		}
 		return
 	}
@@ -428,19 +428,17 @@ func (m *masterNode) reconcile(tasks []scheduler.Call_Reconcile_Task) {
 }
 
 func (m *masterNode) sendReconciled(task, agent string, state mesos.TaskState) {
-	m.sendStatus(task, agent, state, mesos.REASON_RECONCILIATION, nil)
+	m.sendStatus(task, agent, state, mesos.REASON_RECONCILIATION)
 }
 
-// sendStatus sends a status. Those that the master makes have no uuid.
-func (m *masterNode) sendStatus(task, agent string, state mesos.TaskState, reason mesos.TaskStatus_Reason, from *status) {
-	s := mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, AgentID: &mesos.AgentID{Value: agent}, State: &state}
-	if reason != 0 {
-		s.Reason = &reason
-	}
-	if from != nil {
-		s.UUID, s.Message = []byte(from.uuid), &from.message
-	}
-	m.world.note("status", task, state.String(), len(s.UUID))
+// sendStatus sends a status that the master makes, which has no uuid.
+func (m *masterNode) sendStatus(task, agent string, state mesos.TaskState, reason mesos.TaskStatus_Reason) {
+	m.forwardStatus(agent, mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, State: &state, Reason: &reason})
+}
+
+func (m *masterNode) forwardStatus(agent string, s mesos.TaskStatus) {
+	s.AgentID = &mesos.AgentID{Value: agent}
+	m.world.note("status", s.TaskID.Value, s.GetState().String(), len(s.UUID))
 	m.send(events.NewUpdate(s))
 }
 
@@ -476,7 +474,7 @@ func (m *masterNode) register(n *agentNode, c *connection) {
 			known.state = t.reported
 		}
 		if wasUnreachable && !events.IsTerminal(t.reported) {
-			m.sendStatus(id, n.id, t.reported, mesos.REASON_AGENT_REREGISTERED, nil)
+			m.sendStatus(id, n.id, t.reported, mesos.REASON_AGENT_REREGISTERED)
 		}
 	}
 	// Tasks that never reached the agent.
@@ -503,14 +501,14 @@ func (m *masterNode) updateResources(agent string, total []mesos.Resource) {
 
 // updateStatus handles a status of an agent: it is forwarded if the framework is connected, and otherwise repeated by the
 // agent later.
-func (m *masterNode) updateStatus(agent string, s *status) {
-	if t := m.tasks[s.task]; t != nil && !events.IsTerminal(t.state) {
-		t.state = s.state
+func (m *masterNode) updateStatus(agent string, s mesos.TaskStatus) {
+	if t := m.tasks[s.TaskID.Value]; t != nil && !events.IsTerminal(t.state) {
+		t.state = s.GetState()
 		if a := m.agents[agent]; a != nil {
 			a.unused, a.free = nil, nil
 		}
 	}
-	m.sendStatus(s.task, agent, s.state, s.reason, s)
+	m.forwardStatus(agent, s)
 }
 
 // agentDisconnected notes that an agent's connection broke. The agent is unreachable if it does not return in time.
@@ -539,7 +537,7 @@ func (m *masterNode) loseAgent(a *registeredAgent) {
 	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
 		if t := m.tasks[id]; t.agent == a.id {
 			if !events.IsTerminal(t.state) {
-				m.sendStatus(id, a.id, mesos.TASK_UNREACHABLE, mesos.REASON_AGENT_REMOVED, nil)
+				m.sendStatus(id, a.id, mesos.TASK_UNREACHABLE, mesos.REASON_AGENT_REMOVED)
 			}
 			delete(m.tasks, id)
 		}

@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/provider"
-	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/updates"
 	"mesos-gpu/isolator"
 )
 
@@ -40,7 +40,7 @@ type EmbeddedAgent struct {
 	info       mesos.AgentInfo
 	frameworks map[string]*frameworkState
 	completed  []*executorState // ended executors, oldest first
-	streams    *status.UpdateStreams
+	streams    *updates.UpdateStreams
 	exits      []*pendingExit
 	// working counts the background goroutines that will still post to the
 	// loop.
@@ -69,7 +69,7 @@ func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 		cfg: cfg, engine: engine, loop: newLoop(), ready: make(chan struct{}),
 		images:     image.NewStore(cfg.ImagesDir, filepath.Join(cfg.WorkDir, storeFolder)),
 		frameworks: map[string]*frameworkState{},
-		streams:    status.New(cfg.RetryMin, cfg.RetryMax),
+		streams:    updates.New(cfg.RetryMin, cfg.RetryMax),
 		info:       describeAgent(cfg),
 	}
 	a.providers = provider.New(provider.ManagerConfig{

@@ -14,7 +14,7 @@ import (
 
 	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // Folders and files of the work directory of an agent that recovers executors.
@@ -83,7 +83,7 @@ func (a *EmbeddedAgent) isOver(e *executorState) bool {
 		return false
 	}
 	for _, t := range e.tasks {
-		if a.streams.HasPending(status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}) {
+		if a.streams.HasPending(updates.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}) {
 			return false
 		}
 	}
@@ -101,7 +101,7 @@ func (a *EmbeddedAgent) encodeExecutor(e *executorState) ([]byte, error) {
 	c.Framework, c.Info = marshal(&e.framework.info), marshal(&e.info)
 	for _, t := range e.tasks {
 		saved := taskCheckpoint{Info: marshal(&t.info), State: t.stored, Ready: t.ready, Sent: t.sent}
-		for _, s := range a.streams.Pending(status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}) {
+		for _, s := range a.streams.Pending(updates.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}) {
 			saved.Pending = append(saved.Pending, marshal(&s))
 		}
 		c.Tasks = append(c.Tasks, saved)

@@ -10,7 +10,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/sirupsen/logrus"
 
-	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // TestCheckpointHasEndOnlyWithItsStatus writes a checkpoint while the devices of a task that has ended are released. The
@@ -20,7 +20,7 @@ func TestCheckpointHasEndOnlyWithItsStatus(t *testing.T) {
 	log.SetOutput(io.Discard)
 	newAgent := func(dir string) *EmbeddedAgent {
 		return &EmbeddedAgent{
-			cfg: AgentConfig{WorkDir: dir, Recover: true, Log: log}, streams: status.New(time.Second, time.Second),
+			cfg: AgentConfig{WorkDir: dir, Recover: true, Log: log}, streams: updates.New(time.Second, time.Second),
 			frameworks: map[string]*frameworkState{}, info: mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}},
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/minimesos/resource"
+	"mesos-gpu/internal/minimesos/updates"
 	api "mesos-gpu/internal/resourceprovider"
 )
 
@@ -246,7 +246,7 @@ func TestRetryUntilAcknowledged(t *testing.T) {
 	})
 	r.master.await(t, "the next", func() bool { return strings.HasSuffix(r.master.states("t1"), "RUNNING FINISHED") })
 	n, err := askLoop(t.Context(), r.agent.loop, func() (bool, error) {
-		return r.agent.streams.HasPending(status.TaskKey{Framework: "fw", Task: "t1"}), nil
+		return r.agent.streams.HasPending(updates.TaskKey{Framework: "fw", Task: "t1"}), nil
 	})
 	if err != nil || n {
 		t.Errorf("after the last acknowledgement: pending %v, %v", n, err)

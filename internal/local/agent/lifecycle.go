@@ -10,7 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/status"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // executorStarted continues after the launch of an executor's container has
@@ -105,12 +105,12 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	case e.exited:
 		message = "Executor terminated: " + describeStatus(ws)
 	}
-	x := &pendingExit{framework: *e.framework.info.ID, executor: e.info.ExecutorID, status: ws, waits: map[status.TaskKey]bool{}}
+	x := &pendingExit{framework: *e.framework.info.ID, executor: e.info.ExecutorID, status: ws, waits: map[updates.TaskKey]bool{}}
 	for _, t := range e.tasks {
 		if t.isLive() {
 			a.agentStatus(e, t, mesos.TASK_FAILED, reason, message)
 		}
-		if key := (status.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}); !t.acked && a.streams.IsBehind(key) {
+		if key := (updates.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value}); !t.acked && a.streams.IsBehind(key) {
 			x.waits[key] = true
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // masterCalls implements link.AgentLink for the master. Its methods only queue
@@ -84,7 +84,7 @@ func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, poli
 	e, t := f.executorOfTask(taskID.Value)
 	switch {
 	case f.ending:
-	case t == nil && a.streams.HasPending(status.TaskKey{Framework: id.Value, Task: taskID.Value}):
+	case t == nil && a.streams.HasPending(updates.TaskKey{Framework: id.Value, Task: taskID.Value}):
 		// The task has ended; its terminal status is already on its way.
 	case t == nil:
 		a.storeStatus(id, a.newStatus(taskID, f.missingTaskState(), mesos.REASON_TASK_UNKNOWN, "The agent knows no such task"))
@@ -109,7 +109,7 @@ func (a *EmbeddedAgent) shutdownUnused(e *executorState) {
 
 // acknowledgeStatus removes an acknowledged status from its queue.
 func (a *EmbeddedAgent) acknowledgeStatus(framework mesos.FrameworkID, task mesos.TaskID, uuid []byte) {
-	key := status.TaskKey{Framework: framework.Value, Task: task.Value}
+	key := updates.TaskKey{Framework: framework.Value, Task: task.Value}
 	acked, next, ok := a.streams.Ack(now(), key, uuid)
 	if !ok {
 		a.cfg.Log.WithField("task", task.Value).Debug("acknowledgement of no outstanding status")

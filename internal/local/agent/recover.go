@@ -13,8 +13,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 // recoverExecutors adopts the executors of an earlier agent and ends what it does
@@ -94,7 +94,7 @@ func (a *EmbeddedAgent) restoreExecutor(c executorCheckpoint) (*executorState, e
 			return nil, err
 		}
 		e.tasks = append(e.tasks, t)
-		key := status.TaskKey{Framework: f.id(), Task: t.info.TaskID.Value}
+		key := updates.TaskKey{Framework: f.id(), Task: t.info.TaskID.Value}
 		for _, data := range saved.Pending {
 			var s mesos.TaskStatus
 			if err := s.Unmarshal(data); err != nil {

@@ -7,9 +7,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/internal/local/agent/container"
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/updates"
 	"mesos-gpu/isolator"
 )
 
@@ -139,7 +139,7 @@ type pendingExit struct {
 	framework mesos.FrameworkID
 	executor  mesos.ExecutorID
 	status    int32
-	waits     map[status.TaskKey]bool
+	waits     map[updates.TaskKey]bool
 }
 
 // maxCompleted limits the number of ended executors that the operator API shows.

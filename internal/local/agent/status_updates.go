@@ -7,8 +7,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/executor"
 
-	"mesos-gpu/internal/local/agent/status"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/minimesos/updates"
 )
 
 func now() time.Time { return time.Now() }
@@ -101,7 +101,7 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 	if f := a.frameworks[framework.Value]; f != nil && f.ending {
 		return
 	}
-	updates := a.streams.Add(now(), status.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s)
+	updates := a.streams.Add(now(), updates.TaskKey{Framework: framework.Value, Task: s.TaskID.Value}, s)
 	if e := a.executorOf(framework.Value, s.TaskID.Value); e != nil {
 		e.findTask(s.TaskID.Value).stored = s.GetState()
 		a.saveExecutor(e)
@@ -111,7 +111,7 @@ func (a *EmbeddedAgent) storeStatus(framework mesos.FrameworkID, s mesos.TaskSta
 
 // forwardStatuses sends statuses to the master. It then reports the exit of
 // executors whose terminal statuses have all been sent.
-func (a *EmbeddedAgent) forwardStatuses(updates []status.PendingUpdate) {
+func (a *EmbeddedAgent) forwardStatuses(updates []updates.PendingUpdate) {
 	for _, u := range updates {
 		a.cfg.Master.Status(*a.info.ID, mesos.FrameworkID{Value: u.Framework}, u.Status)
 		if events.IsTerminal(u.Status.GetState()) {

@@ -1,18 +1,19 @@
-// Package status queues the status updates that a framework has not
-// acknowledged. It decides which update of a task is sent and when it is
-// resent. Each task has at most one outstanding update; updates are sent in
-// order and resent with exponential backoff until they are acknowledged. The
-// package is pure: the caller passes the time and sends the updates.
-package status
+// Package updates queues the status updates of tasks that a framework has not
+// acknowledged, as Mesos's agent does. It decides which update of a task is sent
+// and when it is resent. Each task has at most one outstanding update; updates are
+// sent in order and resent with exponential backoff until they are acknowledged.
+// The package is pure: the caller passes the time and sends the updates.
+package updates
 
 import (
 	"bytes"
 	"cmp"
-	"mesos-gpu/internal/minimesos/events"
 	"slices"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+
+	"mesos-gpu/internal/minimesos/events"
 )
 
 // TaskKey identifies a task across frameworks.
