@@ -18,7 +18,7 @@ func TestVerbsAreDocumented(t *testing.T) {
 	table.WriteString("| command | request | permission |\n|---|---|---|\n")
 	for _, v := range List() {
 		permission := v.Permission.String()
-		if v.Scope != onRole {
+		if v.Scope == onAllRoles {
 			permission += " on " + v.Scope
 		}
 		if v.Own {
