@@ -76,7 +76,7 @@ func (c *crashCluster) startAgent(m *master.EmbeddedMaster, name string) {
 	a, err := agent.New(agent.AgentConfig{
 		Log: c.newLogger(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
 		Resources:    append(advertise.MachineGPUs{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
-		Attributes:   advertise.HostAttributes(host),
+		Attributes:   advertise.MachineGPUs{Host: host}.Attributes(),
 		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
 	})
 	if err != nil {

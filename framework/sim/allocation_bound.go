@@ -51,10 +51,3 @@ func (p *packingProblem) countTasks(tasks []*RecordedTask) []int {
 	}
 	return counts
 }
-
-// maxMilliInUse returns how many thousandths of GPUs the tasks can use at most.
-func (t *ClusterTrace) maxMilliInUse(tasks []*RecordedTask) float64 {
-	p := t.newPackingProblem(tasks)
-	counts := p.countTasks(tasks)
-	return milliPerGPU * p.solvePrices(counts).boundFor(counts)
-}

@@ -22,12 +22,15 @@ func traceOf(agents []RecordedAgent, tasks []RecordedTask) *ClusterTrace {
 	return &ClusterTrace{Agents: agents, Tasks: tasks}
 }
 
+// boundOfAllTasks returns how many thousandths of GPUs the tasks of the trace can use at most.
 func (t *ClusterTrace) boundOfAllTasks() float64 {
 	var all []*RecordedTask
 	for i := range t.Tasks {
 		all = append(all, &t.Tasks[i])
 	}
-	return t.maxMilliInUse(all)
+	p := t.newPackingProblem(all)
+	counts := p.countTasks(all)
+	return milliPerGPU * p.solvePrices(counts).boundFor(counts)
 }
 
 func sharedTasks(milli ...int) (tasks []RecordedTask) {

@@ -64,9 +64,6 @@ func (m *MachineGPUs) MarkRepartitioned(whole gpu.Device, profiles []layout.Inst
 	m.repartitioned = append(m.repartitioned, whole)
 }
 
-// HostAttributes returns the attributes of a machine without stock devices.
-func HostAttributes(h gpu.Host) []mesos.Attribute { return MachineGPUs{Host: h}.Attributes() }
-
 // Resources returns the scalar gpus and the set gpu_ids of the named devices,
 // and the scalars of each shared device. With a providerID they are that
 // provider's, and include the withheld devices. Without devices the list is

@@ -38,7 +38,7 @@ func TestResourcesOfMachine(t *testing.T) {
 
 func TestAttributes(t *testing.T) {
 	h := host(t)
-	list := HostAttributes(h)
+	list := MachineGPUs{Host: h}.Attributes()
 	inventory, err := gpu.EncodeInventory(h.TrimPaths())
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestAttributes(t *testing.T) {
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if list := HostAttributes(gpu.Host{Driver: "535.104.05"}); len(list) != 0 {
+	if list := (MachineGPUs{Host: gpu.Host{Driver: "535.104.05"}}).Attributes(); len(list) != 0 {
 		t.Errorf("a host without GPUs has %v", list)
 	}
 }
