@@ -36,6 +36,16 @@ func AbsoluteID(id, base string) string {
 	return "/" + strings.Join(path, "/")
 }
 
+// ReadID returns the id of a definition, resolved from the group base. It reads the id as
+// ParseApp and ParseGroup do, which distinguish "id" from "ID". Without an id it returns base;
+// the parsers report mistakes.
+func ReadID(data []byte, base string) string {
+	v, _ := decodeJSON(data)
+	fields, _ := v.(map[string]any)
+	id, _ := fields["id"].(string)
+	return AbsoluteID(id, base)
+}
+
 // ParentID returns the group of an app or group with an absolute id. The parent of "/" is
 // "/".
 func ParentID(id string) string { return AbsoluteID("..", id) }

@@ -64,6 +64,8 @@ func TestAuthorization(t *testing.T) {
 		{"GET", "/v2/apps/web/versions", "", "403 403 200"},
 		{"GET", "/v2/apps/web/tasks", "", "403 403 200"},
 		{"POST", "/v2/apps", `{"id": "/new", "cmd": "x"}`, "403 403 403"},
+		{"POST", "/v2/apps", `{"id": "/prod/new", "ID": "/new", "cmd": "x", "role": "*"}`, "422 422 422"}, // /prod enforces its role
+		{"POST", "/v2/apps", `{"id": "/prod/new", "id": "/new", "cmd": "x"}`, "403 403 403"},
 		{"PUT", "/v2/apps/prod/a", `{"instances": 2}`, "200 403 403"},
 		{"PUT", "/v2/apps/web", `{"instances": 2}`, "403 403 403"},
 		{"PATCH", "/v2/apps", `[{"id": "/prod/a", "instances": 2}, {"id": "/web", "instances": 2}]`, "403 403 403"},
@@ -79,6 +81,9 @@ func TestAuthorization(t *testing.T) {
 		{"PUT", "/v2/groups/prod", `{"scaleBy": 2}`, "200 403 403"},
 		{"PUT", "/v2/groups/prod", `{"enforceRole": true, "apps": [{"id": "b", "cmd": "x"}]}`, "200 403 403"},
 		{"PUT", "/v2/groups/prod", `{"apps": [{"id": "b", "cmd": "x"}]}`, "403 403 403"}, // with the role *
+		{"PUT", "/v2/groups", `{"id": "/", "ID": "/prod/sub", "apps": [{"id": "/web", "cmd": "evil"}]}`, "403 403 403"},
+		{"PUT", "/v2/groups", `{"id": "/prod/sub", "id": "/", "apps": [{"id": "/web", "cmd": "evil"}]}`, "403 403 403"},
+		{"PUT", "/v2/groups", `{"ID": "/prod/sub", "apps": [{"id": "/web", "cmd": "evil"}]}`, "403 403 403"},
 		{"PUT", "/v2/groups/prod", `{"version": "2020-01-01T00:00:00.000Z"}`, "403 403 403"},
 		{"DELETE", "/v2/groups/prod", "", "200 403 403"},
 		{"DELETE", "/v2/groups", "", "403 403 403"},

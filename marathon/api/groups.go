@@ -244,7 +244,7 @@ func (s *apiServer) readGroup(w http.ResponseWriter, r *http.Request, base strin
 	if err != nil {
 		return "", nil, o, err
 	}
-	id = sentID(data, base)
+	id = marathon.ReadID(data, base)
 	settings, err := s.parseSettings(r, id)
 	if err != nil {
 		return "", nil, o, err

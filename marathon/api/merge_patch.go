@@ -118,32 +118,21 @@ func hasHostPorts(a *marathon.App) bool { return a.PortDefinitions != nil }
 // movesToHost reports whether the update selects the host's network. given is false if it does
 // not mention networks in any form.
 func (p appPatch) movesToHost() (host, given bool) {
-	var sent struct {
-		Networks []struct {
-			Mode string `json:"mode"`
-		} `json:"networks"`
-		IPAddress any `json:"ipAddress"`
-		Container struct {
-			Docker struct {
-				Network string `json:"network"`
-			} `json:"docker"`
-		} `json:"container"`
-	}
-	for _, field := range []string{"networks", "ipAddress", "container"} {
-		text, err := json.Marshal(appPatch{field: p[field]})
-		if err != nil || json.Unmarshal(text, &sent) != nil {
-			continue // ParseApp reports the mistake
-		}
-	}
+	// The types are maps because field names in structs would match in any case.
+	var networks []map[string]any
+	_ = json.Unmarshal(p["networks"], &networks) // ParseApp reports mistakes
+	var container map[string]any
+	_ = json.Unmarshal(p["container"], &container)
+	docker, _ := container["docker"].(map[string]any)
+	network, _ := docker["network"].(string)
 	switch {
 	case p["networks"] != nil:
-		return !slices.ContainsFunc(sent.Networks, func(n struct {
-			Mode string `json:"mode"`
-		}) bool {
-			return !strings.EqualFold(n.Mode, marathon.HostMode)
+		return !slices.ContainsFunc(networks, func(n map[string]any) bool {
+			mode, _ := n["mode"].(string)
+			return !strings.EqualFold(mode, marathon.HostMode)
 		}), true
-	case sent.Container.Docker.Network != "":
-		return strings.EqualFold(sent.Container.Docker.Network, "HOST"), true
+	case network != "":
+		return strings.EqualFold(network, "HOST"), true
 	}
 	return false, p["ipAddress"] != nil
 }

@@ -24,7 +24,7 @@ func (s *apiServer) createApp(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	settings, err := s.parseSettings(r, sentID(data, "/"))
+	settings, err := s.parseSettings(r, marathon.ReadID(data, "/"))
 	if err != nil {
 		return err
 	}
@@ -46,18 +46,6 @@ func (s *apiServer) createApp(w http.ResponseWriter, r *http.Request) error {
 		app = made[0] // with its service ports
 	}
 	return s.answerCreated(w, app, d)
-}
-
-// sentID returns the id in a definition, resolved from the group base. Without an id it
-// returns base; ParseApp reports that mistake.
-func sentID(data []byte, base string) string {
-	var sent struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(data, &sent) != nil {
-		return base
-	}
-	return marathon.AbsoluteID(sent.ID, base)
 }
 
 // answerCreated answers with the app as it is when its deployment starts.
@@ -229,7 +217,7 @@ func (s *apiServer) readUpdates(r *http.Request, data []byte, h updateMode) ([]*
 	var updates []*appUpdate
 	seen := map[string]bool{}
 	for i, one := range each {
-		id := sentID(one, "/")
+		id := marathon.ReadID(one, "/")
 		switch {
 		case id == "/":
 			return nil, invalidAt(fmt.Sprintf("(%d)/id", i), "it is needed")

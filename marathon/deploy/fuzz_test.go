@@ -49,7 +49,7 @@ func FuzzNew(f *testing.F) {
 			}
 			s.Step(nil)
 		}
-		_, _ = s.PutGroup(startTime().Add(time.Hour), "/g", &marathon.Group{Apps: []*marathon.App{}}, ChangeOptions{Force: true})
+		_, _ = s.PutGroup(startTime().Add(time.Hour), "/g", &marathon.Group{ID: "/g", Apps: []*marathon.App{}}, ChangeOptions{Force: true})
 		s.Step(nil)
 		s.Group("/")
 		kept := s.TakeChangedDocuments()

@@ -124,8 +124,8 @@ func (t groupTree) nestGroups(id string) (*marathon.Group, bool) {
 }
 
 // PutGroup changes the group id to g, which marathon.ParseGroup has completed. Lists that
-// are nil in g do not change. It returns *LockedError, *NotFoundError or
-// *marathon.ValidationError.
+// are nil in g do not change. Unless g is a command, its ID must be id. It returns
+// *LockedError, *NotFoundError or *marathon.ValidationError.
 func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o ChangeOptions) (Deployment, error) {
 	d := changeDraft{group: id, groups: map[string]*GroupInfo{}}
 	switch {
@@ -137,6 +137,8 @@ func (s *DesiredState) PutGroup(now time.Time, id string, g *marathon.Group, o C
 		if err := s.draftRollback(&d, id, g.Version); err != nil {
 			return Deployment{}, err
 		}
+	case g.ID != id:
+		return Deployment{}, invalidAt("/id", "it is %s, and the group to change is %s", g.ID, id)
 	default:
 		if err := s.checkEnforceRole("", id, g, changesApps(g)); err != nil {
 			return Deployment{}, err

@@ -27,6 +27,16 @@ func mustPutGroup(t *testing.T, s *observedState, now time.Time, id, text string
 	return d
 }
 
+// TestGroupOfAnotherIDIsRejected checks that the group that the caller has authorized is the one that changes.
+func TestGroupOfAnotherIDIsRejected(t *testing.T) {
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/web n=1")
+	var invalid *marathon.ValidationError
+	if _, err := s.PutGroup(startTime(), "/prod", &marathon.Group{ID: "/", Apps: []*marathon.App{}}, ChangeOptions{Force: true}); !errors.As(err, &invalid) {
+		t.Errorf("got %v for a group / that replaces /prod", err)
+	}
+}
+
 // A group has the groups between it and its apps, and those that are defined without apps.
 func TestGroupHasAllGroupsBelow(t *testing.T) {
 	s := newEmptyState(t)
