@@ -10,7 +10,7 @@ import (
 // AppService executes the requests of the API. Its methods may be called concurrently. The
 // caller may change the lists that they return, but not the apps and groups in them. Errors
 // with a meaning for the client are *deploy.NotFoundError, *deploy.LockedError,
-// *marathon.ValidationError and *Problem. Changes are recorded when a method returns.
+// *marathon.ValidationError and *ErrorResponse. Changes are recorded when a method returns.
 type AppService interface {
 	// RunExclusive runs do without other changes in between, so that what do reads
 	// stays true until it changes something. do uses only the AppService that it is

@@ -29,7 +29,7 @@ type AuthorizeFunc func(ctx context.Context, p Permission, role string) error
 const allRoles = "/"
 
 // WithAuthorization restricts a service to what the user of each request may do. Lists leave
-// out what the user may not see. Anything else is a *Problem with status 403.
+// out what the user may not see. Anything else is an *ErrorResponse with status 403.
 func WithAuthorization(s AppService, may AuthorizeFunc) AppService { return &authorizedService{s, may} }
 
 type authorizedService struct {
@@ -37,7 +37,7 @@ type authorizedService struct {
 	authorize AuthorizeFunc
 }
 
-// authorizeRole returns a *Problem if the user has no permission.
+// authorizeRole returns an *ErrorResponse if the user has no permission.
 func (g *authorizedService) authorizeRole(ctx context.Context, p Permission, role string) error {
 	if err := g.authorize(ctx, p, role); err != nil {
 		return newProblem(http.StatusForbidden, "%v", err)

@@ -67,7 +67,7 @@ func problemOf(err error) *ErrorResponse {
 	return p
 }
 
-// notFound returns a Problem with status 404.
+// notFound returns an *ErrorResponse with status 404.
 func notFound(format string, args ...any) error {
 	return newProblem(http.StatusNotFound, format, args...)
 }
