@@ -89,6 +89,11 @@ type discoveredContainers struct {
 	// it with shares or calls Share for it, and removed when the agent no
 	// longer reports it.
 	admitted map[string]discoveredContainer
+	// released are containers that were managed and have ended, with the time. The agent may
+	// still report them: its report may be older than their end, and it removes a container
+	// only after the module has released it. An entry is removed once a later report lacks
+	// the container.
+	released map[string]time.Time
 }
 
 // discoveredContainer is a container that was admitted to the limiter, and when the agent last
@@ -99,7 +104,22 @@ type discoveredContainer struct {
 }
 
 func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient, devicesInUseHere func(string) bool, log logrus.FieldLogger) *discoveredContainers {
-	return &discoveredContainers{limiter: l, agent: agent, isManaged: devicesInUseHere, log: log, admitted: admitted}
+	return &discoveredContainers{limiter: l, agent: agent, isManaged: devicesInUseHere, log: log, admitted: admitted, released: map[string]time.Time{}}
+}
+
+// ignoreReleased keeps a managed container that ends from being discovered. It must be called
+// before the container is released.
+func (g *discoveredContainers) ignoreReleased(container string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.released[container] = time.Now()
+}
+
+func (g *discoveredContainers) isReleased(container string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_, released := g.released[container]
+	return released
 }
 
 // Share does the same as containers.Manager.Share. It queries the agent for the container
@@ -110,7 +130,7 @@ func (g *discoveredContainers) Share(ctx context.Context, container string) (con
 	}
 	all, queriedAt := g.agent.DeviceShares()
 	shares, ok := all[container]
-	if !ok {
+	if !ok || g.isReleased(container) {
 		return containers.ContainerShare{}, &containers.UnknownContainerError{Container: container}
 	}
 	setup, err := g.admitShares(ctx, container, shares, queriedAt)
@@ -155,13 +175,14 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 	admitted := maps.Clone(g.admitted)
 	g.mu.Unlock()
 	for id, shares := range reported {
-		if _, known := admitted[id]; known || g.isManaged(id) {
+		if _, known := admitted[id]; known || g.isManaged(id) || g.isReleased(id) {
 			continue
 		}
 		if _, err := g.admitShares(ctx, id, shares, queriedAt); err != nil {
 			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}
+	g.forgetReleased(reported, queriedAt)
 	for id, was := range admitted {
 		if _, alive := reported[id]; alive || !queriedAt.After(was.seenAt) {
 			continue
@@ -174,6 +195,16 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 		delete(g.admitted, id)
 		g.mu.Unlock()
 	}
+}
+
+// forgetReleased removes the released containers that the agent no longer reports.
+func (g *discoveredContainers) forgetReleased(reported map[string][]gpu.DeviceShare, queriedAt time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.released, func(id string, at time.Time) bool {
+		_, alive := reported[id]
+		return !alive && queriedAt.After(at)
+	})
 }
 
 // listHolders returns the discovered containers with their shares.

@@ -17,6 +17,9 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
+	"mesos-gpu/isolator/allocation"
+	"mesos-gpu/isolator/containers"
+	"mesos-gpu/isolator/containers/kerneltest"
 	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
@@ -100,6 +103,76 @@ func TestDiscoveredContainers(t *testing.T) {
 	g.reconcileAdmitted(t.Context())
 	if len(limiter.admitted) != 0 || len(g.listHolders()) != 0 {
 		t.Errorf("left are %v", limiter.admitted)
+	}
+}
+
+// A container that was managed and has ended is not discovered, although the agent still reports
+// it: in its last report, and until it has removed the container itself.
+func TestReleasedContainersAreNotDiscovered(t *testing.T) {
+	for name, end := range map[string]func(managedContainers) error{
+		"cleanup":            func(b managedContainers) error { return b.Cleanup("c") },
+		"recovery of others": func(b managedContainers) error { return b.Recover([]string{"other"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, _ := logtest.NewNullLogger()
+			has := true
+			agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limiter := recordingLimiter{admitted: map[string]int64{}}
+			manager, err := containers.Open(containers.ManagerConfig{
+				Kernel: kerneltest.New("GPU-a"), Dir: t.TempDir(), Limiter: limiter, Log: log,
+				LookUpShare: func(string) (gpu.DeviceShare, bool) {
+					return gpu.DeviceShare{UUID: "GPU-a", MemMiB: 100, Cores: 100}, true
+				},
+				DriverVolume: func(context.Context) (string, error) { return "/volume", nil },
+				NeedsDriver:  func(_, _ map[string]string) (bool, error) { return false, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := managedContainers{Manager: manager, denyByDefault: func() error { return nil }, ended: make(chan struct{}, 1)}
+			b.discovered = newDiscoveredContainers(map[string]discoveredContainer{}, limiter, agent, b.isKnown, log)
+			refresh := func() {
+				t.Helper()
+				if err := agent.RefreshState(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantNone := func(when string) {
+				t.Helper()
+				b.discovered.reconcileAdmitted(t.Context())
+				if len(limiter.admitted) != 0 || len(b.Holders()) != 0 {
+					t.Errorf("%s: admitted %v, holders %v", when, limiter.admitted, b.Holders())
+				}
+			}
+			launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-a", Scalar: 64}, {Name: "gpu_cores.GPU-a", Scalar: 10}}}
+			if _, err := b.Prepare(t.Context(), launch); err != nil {
+				t.Fatal(err)
+			}
+			refresh()
+			b.discovered.reconcileAdmitted(t.Context())
+			if limiter.admitted["c"] != 64 || len(b.Holders()) != 1 {
+				t.Fatalf("while it runs: admitted %v, holders %v", limiter.admitted, b.Holders())
+			}
+			if err := end(b); err != nil {
+				t.Fatal(err)
+			}
+			wantNone("with an earlier report")
+			refresh()
+			wantNone("until the agent has removed it")
+			if _, err := b.Share(t.Context(), "c"); err == nil {
+				t.Error("its shares are admitted on request")
+			}
+			wantNone("after a request")
+			has = false
+			refresh()
+			wantNone("after the agent has removed it")
+			if len(b.discovered.released) != 0 {
+				t.Errorf("still remembered: %v", b.discovered.released)
+			}
+		})
 	}
 }
 

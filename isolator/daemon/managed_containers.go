@@ -27,11 +27,23 @@ func (b managedContainers) Recover(alive []string) error {
 	if err := b.denyByDefault(); err != nil {
 		return err
 	}
+	b.ignoreReleased(func(string) bool { return true }) // those that are kept are managed, which suffices
 	return b.Manager.Recover(alive)
+}
+
+// ignoreReleased keeps containers that are about to be released from being discovered. Only
+// containers with shares can be.
+func (b managedContainers) ignoreReleased(ends func(container string) bool) {
+	for _, h := range b.Manager.Holders() {
+		if len(h.Shares) > 0 && ends(h.Container) {
+			b.discovered.ignoreReleased(h.Container)
+		}
+	}
 }
 
 // Cleanup releases the container and has orphans searched for.
 func (b managedContainers) Cleanup(container string) error {
+	b.ignoreReleased(func(id string) bool { return id == container })
 	err := b.Manager.Cleanup(container)
 	select {
 	case b.ended <- struct{}{}:
