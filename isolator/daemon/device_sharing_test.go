@@ -74,7 +74,7 @@ func operatorAPI(t *testing.T, has *bool) string {
 func TestDiscoveredContainers(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), MinInterval: time.Nanosecond, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestReleasedContainersAreNotDiscovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log, _ := logtest.NewNullLogger()
 			has := true
-			agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+			agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), MinInterval: time.Nanosecond, Log: log})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func (l notifyingLimiter) AdmitContainer(_ context.Context, container string, _ 
 func TestDiscoveryRunsAtStart(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), MinInterval: time.Nanosecond, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -282,7 +282,7 @@ func TestContainersSurvivePartitioning(t *testing.T) {
 func TestDiscoveredContainersSurvivePartitioning(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	has := true
-	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), MinInterval: time.Nanosecond, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

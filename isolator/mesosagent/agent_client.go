@@ -33,15 +33,21 @@ type ClientConfig struct {
 	TLS *tls.Config
 	Log logrus.FieldLogger
 
-	// Interval is the time between two queries, by default 10 s. Timeout bounds a query, by
-	// default 5 s. A response expires after MaxAge, by default 1 min.
-	Interval, Timeout, MaxAge time.Duration
+	// Interval is the time between two queries of Run, by default 10 s. MinInterval is the
+	// shortest time between the end of a query and the next one, by default 500 ms. Timeout
+	// bounds a query, by default 5 s. A response expires after MaxAge, by default 1 min.
+	Interval, MinInterval, Timeout, MaxAge time.Duration
 }
 
 // AgentClient queries a Mesos agent. It is safe for concurrent use.
 type AgentClient struct {
 	cfg    ClientConfig
 	client *http.Client
+
+	// querying contains an element while a caller of RefreshState queries the agent, or waits
+	// for MinInterval before it does. That caller may use lastQuery.
+	querying  chan struct{}
+	lastQuery queryResult
 
 	// mu guards the last successful answer. A failed query leaves it as it is.
 	mu sync.Mutex
@@ -54,6 +60,12 @@ type AgentClient struct {
 	queriedAt time.Time
 }
 
+// queryResult is the result of a query.
+type queryResult struct {
+	startedAt, endedAt time.Time
+	err                error
+}
+
 // New checks the configuration. Run sends the queries.
 func New(c ClientConfig) (*AgentClient, error) {
 	u, err := url.Parse(c.AgentURL)
@@ -64,7 +76,7 @@ func New(c ClientConfig) (*AgentClient, error) {
 		return nil, errors.New("no log configured")
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
-		&c.Interval: 10 * time.Second, &c.Timeout: 5 * time.Second, &c.MaxAge: time.Minute,
+		&c.Interval: 10 * time.Second, &c.MinInterval: 500 * time.Millisecond, &c.Timeout: 5 * time.Second, &c.MaxAge: time.Minute,
 	} {
 		if *value == 0 {
 			*value = fallback
@@ -72,7 +84,7 @@ func New(c ClientConfig) (*AgentClient, error) {
 	}
 	c.AgentURL = strings.TrimRight(c.AgentURL, "/")
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: c.Timeout}).DialContext, TLSClientConfig: c.TLS, MaxIdleConnsPerHost: 1}
-	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}}, nil
+	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}, querying: make(chan struct{}, 1)}, nil
 }
 
 // Run queries the agent until ctx ends. It logs the first of consecutive errors.
@@ -114,8 +126,36 @@ func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, queri
 	return a.shares, a.queriedAt
 }
 
-// RefreshState queries the agent at once.
+// RefreshState returns once a query that started after the call has ended. Concurrent callers
+// share a query, so that many of them cannot overload the agent or this process.
 func (a *AgentClient) RefreshState(ctx context.Context) error {
+	calledAt := time.Now()
+	select {
+	case a.querying <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-a.querying }()
+	if a.lastQuery.startedAt.After(calledAt) {
+		return a.lastQuery.err
+	}
+	select {
+	case <-time.After(time.Until(a.lastQuery.endedAt.Add(a.cfg.MinInterval))):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	query := queryResult{startedAt: time.Now()}
+	query.err = a.queryHolders(ctx)
+	query.endedAt = time.Now()
+	if ctx.Err() != nil {
+		query.startedAt = time.Time{} // its error is this caller's only
+	}
+	a.lastQuery = query
+	return query.err
+}
+
+// queryHolders queries the agent and stores the answer.
+func (a *AgentClient) queryHolders(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	now := time.Now()
@@ -126,9 +166,7 @@ func (a *AgentClient) RefreshState(ctx context.Context) error {
 	list, shares := listHolders(answers), sharesByContainer(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.After(a.queriedAt) { // of two concurrent queries, the later one
-		a.holders, a.shares, a.queriedAt = list, shares, now
-	}
+	a.holders, a.shares, a.queriedAt = list, shares, now
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package mesosagent
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log"
@@ -9,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/gogo/protobuf/proto"
 	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
@@ -73,7 +76,7 @@ func startAgent(t *testing.T, start func(*httptest.Server)) (*agentServer, Clien
 	start(server)
 	t.Cleanup(server.Close)
 	logger, _ := logtest.NewNullLogger()
-	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA==", Timeout: time.Minute} // on a busy machine the default is too short for 64 MiB
+	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA==", MinInterval: time.Nanosecond, Timeout: time.Minute} // on a busy machine the default is too short for 64 MiB
 	if server.TLS != nil {
 		c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
 	}
@@ -112,6 +115,95 @@ func TestRefreshState(t *testing.T) {
 			})
 		})
 	}
+}
+
+// queryTransport is an agent without a network. It reports the start of each query, which is
+// its first call, and blocks it until the test continues it.
+type queryTransport struct {
+	started  chan time.Time
+	proceed  chan int // the status of the answer
+	fallback http.Handler
+}
+
+func (q *queryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	call := new(agent.Call)
+	if err := proto.Unmarshal(body, call); err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	if call.Type == agent.Call_GET_CONTAINERS {
+		q.started <- time.Now()
+		select {
+		case status := <-q.proceed:
+			if status != http.StatusOK {
+				w.WriteHeader(status)
+				return w.Result(), nil
+			}
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	q.fallback.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// Concurrent callers share a query that starts after their calls, and its error. A caller that
+// leaves ends its own query only, and the shortest interval is kept between queries.
+func TestCallersShareQueries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, _ := logtest.NewNullLogger()
+		a := mustNew(t, ClientConfig{AgentURL: "http://agent/slave(1)", Log: logger, MinInterval: time.Second, Timeout: time.Hour})
+		q := &queryTransport{started: make(chan time.Time), proceed: make(chan int), fallback: &agentServer{t: t}}
+		a.client.Transport = q
+		const callers = 50
+		errs := make(chan error, callers)
+		refreshMany := func(ctx context.Context, n int) {
+			for range n {
+				go func() { errs <- a.RefreshState(ctx) }()
+			}
+		}
+		wantResults := func(n int, want string) {
+			t.Helper()
+			for range n {
+				if err := <-errs; err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+					t.Errorf("got %v, want %q", err, want)
+				}
+			}
+		}
+		refreshMany(t.Context(), 1)
+		<-q.started
+		refreshMany(t.Context(), callers) // may not use that query, which could lack their containers
+		synctest.Wait()
+		q.proceed <- http.StatusOK
+		wantResults(1, "")
+		endedAt := time.Now()
+		if at := <-q.started; at.Sub(endedAt) != time.Second {
+			t.Errorf("the second query starts %s after the first, want 1s", at.Sub(endedAt))
+		}
+		q.proceed <- http.StatusServiceUnavailable
+		wantResults(callers, "503")
+
+		leaving, leave := context.WithCancel(t.Context())
+		refreshMany(leaving, 1)
+		<-q.started
+		refreshMany(t.Context(), callers)
+		synctest.Wait()
+		leave()
+		wantResults(1, "context canceled")
+		<-q.started
+		q.proceed <- http.StatusOK
+		wantResults(callers, "")
+		select {
+		case <-q.started:
+			t.Error("one more query was sent")
+		case <-time.After(time.Hour):
+		}
+	})
 }
 
 func TestErrorsAreLoggedOnce(t *testing.T) {

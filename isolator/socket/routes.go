@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -48,7 +49,7 @@ func (s *Server) newHandler() http.Handler {
 		{post, "/v1/cleanup", withBody(s.handleCleanup)},
 		{get, "/v1/usage", s.handleUsage},
 		{get, "/v1/status", s.handleStatus},
-		{get, "/v1/share", s.handleShare},
+		{get, "/v1/share", onSocketOnly(s.handleShare)},
 		{get, "/v1/version", s.handleVersion},
 		{get, "/v1/containers", s.handleContainers},
 		{get, "/v1/devices", s.handleDevices},
@@ -99,6 +100,16 @@ func checkMayChange(r *http.Request) error {
 		return nil
 	}
 	return &statusError{http.StatusForbidden, errors.New(refusal)}
+}
+
+// onSocketOnly rejects a call over TCP, where every client of the network could make it.
+func onSocketOnly(call callHandler) callHandler {
+	return func(r *http.Request) (any, error) {
+		if _, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+			return nil, &statusError{http.StatusForbidden, fmt.Errorf("%s is not answered here: use the unix socket", r.URL.Path)}
+		}
+		return call(r)
+	}
 }
 
 // limitConcurrency answers at most n requests at the same time.

@@ -87,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
 }
 
 // ServeReadOnly serves GET requests to every client of the listener until ctx
-// ends.
+// ends, except those of onSocketOnly.
 func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
 	return s.serveListener(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
 }

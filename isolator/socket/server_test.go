@@ -447,6 +447,10 @@ func TestReadOnlyOverTCP(t *testing.T) {
 			t.Errorf("%s: got %q", path, got)
 		}
 	}
+	// The Mesos agent is queried, and limits may be set up.
+	if got, want := body(t, http.MethodGet, base+"/v1/share?container=c", ""), `{"error":"/v1/share is not answered here: use the unix socket"}`+"\n"; got != want {
+		t.Errorf("shares: got %q, want %q", got, want)
+	}
 	http.DefaultClient.CloseIdleConnections()
 	cancel()
 	if err := <-done; err != nil {
