@@ -9,7 +9,8 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// setPolicy replaces the policy. Tasks keep running; jobs of a role that is removed wait until it is back.
+// setPolicy replaces the policy. Tasks keep running; jobs of a role that is removed wait until it is back. Also without a
+// subscription it returns the new roles, which the next SUBSCRIBE carries.
 func (s *State) setPolicy(p Policy) []Operation {
 	p.SetDefaults()
 	p.Fit.Patterns = &s.patterns
@@ -24,7 +25,7 @@ func (s *State) setPolicy(p Policy) []Operation {
 			delete(s.offerDemands, role)
 		}
 	}
-	if slices.Equal(before, roles) || !s.connected {
+	if slices.Equal(before, roles) {
 		return nil
 	}
 	for id, h := range s.offers.offers {

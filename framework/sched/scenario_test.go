@@ -79,6 +79,7 @@ type scenarioRunner struct {
 	t        *testing.T
 	now      time.Time
 	st       *State
+	started  bool           // st has handled an event
 	recorded *recordedState // by st and those before it
 	offers   []Offer
 	ids      map[string]string // short task id → full id
@@ -114,7 +115,12 @@ func (p *scenarioRunner) runCommand(words []string) {
 		policy := p.st.cfg.Policy
 		policy.Fit.Name = args[0]
 		p.step(PolicyChanged{Policy: policy})
-	case "roles":
+	case "roles": // before any event they are the scheduler's first roles, which the master learns from SUBSCRIBE
+		if settings := p.st.cfg; !p.started {
+			settings.Policy = p.parseRoles(args)
+			p.st = New(settings, RecoveredState{})
+			break
+		}
 		p.step(PolicyChanged{Policy: p.parseRoles(args)})
 	case "limit":
 		p.step(PolicyChanged{Policy: p.limitUsers(args[0], opt)})
@@ -402,6 +408,7 @@ func (p *scenarioRunner) step(ev Event) {
 }
 
 func (p *scenarioRunner) stepOne(ev Event) {
+	p.started = true
 	ops := p.st.Step(p.now, ev)
 	for _, op := range ops {
 		if a, ok := op.(AcceptOffers); ok {
