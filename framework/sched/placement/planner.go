@@ -107,7 +107,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	}
 
 	// 2. A job of the same kind found no place in this plan: this one finds none either.
-	key := placementKey{demand: j.DemandNumber, runs: j.Spec.ExpectedRunTime()}
+	key := placementKey{demand: j.DemandNumber, runs: j.Spec.ExpectedRunTime(), guaranteed: j.Spec.Guaranteed}
 	if key.demand == 0 || len(j.ImageExclusions) > 0 {
 		d := j.TaskDemand(pl.policy.Overhead, nil)
 		key.demand = pl.numbers.NumberOf(queue.DemandKey(&d, j.Spec))
@@ -317,6 +317,8 @@ type placementKey struct {
 	user string
 	// avoidReserved reports that the job could delay the head of its role.
 	avoidReserved bool
+	// guaranteed jobs may hold only the GPU types that their role deserves.
+	guaranteed bool
 }
 
 // answerOffers accepts the offers of agents that receive tasks, and declines or holds all others.
