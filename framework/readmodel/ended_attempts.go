@@ -52,5 +52,5 @@ func (v *Model) appendEnd(list []sched.AttemptEnd, t *job.Task) []sched.AttemptE
 	if !ok {
 		return list
 	}
-	return append(list, sched.NewAttemptEnd(t, e.Spec, e.Submitted))
+	return append(list, sched.NewAttemptEnd(t, e.SpecOf(t), e.Submitted))
 }

@@ -214,6 +214,20 @@ func TestWorkdirsOfUpdatedService(t *testing.T) {
 	}
 }
 
+// TestEndsHaveVersionOfTask checks that the end of a task of an earlier version has what that version requested.
+func TestEndsHaveVersionOfTask(t *testing.T) {
+	j := frameworktest.JobInStates("web", 1, job.Finished, job.Finished)
+	j.Spec.CPUs, j.Version, j.OldSpecs = 1, 1, map[int]*job.Spec{0: {CPUs: 4}}
+	j.Tasks[1].Version = 1
+	cpus := map[string]float64{}
+	for _, e := range New(journal.JournalContents{Jobs: []*job.Job{j}}).AllEndedAttempts() {
+		cpus[e.Task.ID] = e.CPUs
+	}
+	if cpus[j.Tasks[0].ID] != 4 || cpus[j.Tasks[1].ID] != 1 {
+		t.Errorf("the tasks had %v CPUs, want 4 and 1", cpus)
+	}
+}
+
 // TestTasksAreShared: tasks exist once, and a later change of the record does not modify those of the State.
 func TestTasksAreShared(t *testing.T) {
 	recorded, ends := frameworktest.JobInStates("recorded", 1, job.Finished), frameworktest.JobInStates("ends", 2, job.Running)

@@ -66,7 +66,8 @@ func milliGPUsOf(t *job.Task, spec *job.Spec) (milli int) {
 
 // recordUsage adds what a task has used that gives up its place.
 func (s *State) recordUsage(ref taskRef) {
-	t, spec := ref.get(), ref.job.Spec
+	t := ref.get()
+	spec := ref.job.SpecOf(t)
 	half := s.halfLifeOf(spec.Role)
 	milli := milliGPUsOf(t, spec)
 	if half <= 0 || milli == 0 || t.Launched.IsZero() {
@@ -142,7 +143,8 @@ func (s *State) RecentUsage() *quota.RecentUsage {
 	}
 	refs := slices.SortedFunc(s.placedTasks(), func(a, b taskRef) int { return strings.Compare(a.get().ID, b.get().ID) }) // sums depend on their order
 	for _, ref := range refs {
-		t, spec := ref.get(), ref.job.Spec
+		t := ref.get()
+		spec := ref.job.SpecOf(t)
 		milli := milliGPUsOf(t, spec)
 		if milli == 0 {
 			continue

@@ -233,3 +233,19 @@ func TestUpdateKeepsTasksScaledByLoad(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageIsThatOfTasksVersion checks that tasks of an earlier version count with the GPUs that they hold, not with those
+// of the present version.
+func TestUsageIsThatOfTasksVersion(t *testing.T) {
+	u := startUpdatedService(t, 3)
+	u.st.cfg.HalfLife = time.Hour
+	next := webSpec(3)
+	next.Request.GPUs = 8
+	u.st.Step(u.now, UpdateService{Spec: next})
+	u.expect("0 KILLING, 0 RUNNING, 0 RUNNING")
+	u.startAll()
+	u.expect("1 WAITING, 0 RUNNING, 0 RUNNING")
+	if r := u.st.RecentUsage(); len(r.Held) != 0 || len(r.Average) != 0 {
+		t.Errorf("tasks without GPUs count as holding %v, recently %v", r.Held, r.Average)
+	}
+}

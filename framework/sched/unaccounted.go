@@ -99,7 +99,7 @@ func (s *State) keepUnaccounted(t *job.Task, j *job.Job) {
 	if s.Document(endPrefix+t.ID) == nil {
 		s.unaccountedEnds++
 	}
-	s.writeJSONDocument(endPrefix+t.ID, NewAttemptEnd(t, j.Spec, j.Submitted))
+	s.writeJSONDocument(endPrefix+t.ID, NewAttemptEnd(t, j.SpecOf(t), j.Submitted))
 }
 
 // handleAccounted forgets what was kept of attempts whose ends the accounting has stored.
