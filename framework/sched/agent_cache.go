@@ -34,7 +34,8 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		offered := make(map[placement.AgentKey]bool, len(agents))
 		for i := range agents {
 			a := &agents[i]
-			offered[placement.KeyOfAgent(a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
+			offered[placement.KeyOfAgent(a)] = true
+			t.addListed(a)
 		}
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
@@ -54,7 +55,8 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 func (c *agentCache) changedAgents(t *agentTable, pool *offerPool) iter.Seq[fit.AgentResources] {
 	return func(yield func(fit.AgentResources) bool) {
 		for a := range fit.JoinOffers(pool.heldOffersOf(t.changedAgents)) {
-			t.changedAgents[placement.KeyOfAgent(&a)], a.AllShared = true, t.sharedDevicesOf(a.ID)
+			t.changedAgents[placement.KeyOfAgent(&a)] = true
+			t.addListed(&a)
 			if !yield(a) {
 				return
 			}

@@ -122,3 +122,22 @@ func (m *uncachedPair) runCycle() {
 	m.stepBoth(Tick{})
 	m.stepBoth(Cycle{})
 }
+
+// TestPlansKnowAllGPUsOfAgents checks that an agent of which a part is offered counts with all of its GPUs, whether the plan
+// reads all agents or only those that have changed.
+func TestPlansKnowAllGPUsOfAgents(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s := New(SchedulerSettings{}, RecoveredState{})
+	s.Step(now, Subscribed{FrameworkID: "f"})
+	s.Step(now, AgentsListed{Agents: []Agent{{ID: "a", Hostname: "a", Types: []string{"V100"}, GPUs: 8}}})
+	wide := testSpec("wide")
+	wide.Request.GPUs = 8
+	s.Step(now, SubmitJob{Spec: wide}) // offers are held for it
+	for _, id := range []string{"o1", "o2"} {
+		s.Step(now, OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", GPUs: 2, Types: []string{"V100"}, Free: Amount{CPUs: 4, MemMiB: 1024}}}})
+		agents := s.agentCache.buildCluster(now, &s.agentTable, s.roleNames(), &s.offers, &s.cfg.Policy.Policy).Agents()
+		if len(agents) != 1 || agents[0].TotalGPUs != 8 || agents[0].GPUs < 2 {
+			t.Errorf("after offer %s the agents are %+v, want one with 8 GPUs, a part of them free", id, agents)
+		}
+	}
+}
