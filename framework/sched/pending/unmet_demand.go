@@ -84,19 +84,29 @@ func FindUnmetDemand(offers []*fit.Offer, in placement.PlanInput, p placement.Po
 // surveyJob places the job as a plan would, and counts its other tasks if machines could be added for them. All tasks of
 // a gang count if one is missing, because other jobs may take what is free now.
 func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
-	d := j.TaskDemand(s.overhead, s.Cluster.Agents())
-	request := d.Request
-	if _, n := s.Usage.RestrictGuaranteed(j.Spec, len(j.Tasks)); n == 0 {
+	request, n := s.Usage.RestrictGuaranteed(j.Spec, len(j.Tasks))
+	if n == 0 {
 		return // machines would not help
 	}
+	if n < len(j.Tasks) { // nor would they help its other tasks
+		inside := *j
+		inside.Tasks = j.Tasks[:n:n]
+		j = &inside
+	}
+	d := j.TaskDemand(s.overhead, s.Cluster.Agents())
+	d.Request = request
 	got := s.PlaceJob(j, &d)
 	missing := len(j.Tasks) - len(got.Places)
-	if missing == 0 {
-		return
-	}
-	if j.Spec.Gang {
+	if j.Spec.Gang && missing > 0 {
 		s.UndoJob(j, &d, &got)
 		missing = len(j.Tasks)
+	} else if j.Spec.Guaranteed && s.Usage.DeservesGPUs() {
+		for i := range got.Places {
+			s.Usage.AddGuaranteed(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares)
+		}
+	}
+	if missing == 0 {
+		return
 	}
 	if got.AtQuota {
 		s.Usage.KeepRest(j.Spec, len(j.Tasks), got.Limit)
@@ -179,6 +189,13 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
 	s.Usage.AddUserMilliGPUs(j.Spec, gpuType, milli)
 	s.Usage.AddRunningJob(j.Spec)
+	if j.Spec.Guaranteed && s.Usage.DeservesGPUs() {
+		i := slices.IndexFunc(s.Usage.GPUTypes(), func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) })
+		if i >= 0 {
+			gpuType = s.Usage.GPUTypes()[i]
+		}
+		s.Usage.AddGuaranteed(j.Spec.Role, nil, []gpu.DeviceShare{{Type: gpuType, MilliDevices: milli}})
+	}
 	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key() + strings.Join(missing, " ")
 	i, ok := s.byDemand[key]
 	if !ok {
