@@ -108,7 +108,8 @@ func (s *State) editJob(e EditJob) {
 	j.Spec = &spec
 	j.Revision++
 	s.changes.markJob(j)
-	s.queueCache.forgetDemand(j)
+	s.queueCache.forgetSpec(j)
+	s.runTimes.forgetPrediction(j)
 	delete(s.reservationReasons, spec.Name)
 	s.offers.stale = true
 	for i := range j.Tasks {

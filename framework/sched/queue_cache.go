@@ -73,11 +73,11 @@ func (c *queueCache) queuedJobs(t *jobTable) []cachedJob {
 	return list
 }
 
-// forgetDemand forgets the number of a job's demand key, after its specification has changed.
-func (c *queueCache) forgetDemand(j *job.Job) {
+// forgetSpec forgets what was computed of a job's specification, after it has changed.
+func (c *queueCache) forgetSpec(j *job.Job) {
 	at, ok := slices.BinarySearchFunc(c.cached, j, func(one cachedJob, j *job.Job) int { return compareSubmission(one.Job, j) })
 	if ok && c.cached[at].Job == j {
-		c.cached[at].demandNumber = 0
+		c.cached[at] = cachedJob{Job: j}
 	}
 }
 

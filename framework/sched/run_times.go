@@ -111,10 +111,17 @@ func (r *runTimes) predictEnd(j *job.Job, since, now time.Time) time.Time {
 	return end
 }
 
-// dropJob forgets the prediction of a job that has ended.
-func (r *runTimes) dropJob(j *job.Job) {
+// forgetPrediction forgets the prediction of a job, after its specification has changed.
+func (r *runTimes) forgetPrediction(j *job.Job) {
 	if r != nil {
 		delete(r.ofJobs, j)
+	}
+}
+
+// dropJob forgets a job that has ended.
+func (r *runTimes) dropJob(j *job.Job) {
+	r.forgetPrediction(j)
+	if r != nil {
 		delete(r.estimates, j)
 	}
 }
