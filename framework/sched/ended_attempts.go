@@ -74,12 +74,13 @@ func (a *endedAttempts) keep(t job.Task, j *job.Job) {
 		a.dropOldest(t.RunID())
 	}
 	for a.count > maxAttemptsOfAll {
-		largest := a.byRole[j.Spec.Role]
-		for _, r := range a.byRole {
-			if r.count > largest.count {
-				largest = r
+		role := j.Spec.Role
+		for other, r := range a.byRole {
+			if n := a.byRole[role].count; r.count > n || r.count == n && other < role && role != j.Spec.Role {
+				role = other
 			}
 		}
+		largest := a.byRole[role]
 		oldest := largest.order[0]
 		largest.order = largest.order[1:]
 		if !a.isDropped(oldest) {

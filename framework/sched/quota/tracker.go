@@ -326,7 +326,6 @@ func (t *Tracker) findKept(role string, limit *Limit) bool {
 }
 
 // RestrictTogether is Restrict for n tasks that start together on GPUs of one type: types of which not all of them may be held
-//
 // are excluded. It returns false if no type is left.
 func (t *Tracker) RestrictTogether(u User, r gpu.Request, n int) (restricted gpu.Request, ok bool, limit *Limit) {
 	return t.restrictTogether(u, r, n, (*Limit).Remaining)
