@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -127,6 +128,30 @@ func TestDockerTaskWithMissingImage(t *testing.T) {
 	nothingLeft(t, engine)
 	r.acknowledge(s)
 	r.endedWell()
+}
+
+// TestStatusLacksSecrets checks that no status of a docker task has the value of a secret.
+func TestStatusLacksSecrets(t *testing.T) {
+	r, _, img := engineRig(t)
+	r.cfg.SecretsDir = t.TempDir()
+	put(t, r.cfg.SecretsDir, "web/db/password", "s3cret")
+	r.run()
+	r.subscribed()
+	r.launch(info(t, task.TaskSpec{
+		Containerizer: job.Docker, Image: img, GPUs: 1, CPUs: 1, MemMiB: 64, Role: "web", Secrets: map[string]string{"PASSWORD": "db/password"},
+		Argv: []string{"sh", "-c", "echo $PASSWORD"},
+	}))
+	for _, state := range []mesos.TaskState{mesos.TASK_STARTING, mesos.TASK_RUNNING, mesos.TASK_FINISHED} {
+		s := r.update(state)
+		if text, err := s.Marshal(); err != nil || bytes.Contains(text, []byte("s3cret")) {
+			t.Errorf("%s has the secret (%v): %s", state, err, s.Data)
+		}
+		r.acknowledge(s)
+	}
+	r.endedWell()
+	if got := r.sandboxFile("stdout"); got != "s3cret\n" {
+		t.Errorf("stdout is %q, want the secret", got)
+	}
 }
 
 // TestNestedTaskIsRefused combines the unified runtime with the executor: it must call

@@ -270,9 +270,14 @@ func info(t *testing.T, w task.TaskSpec) mesos.TaskInfo {
 	}
 	i := mesos.TaskInfo{
 		Name: "job", TaskID: mesos.TaskID{Value: "t1"},
-		Data:       marshal(t, job.LaunchData{Version: job.LaunchVersion, Job: w.Job, Index: w.Index, Command: w.Argv, Env: w.Env}),
+		Data:       marshal(t, job.LaunchData{Version: job.LaunchVersion, Job: w.Job, Index: w.Index, Command: w.Argv, Env: w.Env, Secrets: w.Secrets}),
 		Resources:  []mesos.Resource{amount("cpus", w.CPUs), amount("mem", w.MemMiB), amount("disk", w.DiskMiB), amount("gpus", float64(w.GPUs))},
 		KillPolicy: &mesos.KillPolicy{GracePeriod: &mesos.DurationInfo{Nanoseconds: int64(w.KillGrace)}},
+	}
+	if w.Role != "" {
+		for at := range i.Resources {
+			i.Resources[at].AllocationInfo = &mesos.Resource_AllocationInfo{Role: &w.Role}
+		}
 	}
 	if len(w.DeviceIDs) > 0 {
 		i.Resources = append(i.Resources, mesos.Resource{Name: "gpu_ids", Type: mesos.SET.Enum(), Set: &mesos.Value_Set{Item: w.DeviceIDs}})

@@ -313,9 +313,13 @@ func TestBridgeNetwork(t *testing.T) {
 	port := hostPort(t)
 	work := foreign(shell(img, `echo ready; while :; do echo hello | nc -l -p 80; done`), inNetwork(mesos.ContainerInfo_DockerInfo_BRIDGE, port))
 	work.Ports = []mesos.Value_Range{{Begin: uint64(port), End: uint64(port)}}
+	work.Env = map[string]string{"PASSWORD": "s3cret"}
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")
 	data, addresses := r.(task.ContainerDescriber).DescribeContainer()
+	if strings.Contains(string(data), "s3cret") {
+		t.Errorf("the description has the value of a variable, which may be a secret: %s", data)
+	}
 	if len(addresses) != 1 || !strings.HasPrefix(string(data), "[{") || !strings.Contains(string(data), addresses[0]) {
 		t.Errorf("container is described by %d bytes and addresses %v", len(data), addresses)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // DescribeContainer implements task.ContainerDescriber. data is the output of
-// `docker inspect`; addresses are those in the container's own networks.
+// `docker inspect` without environment variables; addresses are those in the
+// container's own networks.
 func (r *runningContainer) DescribeContainer() (data []byte, addresses []string) {
 	return r.data, r.addresses
 }
@@ -29,7 +30,9 @@ func (r *runningContainer) inspectStarted(ctx context.Context) {
 		r.log.WithError(err).Warn("cannot read the container's address and description")
 		return
 	}
-	r.data, _ = json.Marshal([]json.RawMessage{raw})
+	if r.data, err = withoutEnv(raw); err != nil {
+		r.log.WithError(err).Warn("cannot describe the container")
+	}
 	if c.NetworkSettings != nil {
 		for _, n := range c.NetworkSettings.Networks {
 			for _, address := range []string{n.IPAddress, n.GlobalIPv6Address} {
@@ -44,6 +47,25 @@ func (r *runningContainer) inspectStarted(ctx context.Context) {
 	} else if len(r.addresses) > 0 {
 		r.probeAddress = r.addresses[0]
 	}
+}
+
+// withoutEnv returns the engine's answer as `docker inspect` prints it, but
+// without environment variables: they have the values of secrets, and agent,
+// master and framework get and store the result.
+func withoutEnv(raw []byte) ([]byte, error) {
+	var description, config map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &description); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(description["Config"], &config); err != nil {
+		return nil, fmt.Errorf("read Config: %w", err)
+	}
+	delete(config, "Env")
+	var err error
+	if description["Config"], err = json.Marshal(config); err != nil {
+		return nil, err
+	}
+	return json.Marshal([]any{description})
 }
 
 // ProbeAddress implements task.ProbeTarget.
