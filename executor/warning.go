@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/internal/atomicfile"
 )
 
 // warnTask sends the signal and creates the file of the task's warning.
@@ -65,13 +66,13 @@ func postWarning(url string) error {
 	return nil
 }
 
-// writeWarningFile writes the time of SIGTERM to a file in the sandbox. It follows no
-// link out of the sandbox.
+// writeWarningFile writes the time of SIGTERM to a file in the sandbox. It replaces what
+// the task made at that name, because opening a pipe would block.
 func writeWarningFile(sandbox, name string, at time.Time) error {
 	root, err := os.OpenRoot(sandbox)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return root.WriteFile(name, []byte(at.UTC().Format(time.RFC3339)+"\n"), 0o644)
+	return atomicfile.ReplaceIn(root, name, []byte(at.UTC().Format(time.RFC3339)+"\n"), 0o644)
 }

@@ -113,6 +113,47 @@ func TestWarnedTaskLeavesEarly(t *testing.T) {
 	}
 }
 
+// TestWarningFileReplacesWhatTaskMade: pipes and links that the task made at the file's name neither block the executor nor
+// let it write elsewhere.
+func TestWarningFileReplacesWhatTaskMade(t *testing.T) {
+	victim := filepath.Join(t.TempDir(), "victim")
+	for name, prepare := range map[string]func(path string) error{
+		"nothing": func(string) error { return nil },
+		"file": func(path string) error {
+			return os.WriteFile(path, []byte("a long text that is not the time of SIGTERM"), 0o600)
+		},
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o666) },
+		"link": func(path string) error { return os.Symlink(victim, path) },
+	} {
+		for _, file := range []string{"warned", "run/warned"} {
+			sandbox := t.TempDir()
+			if err := os.Mkdir(filepath.Join(sandbox, "run"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(sandbox, file)
+			if err := prepare(path); err != nil {
+				t.Fatal(err)
+			}
+			written := make(chan error, 1)
+			go func() { written <- writeWarningFile(sandbox, file, time.Unix(0, 0)) }()
+			select {
+			case err := <-written:
+				if err != nil {
+					t.Errorf("%s at %s: %v", name, file, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s at %s: the executor hangs", name, file)
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != "1970-01-01T00:00:00Z\n" {
+				t.Errorf("%s at %s: the file has %q, %v", name, file, text, err)
+			}
+			if _, err := os.Stat(victim); err == nil {
+				t.Errorf("%s at %s: the executor wrote out of the sandbox", name, file)
+			}
+		}
+	}
+}
+
 // TestPostWarning: the task gets a POST, and an error answer is reported.
 func TestPostWarning(t *testing.T) {
 	var got []string

@@ -61,7 +61,7 @@ func fill(f *os.File, data []byte, mode fs.FileMode, sync bool) error {
 // either name is replaced, never written through. One caller at a time may
 // replace a name.
 func ReplaceIn(folder *os.Root, name string, data []byte, mode fs.FileMode) error {
-	temp := TempPrefix + name
+	temp := filepath.Join(filepath.Dir(name), TempPrefix+filepath.Base(name))
 	if err := removeIfExists(folder.Remove, temp); err != nil {
 		return err
 	}
