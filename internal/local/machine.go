@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -246,8 +247,8 @@ func (a *localAgent) machineResources() ([]mesos.Resource, error) {
 	first, last := a.portRange()
 	return []mesos.Resource{
 		resources.NewCPUs(float64(cpus)).Resource,
-		resources.NewMemory(total - min(1024, total/2)).Resource,
-		resources.NewDisk(free).Resource,
+		resources.NewMemory(math.Floor(total - min(1024, total/2))).Resource, // whole MiB, as Mesos's agent
+		resources.NewDisk(math.Floor(free)).Resource,
 		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(first, last).Ranges).Resource,
 	}, nil
 }
