@@ -72,3 +72,23 @@ func TestRepeatedGraphCapture(t *testing.T) {
 		t.Errorf("the usage file has %d, want %d", got, ctxBytes)
 	}
 }
+
+// A node that the driver refuses is not charged, by whichever function it is added.
+func TestRefusedGraphNodesAreNotCharged(t *testing.T) {
+	for _, add := range []string{"graphalloc", "graphnode", "graphnode2"} {
+		t.Run(add, func(t *testing.T) {
+			c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
+			p := c.start("dlsym") // by its name, each version can be called
+			p.must(0, "ctx 0")
+			p.must(1, "graph x")
+			p.want(invalidValue, 2, "%s 0 %d", add, 200*mib) // a context is not a graph
+			if got := c.used(0); got != ctxBytes {
+				t.Errorf("after a refused node the usage file has %d, want %d", got, ctxBytes)
+			}
+			p.must(2, "%s 1 %d", add, 200*mib)
+			if got, want := c.used(0), uint64(ctxBytes+200*mib); got != want {
+				t.Errorf("after a node the usage file has %d, want %d", got, want)
+			}
+		})
+	}
+}

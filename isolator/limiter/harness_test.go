@@ -244,4 +244,7 @@ func (c *container) used(device int) uint64 {
 	return uses[device].UsedBytes
 }
 
-const outOfMemory = 2
+const (
+	invalidValue = 1
+	outOfMemory  = 2
+)

@@ -96,23 +96,31 @@ CUresult cuGraphAddMemAllocNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d,
 	return r;
 }
 
+static bool allocates(const CUgraphNodeParams *p) { return p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
+
 static CUresult reserve_node(CUgraph g, const CUgraphNodeParams *p)
 {
-	if (!p || p->type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		return CUDA_SUCCESS;
-	return graph_reserve(g, device_index(p->alloc.poolProps.location.id), p->alloc.bytesize);
+	return allocates(p) ? graph_reserve(g, device_index(p->alloc.poolProps.location.id), p->alloc.bytesize) : CUDA_SUCCESS;
+}
+
+// finish_node reverts reserve_node if the driver has refused the node.
+static CUresult finish_node(CUresult r, CUgraph g, const CUgraphNodeParams *p)
+{
+	if (r != CUDA_SUCCESS && allocates(p))
+		graph_unreserve(g, device_index(p->alloc.poolProps.location.id), p->alloc.bytesize);
+	return r;
 }
 
 CUresult cuGraphAddNode(CUgraphNode *n, CUgraph g, const CUgraphNode *d, size_t count, CUgraphNodeParams *p)
 {
 	CUresult r = reserve_node(g, p);
-	return r == CUDA_SUCCESS ? REAL(cuGraphAddNode)(n, g, d, count, p) : r;
+	return r == CUDA_SUCCESS ? finish_node(REAL(cuGraphAddNode)(n, g, d, count, p), g, p) : r;
 }
 
 CUresult cuGraphAddNode_v2(CUgraphNode *n, CUgraph g, const CUgraphNode *d, const void *edges, size_t count, CUgraphNodeParams *p)
 {
 	CUresult r = reserve_node(g, p);
-	return r == CUDA_SUCCESS ? REAL(cuGraphAddNode_v2)(n, g, d, edges, count, p) : r;
+	return r == CUDA_SUCCESS ? finish_node(REAL(cuGraphAddNode_v2)(n, g, d, edges, count, p), g, p) : r;
 }
 
 static CUresult record_executable(CUresult r, const CUgraphExec *exec, CUgraph g)

@@ -229,6 +229,11 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 		return ((CUresult (*)(CUgraph *, unsigned))dlsym(library, "cuGraphCreate"))((CUgraph *)&out, 0);
 	if (IS("graphalloc"))
 		return CALL(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode, 0)(NULL, (CUgraph)name[a], NULL, 0, &(CUDA_MEM_ALLOC_NODE_PARAMS){.poolProps = props, .bytesize = b});
+	if (IS("graphnode") || IS("graphnode2")) {
+		CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .alloc = {.poolProps = props, .bytesize = b}};
+		return IS("graphnode") ? CALL(cuGraphAddNode, cuGraphAddNode, 0)(NULL, (CUgraph)name[a], NULL, 0, &params)
+				       : CALL(cuGraphAddNode, cuGraphAddNode_v2, 0)(NULL, (CUgraph)name[a], NULL, NULL, 0, &params);
+	}
 	if (IS("instantiate"))
 		return CALL(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 0)((CUgraphExec *)&out, (CUgraph)name[a], 0);
 	if (IS("graphlaunch"))
