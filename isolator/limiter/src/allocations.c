@@ -20,37 +20,47 @@ static struct allocation **find_record(enum allocation_kind kind, uint64_t key)
 	return at;
 }
 
+static void link_record(struct allocation *record)
+{
+	struct allocation **at = bucket_of(record->kind, record->key);
+	record->next = *at;
+	*at = record;
+}
+
+void allocation_put(struct allocation *record)
+{
+	lock_acquire(&allocations_lock);
+	link_record(record);
+	lock_release(&allocations_lock);
+}
+
 // Without memory for the record, the bytes stay charged until the process ends.
 void allocation_add(struct allocation h)
 {
 	struct allocation *record = malloc(sizeof *record);
 	if (!record)
 		return;
-	lock_acquire(&allocations_lock);
-	struct allocation **at = bucket_of(h.kind, h.key);
 	*record = h;
-	record->next = *at;
-	*at = record;
-	lock_release(&allocations_lock);
+	allocation_put(record);
 }
 
-static void move_record(struct allocation **at, struct allocation *out)
+struct allocation *allocation_take(enum allocation_kind kind, uint64_t key)
 {
-	struct allocation *record = *at;
-	*at = record->next;
-	*out = *record;
-	free(record);
+	lock_acquire(&allocations_lock);
+	struct allocation **at = find_record(kind, key), *record = *at;
+	if (record)
+		*at = record->next;
+	lock_release(&allocations_lock);
+	return record;
 }
 
 bool allocation_remove(enum allocation_kind kind, uint64_t key, struct allocation *out)
 {
-	lock_acquire(&allocations_lock);
-	struct allocation **at = find_record(kind, key);
-	bool found = *at != NULL;
-	if (found)
-		move_record(at, out);
-	lock_release(&allocations_lock);
-	return found;
+	struct allocation *record = allocation_take(kind, key);
+	if (record)
+		*out = *record;
+	free(record);
+	return record != NULL;
 }
 
 bool allocation_find(enum allocation_kind kind, uint64_t key, struct allocation *out)
@@ -75,16 +85,45 @@ bool allocation_update(enum allocation_kind kind, uint64_t key, void (*edit)(str
 	return found;
 }
 
-// allocation_remove_if removes the record only if matches returns true.
-bool allocation_remove_if(enum allocation_kind kind, uint64_t key, bool (*matches)(const struct allocation *), struct allocation *out)
+static bool is_used(const struct allocation *h) { return h->uses[HANDLE_REFERENCE] || h->uses[HANDLE_MAPPING]; }
+
+// A use of a handle is dropped in two steps. handle_begin_drop removes it before the
+// driver's call. After the last one the record can no longer be found: the driver
+// may free the handle and reuse it before the call returns. It returns NULL if
+// the handle has no such use.
+struct allocation *handle_begin_drop(uint64_t handle, enum handle_use use)
 {
 	lock_acquire(&allocations_lock);
-	struct allocation **at = find_record(kind, key);
-	bool found = *at != NULL && matches(*at);
-	if (found)
-		move_record(at, out);
+	struct allocation **at = find_record(ALLOCATED_HANDLE, handle), *h = *at;
+	if (h && h->uses[use] > 0) {
+		h->uses[use]--;
+		h->dropping++;
+		if (!is_used(h))
+			*at = h->next;
+	} else {
+		h = NULL;
+	}
 	lock_release(&allocations_lock);
-	return found;
+	return h;
+}
+
+// handle_finish_drop follows the driver's call. It restores the use if the driver
+// has refused to end it. It returns true, and frees the record, if no use is left
+// and no other thread is dropping one: only then is the memory certainly free.
+bool handle_finish_drop(struct allocation *h, enum handle_use use, bool dropped, struct allocation *out)
+{
+	lock_acquire(&allocations_lock);
+	h->dropping--;
+	if (!dropped && !is_used(h))
+		link_record(h);
+	h->uses[use] += !dropped;
+	bool unused = !is_used(h) && h->dropping == 0;
+	lock_release(&allocations_lock);
+	if (unused) {
+		*out = *h;
+		free(h);
+	}
+	return unused;
 }
 
 struct allocation *allocation_remove_context(CUcontext context)

@@ -101,21 +101,27 @@ void identify_self(struct process_slot *);
 // ---- allocations.c: allocations that this process holds
 
 enum allocation_kind { ALLOCATED_MEMORY = 1, ALLOCATED_HANDLE, ALLOCATED_MAPPING, ALLOCATED_BINDING, ALLOCATED_ARRAY, ALLOCATED_MIPMAP, ALLOCATED_CONTEXT, ALLOCATED_MODULE, ALLOCATED_HEAP };
+enum handle_use { HANDLE_REFERENCE, HANDLE_MAPPING, HANDLE_USES }; // a binding is a mapping, too
 struct allocation {
 	struct allocation *next;
 	enum allocation_kind kind;
 	int device;
-	unsigned refs, maps; // references and mappings of an ALLOCATED_HANDLE
-	bool imported;       // of an ALLOCATED_HANDLE: bytes is the largest mapped size so far
+	unsigned uses[HANDLE_USES]; // of an ALLOCATED_HANDLE, without those that are being dropped
+	unsigned dropping;          // of an ALLOCATED_HANDLE: uses that are being dropped
+	bool imported;              // of an ALLOCATED_HANDLE: bytes is the largest mapped size so far
 	uint64_t key, bytes;
 	CUcontext context;     // destroying it frees the allocation; NULL: none
 	uint64_t handle, size; // of an ALLOCATED_MAPPING or ALLOCATED_BINDING: the handle, and the mapped size
+	struct allocation *dropping_handle; // of these, while they are being unmapped: the handle's record
 };
 void allocation_add(struct allocation);
 bool allocation_remove(enum allocation_kind, uint64_t key, struct allocation *);
 bool allocation_find(enum allocation_kind, uint64_t key, struct allocation *);
 bool allocation_update(enum allocation_kind, uint64_t key, void (*)(struct allocation *, uint64_t), uint64_t);
-bool allocation_remove_if(enum allocation_kind, uint64_t key, bool (*)(const struct allocation *), struct allocation *);
+struct allocation *allocation_take(enum allocation_kind, uint64_t key); // NULL: none; the caller frees it or puts it back
+void allocation_put(struct allocation *);
+struct allocation *handle_begin_drop(uint64_t handle, enum handle_use);
+bool handle_finish_drop(struct allocation *, enum handle_use, bool dropped, struct allocation *);
 struct allocation *allocation_remove_context(CUcontext); // a linked list; the caller frees its nodes
 
 // ---- device.c, nvml.c

@@ -3,6 +3,7 @@
 // it is charged when it is mapped, if its device is in the limits file. Memory
 // of other devices belongs to another container.
 #include "limiter.h"
+#include <stdlib.h>
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -14,7 +15,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 		return r;
 	r = REAL(cuMemCreate)(h, size, prop, flags);
 	if (r == CUDA_SUCCESS)
-		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = c.device, .bytes = size, .refs = 1});
+		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = c.device, .bytes = size, .uses[HANDLE_REFERENCE] = 1});
 	else
 		usage_release(c.device, size);
 	return r;
@@ -22,25 +23,25 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 
 static const size_t max_tile_bytes = 2 << 20; // maximum size of a tile of a sparse array
 
-static void add_reference(struct allocation *h, uint64_t n) { h->refs += n; }
-static void remove_reference(struct allocation *h, uint64_t n) { h->refs -= h->refs > 0 ? n : 0; }
-static void add_mapping(struct allocation *h, uint64_t n) { h->maps += n; }
-static void remove_mapping(struct allocation *h, uint64_t n) { h->maps -= h->maps > 0 ? n : 0; }
+static void add_uses(struct allocation *h, uint64_t use) { h->uses[use]++; }
 
-static bool is_unreferenced(const struct allocation *h) { return h->refs == 0 && h->maps == 0; }
-
-static void release_if_unused(CUmemGenericAllocationHandle handle)
+static bool add_use(CUmemGenericAllocationHandle handle, enum handle_use use)
 {
-	struct allocation h;
-	if (allocation_remove_if(ALLOCATED_HANDLE, handle, is_unreferenced, &h))
-		usage_release(h.device, h.bytes);
+	return allocation_update(ALLOCATED_HANDLE, handle, add_uses, use);
+}
+
+static void finish_drop(struct allocation *h, enum handle_use use, bool dropped)
+{
+	struct allocation unused;
+	if (h && handle_finish_drop(h, use, dropped, &unused))
+		usage_release(unused.device, unused.bytes);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle h)
 {
+	struct allocation *known = handle_begin_drop(h, HANDLE_REFERENCE);
 	CUresult r = REAL(cuMemRelease)(h);
-	if (r == CUDA_SUCCESS && allocation_update(ALLOCATED_HANDLE, h, remove_reference, 1))
-		release_if_unused(h);
+	finish_drop(known, HANDLE_REFERENCE, r == CUDA_SUCCESS);
 	return r;
 }
 
@@ -48,7 +49,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *addr
 {
 	CUresult r = REAL(cuMemRetainAllocationHandle)(h, address);
 	if (r == CUDA_SUCCESS)
-		allocation_update(ALLOCATED_HANDLE, *h, add_reference, 1);
+		add_use(*h, HANDLE_REFERENCE);
 	return r;
 }
 
@@ -56,11 +57,11 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *f
 {
 	CUmemAllocationProp prop;
 	CUresult r = REAL(cuMemImportFromShareableHandle)(h, from, type);
-	if (r != CUDA_SUCCESS || allocation_update(ALLOCATED_HANDLE, *h, add_reference, 1) || REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, *h) != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS || add_use(*h, HANDLE_REFERENCE) || REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, *h) != CUDA_SUCCESS)
 		return r;
 	int device = prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? device_index(prop.location.id) : -1;
 	if (device >= 0)
-		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = device, .refs = 1, .imported = true});
+		allocation_add((struct allocation){.kind = ALLOCATED_HANDLE, .key = *h, .device = device, .uses[HANDLE_REFERENCE] = 1, .imported = true});
 	return r;
 }
 
@@ -92,27 +93,45 @@ CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocat
 	CUresult r = charge_import(h, offset + size);
 	if (r != CUDA_SUCCESS || (r = REAL(cuMemMap)(p, size, offset, h, flags)) != CUDA_SUCCESS)
 		return r;
-	allocation_update(ALLOCATED_HANDLE, h, add_mapping, 1);
+	add_use(h, HANDLE_MAPPING);
 	allocation_add((struct allocation){.kind = ALLOCATED_MAPPING, .key = p, .handle = h, .size = size});
 	return r;
 }
 
-static bool end_mapping(enum allocation_kind kind, uint64_t key, struct allocation *use)
+// begin_unmap takes the mapping or binding out of the index before the driver's
+// call, for the same reason as handle_begin_drop. It returns NULL if there is none.
+static struct allocation *begin_unmap(enum allocation_kind kind, uint64_t key)
 {
-	if (!allocation_remove(kind, key, use))
-		return false;
-	if (allocation_update(ALLOCATED_HANDLE, use->handle, remove_mapping, 1))
-		release_if_unused(use->handle);
-	return true;
+	struct allocation *mapping = allocation_take(kind, key);
+	if (mapping)
+		mapping->dropping_handle = handle_begin_drop(mapping->handle, HANDLE_MAPPING);
+	return mapping;
+}
+
+static void finish_unmap(struct allocation *mapping, bool dropped)
+{
+	if (!mapping)
+		return;
+	finish_drop(mapping->dropping_handle, HANDLE_MAPPING, dropped);
+	if (dropped)
+		free(mapping);
+	else
+		allocation_put(mapping);
 }
 
 // One call may unmap several complete adjacent mappings.
 CUresult cuMemUnmap(CUdeviceptr p, size_t size)
 {
-	struct allocation mapping;
+	struct allocation *list = NULL, *mapping;
+	for (CUdeviceptr at = p, end = p + size; at < end && (mapping = begin_unmap(ALLOCATED_MAPPING, at)); at += mapping->size) {
+		mapping->next = list;
+		list = mapping;
+	}
 	CUresult r = REAL(cuMemUnmap)(p, size);
-	for (CUdeviceptr end = p + size; r == CUDA_SUCCESS && p < end && end_mapping(ALLOCATED_MAPPING, p, &mapping);)
-		p += mapping.size;
+	while ((mapping = list)) {
+		list = mapping->next;
+		finish_unmap(mapping, r == CUDA_SUCCESS);
+	}
 	return r;
 }
 
@@ -128,7 +147,7 @@ static CUresult map_array(CUarrayMapInfo *list, unsigned n, CUstream s, __typeof
 		return r;
 	for (unsigned i = 0; i < n; i++)
 		if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-			allocation_update(ALLOCATED_HANDLE, list[i].memHandle, add_mapping, 1);
+			add_use(list[i].memHandle, HANDLE_MAPPING);
 	return r;
 }
 
@@ -146,7 +165,7 @@ static void record_binding(CUmemGenericAllocationHandle multicast, size_t at, CU
 	struct allocation h;
 	if (!allocation_find(ALLOCATED_HANDLE, handle, &h))
 		return;
-	allocation_update(ALLOCATED_HANDLE, handle, add_mapping, 1);
+	add_use(handle, HANDLE_MAPPING);
 	allocation_add((struct allocation){.kind = ALLOCATED_BINDING, .key = binding_key(multicast, at, h.device), .handle = handle});
 }
 
@@ -169,9 +188,8 @@ CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdevice
 
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle m, CUdevice device, size_t at, size_t size)
 {
-	struct allocation use;
+	struct allocation *binding = begin_unmap(ALLOCATED_BINDING, binding_key(m, at, device_index(device)));
 	CUresult r = REAL(cuMulticastUnbind)(m, device, at, size);
-	if (r == CUDA_SUCCESS)
-		end_mapping(ALLOCATED_BINDING, binding_key(m, at, device_index(device)), &use);
+	finish_unmap(binding, r == CUDA_SUCCESS);
 	return r;
 }

@@ -305,6 +305,32 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 	return -2;
 }
 
+// Commands that run within another call of the driver, as those of another thread
+// could.
+static struct planned { unsigned long long slot, a, b, c; char word[32]; CUresult result; } planned[4];
+static unsigned plans;
+
+static void run_planned(void)
+{
+	for (unsigned i = 0; i < plans; i++) {
+		struct planned *p = &planned[i];
+		out = 0;
+		p->result = do_line(p->word, p->a, p->b, p->c, 0, "");
+		if (p->result == 0 && out != 0)
+			name[p->slot % NAMES] = out;
+	}
+	out = plans = 0;
+}
+
+static CUresult plan(struct planned p, int before)
+{
+	if (plans == sizeof planned / sizeof *planned)
+		return -4;
+	planned[plans++] = p;
+	((void (*)(void (*)(void), int))dlsym(library, "standin_meanwhile"))(run_planned, before);
+	return 0;
+}
+
 static void serve(void);
 
 // The child of a fork continues without exec; the parent prints its results
@@ -330,7 +356,7 @@ static void serve(void)
 		kind[0] = 0;
 		out = 0;
 		if (sscanf(line, "%llu %31s %llu %llu %llu %llu", &slot, word, &a, &b, &c, &d) < 3)
-			sscanf(line, "%llu %31s %31s %llu %llu", &slot, word, kind, &a, &b);
+			sscanf(line, "%llu %31s %31s %llu %llu %llu", &slot, word, kind, &a, &b, &c);
 		CUresult r;
 		if (strcmp(word, "fork") == 0)
 			r = fork_and_serve();
@@ -341,7 +367,13 @@ static void serve(void)
 			fflush(stdout);
 			execlp("sleep", "sleep", "60", NULL);
 			r = -3;
-		} else
+		} else if (strcmp(word, "before") == 0 || strcmp(word, "after") == 0) {
+			struct planned p = {slot, a, b, c, "", -5};
+			strcpy(p.word, kind);
+			r = plan(p, word[0] == 'b');
+		} else if (strcmp(word, "planned") == 0)
+			r = planned[a % 4].result;
+		else
 			r = do_line(word, a, b, c, d, kind);
 		if (r == 0 && out != 0)
 			name[slot % NAMES] = out;

@@ -15,6 +15,7 @@ static _Atomic int failures;
 static void *work(void *arg)
 {
 	unsigned seed = (unsigned)(uintptr_t)arg;
+	CUdeviceptr address = (CUdeviceptr)arg << 32;
 	((CUresult(*)(CUcontext))driver_symbol("cuCtxSetCurrent"))(context);
 	for (int i = 0; i < 300; i++) {
 		CUdeviceptr p = 0, q = 0;
@@ -37,7 +38,7 @@ static void *work(void *arg)
 			failures += cuArrayDestroy(a) != 0;
 		if (cuMemCreate(&h, 4096, &prop, 0) == 0) {
 			failures += cuMemImportFromShareableHandle(&import, (void *)h, 1) != 0 || cuMemRelease(import) != 0;
-			failures += cuMemRelease(h) != 0;
+			failures += cuMemMap(address, 4096, 0, h, 0) != 0 || cuMemRelease(h) != 0 || cuMemUnmap(address, 4096) != 0;
 		}
 		failures += ((CUresult(*)(CUgraph *, unsigned))driver_symbol("cuGraphCreate"))(&g, 0) != 0;
 		if (cuGraphAddMemAllocNode(NULL, g, NULL, 0, &node) == 0)

@@ -230,6 +230,27 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
 	*h = add(HANDLE, d, bytes, NULL)->name;
 	return 0;
 }
+// standin_meanwhile has f called while the next call ends a reference, mapping or
+// binding of a handle: before it does so, or after. It is what another thread may
+// do then. The next handle that f creates is the one that was freed.
+static void (*meanwhile)(void);
+static bool meanwhile_before;
+__attribute__((visibility("default"))) void standin_meanwhile(void (*f)(void), int before)
+{
+	meanwhile = f;
+	meanwhile_before = before;
+}
+static void run_meanwhile(bool before, uint64_t freed)
+{
+	void (*f)(void) = meanwhile;
+	uint64_t next = names;
+	if (!f || before != meanwhile_before)
+		return;
+	meanwhile = NULL;
+	names = freed ? freed : next;
+	f();
+	names = freed ? next : names;
+}
 static void last(struct thing *h)
 {
 	if (h->refs == 0 && h->maps == 0)
@@ -299,7 +320,9 @@ CUresult cuMulticastUnbind(CUmemGenericAllocationHandle m, CUdevice d, size_t at
 	struct thing *b = get(BINDING, m + at);
 	if (!b)
 		return E_INVALID;
+	run_meanwhile(true, 0);
 	unuse(b, b->owner);
+	run_meanwhile(false, 0);
 	return 0;
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle n)
@@ -312,8 +335,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle n)
 	struct thing *h = get(HANDLE, n);
 	if (!h || h->refs == 0)
 		return E_INVALID;
+	run_meanwhile(true, 0);
 	h->refs--;
 	last(h);
+	run_meanwhile(false, n);
 	return 0;
 }
 CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle name, unsigned long long f)
@@ -330,14 +355,20 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandl
 }
 CUresult cuMemUnmap(CUdeviceptr p, size_t n)
 {
-	for (uint64_t end = p + n; p < end;) {
-		struct thing *m = get(MAPPING, p);
+	uint64_t end = p + n;
+	for (uint64_t at = p; at < end;) {
+		struct thing *m = get(MAPPING, at);
 		if (!m)
 			return E_INVALID;
-		struct thing *h = m->owner;
-		p += m->used;
-		unuse(m, h);
+		at += m->used;
 	}
+	run_meanwhile(true, 0);
+	while (p < end) {
+		struct thing *m = get(MAPPING, p);
+		p += m->used;
+		unuse(m, m->owner);
+	}
+	run_meanwhile(false, 0);
 	return 0;
 }
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p)
