@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,13 +27,13 @@ type containerLock struct{ file *os.File }
 
 // lockContainer creates and locks the file, and writes the engine's address
 // into it. A concurrent RemoveOrphans may remove the file before it is locked;
-// then it is created again.
+// then it is created again. A file that exists is another user's.
 func lockContainer(dir, name, engine string) (*containerLock, error) {
 	if err := makeSharedDir(dir); err != nil {
 		return nil, fmt.Errorf("claim container %s: %w", name, err)
 	}
 	for {
-		file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY, 0o644)
+		file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("claim container %s: %w", name, err)
 		}
@@ -113,16 +114,45 @@ func RemoveOrphans(ctx context.Context, newClient func() (*client.Client, error)
 	return errors.Join(errs...)
 }
 
+// errNoLockFile means that a file is not the lock file of an executor, or that
+// only root may read it.
+var errNoLockFile = errors.New("not a readable regular file")
+
+// openLockFile opens a lock file for reading. Every user of the machine can
+// make files of any type in the folder: it neither blocks on them nor follows
+// links. For those it returns errNoLockFile.
+func openLockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) || errors.Is(err, fs.ErrPermission) { // a link, a socket
+		return nil, fmt.Errorf("%w: %w", errNoLockFile, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s", errNoLockFile, path)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
 // removeOrphan removes one container unless its executor has the lock. It
 // takes a shared lock, so that a concurrent call also sees the container as an
 // orphan and waits for its removal.
 func removeOrphan(ctx context.Context, newClient func() (*client.Client, error), path string, log logrus.FieldLogger) error {
 	name := filepath.Base(path)
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := openLockFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	case errors.Is(err, errNoLockFile):
+		log.WithError(err).Warn("ignored a file in the folder of container locks")
+		return nil
+	case err != nil:
 		return fmt.Errorf("check for an executor of container %s: %w", name, err)
 	}
 	defer file.Close()
@@ -136,9 +166,9 @@ func removeOrphan(ctx context.Context, newClient func() (*client.Client, error),
 		return fmt.Errorf("docker engine: %w", err)
 	}
 	defer engine.Close()
-	owner, err := os.ReadFile(path)
+	owner, err := io.ReadAll(io.LimitReader(file, int64(len(engine.DaemonHost()))+1))
 	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return fmt.Errorf("read the engine of container %s: %w", name, err)
 	case len(owner) > 0 && string(owner) != engine.DaemonHost():
 		return nil // it belongs to another engine
