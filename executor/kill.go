@@ -45,15 +45,18 @@ func (k *pendingKill) stopTimer() {
 	}
 }
 
-// shortenDeadline brings the deadline forward. It never postpones it. killGrace is the
-// time between SIGTERM and SIGKILL at most.
+// shortenDeadline brings the deadline and, if necessary, SIGTERM forward. It postpones
+// neither. killGrace is the time between SIGTERM and SIGKILL that the task is to have.
 func (k *pendingKill) shortenDeadline(now time.Time, grace, killGrace time.Duration) {
-	if d := now.Add(grace); d.Before(k.deadline) {
-		k.deadline = d
-		if k.delayed {
-			grace = max(0, grace-killGrace)
-		}
-		k.next = now.Add(grace)
+	d := now.Add(grace)
+	if !d.Before(k.deadline) {
+		return
+	}
+	k.deadline = d
+	if !k.delayed {
+		k.next = d
+	} else if sigterm := now.Add(max(0, grace-killGrace)); sigterm.Before(k.next) {
+		k.next = sigterm
 	}
 }
 

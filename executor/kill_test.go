@@ -122,6 +122,36 @@ func TestShutdownDelay(t *testing.T) {
 	}
 }
 
+// A second KILL with a shorter grace period brings SIGKILL forward. It leaves SIGTERM at its time, or brings it forward too.
+func TestSecondKillDoesNotPostponeSIGTERM(t *testing.T) {
+	for grace, want := range map[time.Duration]struct{ sigterm, sigkill time.Duration }{
+		time.Minute:     {10 * time.Second, 61 * time.Second},
+		8 * time.Second: {4 * time.Second, 9 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t).run()
+			r.subscribed()
+			r.launch(delayedInfo(t))
+			r.running()
+			start := time.Now()
+			r.kill(100 * time.Second)
+			time.Sleep(time.Second)
+			r.kill(grace)
+			r.signalled(syscall.SIGTERM)
+			if got := time.Since(start); got != want.sigterm {
+				t.Errorf("grace %s: SIGTERM came after %s, want %s", grace, got, want.sigterm)
+			}
+			r.signalled(syscall.SIGKILL)
+			if got := time.Since(start); got != want.sigkill {
+				t.Errorf("grace %s: SIGKILL came after %s, want %s", grace, got, want.sigkill)
+			}
+			r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
+			r.acknowledge(r.update(mesos.TASK_KILLED))
+			r.endedWell()
+		})
+	}
+}
+
 // A KILL with a grace period of its own leaves no time for the delay beyond it.
 func TestKillGraceLimitsShutdownDelay(t *testing.T) {
 	for grace, want := range map[time.Duration]struct{ sigterm, sigkill time.Duration }{
