@@ -28,7 +28,7 @@ type sharedLibrary struct {
 	// isGLVND is set for libraries of the OpenGL Vendor-Neutral Dispatch,
 	// isVendorGL for the driver's own OpenGL under the common name.
 	isGLVND, isVendorGL bool
-	// usesOldThreads is set for thread-local storage of kernels before 2.3.99.
+	// oldThreads is set for thread-local storage of kernels before 2.3.99.
 	oldThreads bool
 }
 

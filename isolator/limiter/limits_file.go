@@ -10,14 +10,10 @@ import (
 	"mesos-gpu/internal/atomicfile"
 )
 
-// Where the library looks in the container. The isolator mounts LimitsPath
-// read-only, UsagePath read-write, and at LibraryPath the library, read-only and
-// the same file in all containers of the host: on it they take turns at measuring
-// their contexts.
+// Where the library expects its files in the container. The isolator mounts LimitsPath
+// read-only and UsagePath read-write. LibraryPath is read-only and the same file in all
+// containers of the host: they lock it to measure their contexts one at a time.
 const (
-	// Where the library expects its files in the container. The isolator mounts LimitsPath
-	// read-only and UsagePath read-write. LibraryPath is read-only and the same file in all
-	// containers of the host: they lock it to measure their contexts one at a time.
 	LibraryPath = "/run/mesos-gpu/libmesosgpu.so"
 	LimitsPath  = "/run/mesos-gpu/limits"
 	UsagePath   = "/run/mesos-gpu/books"

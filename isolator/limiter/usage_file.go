@@ -187,7 +187,7 @@ func (s processSlot) addUsage(uses []ContainerUsage, nonce uint64, lives func() 
 	return nil
 }
 
-// computeChecksum is slot_check of src/slots.c.
+// computeChecksum is slot_checksum of src/slots.c.
 func (s processSlot) computeChecksum(nonce uint64) uint64 {
 	h := mixHash(nonce, uint64(s.PID)<<32|uint64(s.NVMLPID))
 	h = mixHash(mixHash(h, s.Started), s.PIDNamespace)
@@ -197,7 +197,7 @@ func (s processSlot) computeChecksum(nonce uint64) uint64 {
 	return h
 }
 
-// computeChecksum is device_check of src/slots.c.
+// computeChecksum is device_checksum of src/slots.c.
 func (r deviceRecord) computeChecksum(nonce uint64) uint64 {
 	h := nonce
 	for _, v := range []uint64{r.Limit, uint64(r.Credit), r.Polled, r.Accounted, r.AccountedNs, r.ThrottledNs, r.ContextBytes, r.Refusals, r.NoSamples} {

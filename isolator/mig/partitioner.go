@@ -20,14 +20,12 @@ import (
 
 // Lists of no GPU and of all GPUs.
 const (
-	// Lists of no GPU and of all GPUs.
 	None = "none"
 	All  = "all"
 )
 
 // Errors of Partitioner.RequestLayout.
 var (
-	// Errors of Partitioner.RequestLayout.
 	ErrUnknownGPU     = errors.New("no such GPU in MIG mode on this host, or not one that --mig allows to partition")
 	ErrLayoutRejected = errors.New("the GPU cannot have this layout")
 )

@@ -308,17 +308,20 @@ func TestDefaultLayout(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	broken := t.TempDir()
-	if err := os.WriteFile(filepath.Join(broken, stateFile), []byte("[]"), 0o600); err != nil {
-		t.Fatal(err)
+	broken, empty := t.TempDir(), t.TempDir()
+	for dir, content := range map[string]string{broken: "[]", empty: "{}"} {
+		if err := os.WriteFile(filepath.Join(dir, stateFile), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for want, cfg := range map[string]PartitionerConfig{
 		`GPUs to partition "4": "4" names none of this host's 1 GPUs in MIG mode`: {Driver: &fakeDriver{}, List: "4"},
-		`"GPU-x" names none`:             {Driver: &fakeDriver{}, List: "3,GPU-x"},
-		"they are simulated":             {List: All},
-		"requires GPUs to partition":     {Driver: &fakeDriver{}, List: None, Layout: "1g.5gb"},
-		"want 1 to 16 profiles":          {Driver: &fakeDriver{}, List: All, Layout: "0x1g.5gb"},
-		"has 2 bytes of invalid content": {Driver: &fakeDriver{}, List: All, StateDir: broken},
+		`"GPU-x" names none`:                                {Driver: &fakeDriver{}, List: "3,GPU-x"},
+		"they are simulated":                                {List: All},
+		"requires GPUs to partition":                        {Driver: &fakeDriver{}, List: None, Layout: "1g.5gb"},
+		"want 1 to 16 profiles":                             {Driver: &fakeDriver{}, List: All, Layout: "0x1g.5gb"},
+		"has 2 bytes of invalid content (json: ":            {Driver: &fakeDriver{}, List: All, StateDir: broken},
+		"has 2 bytes of invalid content (gpus is missing):": {Driver: &fakeDriver{}, List: All, StateDir: empty},
 	} {
 		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -44,7 +44,11 @@ func (c *Partitioner) loadState() error {
 		return fmt.Errorf("read the state of MIG GPUs: %w", err)
 	}
 	var was savedState
-	if err := json.Unmarshal(text, &was); err != nil || was.GPUs == nil {
+	err = json.Unmarshal(text, &was)
+	if err == nil && was.GPUs == nil {
+		err = errors.New("gpus is missing")
+	}
+	if err != nil {
 		return fmt.Errorf("read the state of MIG GPUs: %s has %d bytes of invalid content (%w): remove it once no GPU has instances of this daemon", path, len(text), err)
 	}
 	for uuid, g := range was.GPUs {

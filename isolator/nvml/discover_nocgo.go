@@ -62,13 +62,13 @@ type MemoryLimits struct{ c LibraryConfig }
 // NewMemoryLimits is as with cgo.
 func NewMemoryLimits(c LibraryConfig) *MemoryLimits { return &MemoryLimits{c} }
 
-// Check returns ErrNoDriver.
+// CheckSupport returns ErrNoDriver.
 func (m *MemoryLimits) CheckSupport(string) error { return noCgo(m.c) }
 
-// Set returns ErrNoDriver.
+// SetLimit returns ErrNoDriver.
 func (m *MemoryLimits) SetLimit(string, string, uint64) error { return noCgo(m.c) }
 
-// Get returns ErrNoDriver.
+// ReadLimit returns ErrNoDriver.
 func (m *MemoryLimits) ReadLimit(string, string) (MemoryLimit, error) {
 	return MemoryLimit{}, noCgo(m.c)
 }

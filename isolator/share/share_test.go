@@ -163,11 +163,16 @@ func TestModesWithFullDisk(t *testing.T) {
 	if err := f.RequestMode("GPU-a", true); err == nil || shared(f) != "" {
 		t.Errorf("got %v and %q", err, shared(f))
 	}
-	if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenModes(config(dir, "")); err == nil || !strings.Contains(err.Error(), "remove it to start with --share") {
-		t.Errorf("torn file: got %v", err)
+	for content, want := range map[string]string{
+		"{":              "with 1 bytes is malformed (unexpected end of JSON input): remove it to start with --share",
+		`{"asked":null}`: "with 14 bytes is malformed (asked or shared is null): remove it to start with --share",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenModes(config(dir, "")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("file %s: got %v, want %q", content, err, want)
+		}
 	}
 }
 

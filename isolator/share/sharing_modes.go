@@ -119,7 +119,11 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read which GPUs are shared: %w", err)
 	default:
-		if err := json.Unmarshal(text, &f.saved); err != nil || f.saved.Requested == nil || f.saved.Shared == nil {
+		err := json.Unmarshal(text, &f.saved)
+		if err == nil && (f.saved.Requested == nil || f.saved.Shared == nil) {
+			err = errors.New("asked or shared is null")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read which GPUs are shared: %s with %d bytes is malformed (%w): remove it to start with --share", f.statePath(), len(text), err)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package opener is a process that tests put into a cgroup and that then
 // tries to open device nodes. It is the test's own binary, started again: a
-// package that uses it calls Main from its TestMain.
+// package that uses it calls RunIfChild from its TestMain.
 package opener
 
 import (
