@@ -79,11 +79,11 @@ func TestAgentUnitKeepsContainerState(t *testing.T) {
 }
 
 // TestAgentUnitAllowsMPS checks that the unit permits MPS control daemons: each has its own
-// /dev/shm and starts servers as other users.
+// /dev/shm and starts servers as other users, which the agent kills if they hang.
 func TestAgentUnitAllowsMPS(t *testing.T) {
 	text := readFile(t, "systemd/mesos-gpu-agent.service")
 	for line, needs := range map[string][]string{
-		"CapabilityBoundingSet=": {"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID"},
+		"CapabilityBoundingSet=": {"CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"},
 		"RestrictNamespaces=":    {"mnt"},
 		"SystemCallFilter=":      {"@mount"},
 	} {

@@ -3,6 +3,7 @@ package mps
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -92,8 +93,11 @@ func (s *controlDaemon) endDaemon(died <-chan struct{}) {
 // killDaemon kills the daemon, if it runs, and the servers that it started.
 func (s *controlDaemon) killDaemon() {
 	if pid := s.findProcess(); pid != 0 {
-		s.log.WithField("pid", pid).Warn("MPS control daemon does not quit: killing it")
-		_ = unix.Kill(-pid, unix.SIGKILL)
+		log := s.log.WithField("pid", pid)
+		log.Warn("MPS control daemon does not quit: killing it")
+		if err := unix.Kill(-pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			log.WithError(err).Error("cannot kill the MPS control daemon and its servers")
+		}
 	}
 	_ = os.Remove(s.pidFile())
 }
