@@ -262,8 +262,11 @@ func (w *outputWatch) splitWrites(before outputindex.Positions, writers []output
 // lineEnds returns the ends of a stream's new lines, or nil if there is too much new output.
 func (w *outputWatch) lineEnds(s outputindex.Stream, before outputindex.Positions) (ends []int64) {
 	length := w.ends[s] - before[s]
+	if length > maxSplitBytes {
+		return nil
+	}
 	f, _, err := w.openStream(s)
-	if err != nil || length > maxSplitBytes {
+	if err != nil {
 		return nil
 	}
 	defer f.Close()

@@ -117,3 +117,28 @@ func TestOutputHasTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestMuchOutputLeaksNoFile checks that output whose lines are not counted leaves no open file.
+func TestMuchOutputLeaksNoFile(t *testing.T) {
+	sandbox := t.TempDir()
+	w := &outputWatch{sandbox: sandbox, container: "c", ends: outputindex.Positions{maxSplitBytes + 1}}
+	path := filepath.Join(sandbox, nestedPath("c", "stdout"))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, maxSplitBytes+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if ends := w.lineEnds(outputindex.Stdout, outputindex.Positions{}); ends != nil {
+		t.Errorf("got %d lines of too much output", len(ends))
+	}
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if target, _ := os.Readlink(fd); target == path {
+			t.Errorf("%s is still open", path)
+		}
+	}
+}
