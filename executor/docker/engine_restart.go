@@ -29,7 +29,7 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 	r.cancelWait()
 	r.log.WithError(lost).Warn("docker engine went away")
 	r.task.ReportMessage(fmt.Sprintf("docker engine at %s went away (%s); waiting up to %s for it", r.engine.DaemonHost(), lost, engineTimeout))
-	state, err := r.findContainer(ctx)
+	state, err := r.followContainer(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return r.removedError(ctx)
@@ -39,10 +39,6 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
 	}
 	if r.engineRestarted = !state.Running; !r.engineRestarted {
-		r.output.stopCopying()
-		if err := r.attachOutput(ctx, r.output); err != nil {
-			return err
-		}
 		r.log.Info("docker engine is back, the container still runs")
 		r.task.ReportMessage(fmt.Sprintf("docker engine at %s is back, the task kept running", r.engine.DaemonHost()))
 	}
@@ -50,17 +46,23 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 	return nil
 }
 
-// findContainer polls until the engine answers.
-func (r *runningContainer) findContainer(ctx context.Context) (*container.State, error) {
+// followContainer polls until the engine answers, and attaches to the output
+// of a container that still runs. If that fails, it polls again: the engine may
+// have gone away once more, which an error of attaching does not distinguish.
+func (r *runningContainer) followContainer(ctx context.Context) (*container.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	for {
 		c, err := r.engine.ContainerInspect(ctx, r.id)
+		if err != nil && !client.IsErrConnectionFailed(err) {
+			return nil, err
+		}
+		if err == nil && c.State.Running {
+			r.output.stopCopying()
+			err = r.attachOutput(ctx, r.output)
+		}
 		if err == nil {
 			return c.State, nil
-		}
-		if !client.IsErrConnectionFailed(err) {
-			return nil, err
 		}
 		select {
 		case <-time.After(engineRetryInterval):

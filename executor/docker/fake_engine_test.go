@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	dockerimage "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 
@@ -197,6 +198,62 @@ func TestEngineDisappears(t *testing.T) {
 	}
 	if got := removals.Load(); got != 2 {
 		t.Errorf("container was removed in %d attempts, want 2", got)
+	}
+}
+
+// attachedConn answers an attach request like the engine, and returns the connection of the output.
+func attachedConn(t *testing.T, w http.ResponseWriter) net.Conn {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := fmt.Fprint(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"); err != nil {
+		t.Error(err)
+	}
+	return conn
+}
+
+// TestEngineDisappearsBeforeAttach stops the engine while the container runs, and once more between the first two requests
+// after it came back. The container goes on.
+func TestEngineDisappearsBeforeAttach(t *testing.T) {
+	var attached, waited atomic.Int32
+	engine := fakeEngine(t, map[string]http.HandlerFunc{
+		"POST /containers/c/wait": func(w http.ResponseWriter, _ *http.Request) {
+			if waited.Add(1) == 1 {
+				panic(http.ErrAbortHandler)
+			}
+			fmt.Fprint(w, `{"StatusCode":7}`)
+		},
+		"GET /containers/c/json": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"Id":"c","State":{"Running":true}}`) },
+		"POST /containers/c/attach": func(w http.ResponseWriter, _ *http.Request) {
+			switch attached.Add(1) {
+			case 1:
+				attachedConn(t, w)
+			case 2:
+				panic(http.ErrAbortHandler)
+			default:
+				conn := attachedConn(t, w)
+				if _, err := stdcopy.NewStdWriter(conn, stdcopy.Stdout).Write([]byte("after\n")); err != nil {
+					t.Error(err)
+				}
+				conn.Close()
+			}
+		},
+	})
+	r := &runningContainer{engine: engine, id: "c", name: "mesos-gpu-c", sandbox: t.TempDir(), log: quiet(t)}
+	r.task.OnMessage = func(message string) { t.Log(message) }
+	var err error
+	if r.output, err = r.openOutput(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.watchExit(t.Context(), container.WaitConditionNextExit)
+	if exit, err := r.Wait(t.Context()); err != nil || exit.Code != 7 {
+		t.Errorf("got %v, %v, want the exit code 7", exit, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.sandbox, "stdout")); err != nil || string(text) != "after\n" {
+		t.Errorf("stdout is %q, %v, want the output after the restart", text, err)
 	}
 }
 
