@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -136,6 +137,49 @@ func TestPullStalls(t *testing.T) {
 	if err := pullImage(t.Context(), engine, "debian:12", "", 50*time.Millisecond, func(string) {}); err == nil || err.Error() != "no progress for 50ms" {
 		t.Errorf("got %v, want no progress for 50ms", err)
 	}
+}
+
+// roundTripFunc is an engine without a connection, for tests with a fake clock.
+type roundTripFunc func(w http.ResponseWriter, r *http.Request)
+
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	f(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+// TestCreationHasTimeAfterSlowPull: an image that was removed since it was checked is pulled again, which does not use up
+// the time for the creation of the container.
+func TestCreationHasTimeAfterSlowPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pulled := false
+		transport := roundTripFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(stepTimeout * 2 / 3)
+			switch path := r.URL.Path; {
+			case strings.HasSuffix(path, "/images/create"):
+				pulled = true
+			case !pulled:
+				http.Error(w, `{"message":"no such image"}`, http.StatusNotFound)
+			case strings.HasSuffix(path, "/containers/create"):
+				w.WriteHeader(http.StatusCreated)
+				fmt.Fprint(w, `{"Id":"c"}`)
+			default:
+				fmt.Fprint(w, `{"Id":"sha256:1"}`)
+			}
+		})
+		engine, err := client.NewClientWithOpts(client.WithHTTPClient(&http.Client{Transport: transport}), client.WithVersion("1.41"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &runningContainer{engine: engine, name: "mesos-gpu-c", task: shell("debian:12", ""), log: quiet(t)}
+		d := &EngineRuntime{Log: quiet(t), Sandbox: t.TempDir()}
+		if err := d.createContainer(t.Context(), r, hostInfo{sandbox: d.Sandbox}); err != nil || r.id != "c" {
+			t.Errorf("got container %q, %v", r.id, err)
+		}
+	})
 }
 
 func TestImageInspectErrorIsReturned(t *testing.T) {

@@ -56,7 +56,7 @@ type EngineRuntime struct {
 const (
 	// pingTimeout bounds the first call to an engine that may hang.
 	pingTimeout = 10 * time.Second
-	// stepTimeout bounds the creation, start and removal of a container.
+	// stepTimeout bounds the creation of a container, and its start.
 	stepTimeout = 2 * time.Minute
 )
 
@@ -86,21 +86,17 @@ func (d *EngineRuntime) startContainer(ctx context.Context, engine *client.Clien
 	if err != nil {
 		return nil, err
 	}
-	// From here on the engine may have a container to remove. A call that ctx
-	// cuts off could still take effect after the cleanup. So these calls run
-	// to their end, and ctx is checked between them.
-	steps, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
-	defer cancel()
+	// From here on the engine may have a container to remove.
 	r := &runningContainer{engine: engine, name: containerName(t), task: t, procDir: cmp.Or(d.procDir, "/proc"), sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
 	r.containerLock, err = lockContainer(d.LocksDir, r.name, engine.DaemonHost())
 	if err != nil {
 		r.log.WithError(err).Warn("cannot lock the container: it is not removed if the executor is killed")
 	}
-	if err = d.createContainer(ctx, steps, r, f); err == nil {
+	if err = d.createContainer(ctx, r, f); err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = r.startProcess(steps)
+		err = runStep(ctx, r.startProcess)
 	}
 	if err == nil {
 		return r, nil
@@ -111,9 +107,18 @@ func (d *EngineRuntime) startContainer(ctx context.Context, engine *client.Clien
 	return nil, err
 }
 
+// runStep runs a step of a start within stepTimeout. A call that the end of ctx
+// cuts off could still take effect after the cleanup. So the step runs to its
+// end, and the caller checks ctx between steps.
+func runStep(ctx context.Context, step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepTimeout)
+	defer cancel()
+	return step(ctx)
+}
+
 // createContainer creates the container. If the image was removed after
 // ensureImage, it is pulled once more.
-func (d *EngineRuntime) createContainer(ctx, steps context.Context, r *runningContainer, f hostInfo) error {
+func (d *EngineRuntime) createContainer(ctx context.Context, r *runningContainer, f hostInfo) error {
 	s, err := newContainerSpec(r.task, f)
 	if err != nil {
 		return err
@@ -123,18 +128,18 @@ func (d *EngineRuntime) createContainer(ctx, steps context.Context, r *runningCo
 			return err
 		}
 	}
-	r.newVolumes = findNewVolumes(steps, r.engine, s.host.Binds)
-	try := func() error {
-		created, err := r.engine.ContainerCreate(steps, s.config, s.host, s.network, nil, r.name)
+	try := func(ctx context.Context) error {
+		r.newVolumes = findNewVolumes(ctx, r.engine, s.host.Binds)
+		created, err := r.engine.ContainerCreate(ctx, s.config, s.host, s.network, nil, r.name)
 		r.id = created.ID
 		return err
 	}
-	err = try()
+	err = runStep(ctx, try)
 	if errdefs.IsNotFound(err) {
 		if _, err := d.ensureImage(ctx, r.engine, r.task); err != nil {
 			return err
 		}
-		err = try()
+		err = runStep(ctx, try)
 	}
 	if err != nil {
 		return fmt.Errorf("create container of image %s: %w", r.task.Image, err)
