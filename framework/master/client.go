@@ -49,6 +49,8 @@ type Client struct {
 	frameworkID string
 	// leaderURL is the URL of the leader of the last session, also after its end; "" before the first.
 	leaderURL string
+	// answered is the index of the configured master that last named the leader to an operator call.
+	answered int
 
 	// inventories are decoded inventories by the text of the attribute, since offers repeat it. inventoryMu protects it.
 	inventoryMu sync.Mutex
@@ -206,7 +208,7 @@ const leaderTimeout = 5 * time.Second
 // makes only operator calls. Run does this itself.
 func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// currentLeader returns the last known leader. If no leader is known, it requests the leader from the first master or
+// currentLeader returns the last known leader. If no leader is known, it requests the leader from the configured masters or
 // waits for ZooKeeper's, up to leaderTimeout.
 func (c *Client) currentLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
@@ -218,8 +220,32 @@ func (c *Client) currentLeader(ctx context.Context) (string, error) {
 		return url, nil
 	}
 	if c.cfg.masters.zk == nil {
-		return c.cfg.requestLeader(ctx, c.operatorClient, c.cfg.masters.urls[0])
+		return c.requestLeaderFromAny(ctx)
 	}
 	url, _, err := c.detector.findLeader(ctx)
 	return url, err
+}
+
+// requestLeaderFromAny requests the leader from the configured masters in turn, first from the one that answered last. Each
+// has an equal share of leaderTimeout. The error has the reason of each master.
+func (c *Client) requestLeaderFromAny(ctx context.Context) (string, error) {
+	urls := c.cfg.masters.urls
+	c.mu.Lock()
+	first := c.answered
+	c.mu.Unlock()
+	var errs []error
+	for i := range urls {
+		n := (first + i) % len(urls)
+		share, cancel := context.WithTimeout(ctx, leaderTimeout/time.Duration(len(urls)))
+		leader, err := c.cfg.requestLeader(share, c.operatorClient, urls[n])
+		cancel()
+		if err == nil {
+			c.mu.Lock()
+			c.answered = n
+			c.mu.Unlock()
+			return leader, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
 }
