@@ -5,23 +5,31 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/job"
 )
 
 const (
-	// artifactPause is the shortest time between two searches for ended tasks, and
-	// artifactRetry the longest: a copy that failed is tried again.
-	artifactPause, artifactRetry = time.Second, time.Minute
+	// artifactPause is the time between the end of a task and the search for ended tasks, which finds all that end meanwhile.
+	artifactPause = time.Second
+	// artifactRetry is the time after which a failed copy is repeated, and the longest time between two searches.
+	artifactRetry = time.Minute
 	// artifactGiveUp is how long after a task's end a failed copy is repeated. Agents keep sandboxes for days, but one
 	// that was removed from the cluster never answers.
 	artifactGiveUp = 24 * time.Hour
 	// maxArtifactCopies bounds the tasks whose artifacts are copied at a time: all data passes through the scheduler.
-	maxArtifactCopies = 4
+	// maxRepeatedCopies bounds those of them whose copies have failed before: an agent that does not answer must not delay
+	// the copies of other tasks.
+	maxArtifactCopies, maxRepeatedCopies = 4, 2
 )
 
 // checkArtifacts returns a Problem for a job with artifacts if the operator has named no
@@ -39,86 +47,160 @@ func (b *Leader) CopyArtifacts(ctx context.Context) error {
 	if b.artifacts == nil {
 		return nil
 	}
-	copied := map[string]bool{} // the tasks of the read model that need no further copy
+	q := newArtifactQueue()
+	defer q.workers.Wait()
 	for ctx.Err() == nil {
 		changes, err := b.Model.WatchEvents(ctx, apiserver.EventQuery{LiveOnly: true})
 		if err != nil {
 			return nil // the model publishes nothing further
 		}
-		b.copyUntilMissed(ctx, changes, copied)
+		b.copyUntilMissed(ctx, changes, q)
 	}
 	return nil
 }
 
+// artifactQueue has the ended tasks whose artifacts are to be copied. Only the goroutine of CopyArtifacts uses it, except
+// for ended.
+type artifactQueue struct {
+	// due are the tasks to copy next, in this order.
+	due []readmodel.EndedTask
+	// running are the tasks whose artifacts are being copied; the value is true if a copy has failed before.
+	running map[string]bool
+	// copied are the tasks of the read model that need no further copy.
+	copied map[string]bool
+	// retryAt is when the copies that have failed are to be repeated, by task. A task keeps it until a copy succeeds.
+	retryAt map[string]time.Time
+	// loggedAt is when failures were last logged, by agent.
+	loggedAt map[string]time.Time
+	// ended receives the results of the workers.
+	ended   chan endedCopy
+	workers sync.WaitGroup
+}
+
+// endedCopy is the result of a copy. The copy is to be repeated if there is an error.
+type endedCopy struct {
+	task *job.Task
+	err  error
+}
+
+func newArtifactQueue() *artifactQueue {
+	return &artifactQueue{
+		running: map[string]bool{}, copied: map[string]bool{}, retryAt: map[string]time.Time{}, loggedAt: map[string]time.Time{},
+		ended: make(chan endedCopy, maxArtifactCopies),
+	}
+}
+
 // copyUntilMissed copies after each end of a task, until the stream of changes ends or has lost some. It starts with a
-// search for ends, so that the caller only needs a new stream.
-func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.EventBatch, copied map[string]bool) {
+// search for ends, so that the caller only needs to call it with a new stream.
+func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.EventBatch, q *artifactQueue) {
+	search := time.NewTimer(artifactPause) // by then the stream has begun: it does not report tasks that ended before
+	defer search.Stop()
+	soon := true // whether the next search finds the tasks that end now
 	for {
-		b.copyEnded(ctx, copied)
-		retry := time.After(artifactRetry)
-		for ended := false; !ended; {
-			select {
-			case batch, ok := <-changes:
-				if !ok || batch.Missed {
-					return
-				}
-				for _, e := range batch.Events {
-					ended = ended || !e.State.IsLive()
-				}
-			case <-retry:
-				ended = true
-			case <-ctx.Done():
+		select {
+		case batch, ok := <-changes:
+			if !ok || batch.Missed {
 				return
 			}
-		}
-		select {
-		case <-time.After(artifactPause):
+			if !soon && slices.ContainsFunc(batch.Events, func(e api.TaskEvent) bool { return !e.State.IsLive() }) {
+				soon = true
+				search.Reset(artifactPause)
+			}
+		case <-search.C:
+			soon = false
+			search.Reset(b.findDueArtifacts(q))
+		case r := <-q.ended:
+			b.finishCopy(ctx, q, r)
 		case <-ctx.Done():
 			return
 		}
+		b.startCopies(ctx, q)
 	}
 }
 
-// copyEnded copies the artifacts of all ended tasks that are not in copied, and adds those that need no further copy. It
-// removes tasks that the read model has forgotten.
-func (b *Leader) copyEnded(ctx context.Context, copied map[string]bool) {
+// findDueArtifacts puts into q.due the ended tasks that need a copy now: those without a failed copy first. It removes
+// tasks that the read model has forgotten, and returns the time until the next search.
+func (b *Leader) findDueArtifacts(q *artifactQueue) (wait time.Duration) {
+	now := time.Now() // with the monotonic clock: a changed time of day does not postpone copies
 	present := map[string]bool{}
-	due := b.Model.ListEndedWithArtifacts(func(id string) bool {
+	q.due = b.Model.ListEndedWithArtifacts(func(id string) bool {
 		present[id] = true
-		return copied[id]
+		_, running := q.running[id]
+		return running || q.copied[id] || q.retryAt[id].After(now)
 	})
-	maps.DeleteFunc(copied, func(id string, _ bool) bool { return !present[id] })
-	var mu sync.Mutex // protects copied
-	var running sync.WaitGroup
-	slots := make(chan struct{}, maxArtifactCopies)
-	for _, e := range due {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			done, err := b.copyTaskArtifacts(ctx, &e.Task, e.Paths)
-			if err != nil && ctx.Err() == nil {
-				b.loop.log.WithField("task", e.Task.ID).WithError(err).Warn("artifacts are not copied yet")
+	slices.SortStableFunc(q.due, func(a, b readmodel.EndedTask) int { return q.retryAt[a.Task.ID].Compare(q.retryAt[b.Task.ID]) })
+	maps.DeleteFunc(q.copied, func(id string, _ bool) bool { return !present[id] })
+	maps.DeleteFunc(q.retryAt, func(id string, _ time.Time) bool { return !present[id] })
+	maps.DeleteFunc(q.loggedAt, func(_ string, at time.Time) bool { return now.Sub(at) >= artifactRetry })
+	wait = artifactRetry
+	for _, at := range q.retryAt {
+		if at.After(now) {
+			wait = min(wait, max(at.Sub(now), artifactPause))
+		}
+	}
+	return wait
+}
+
+// startCopies starts as many of the due copies as the limits permit.
+func (b *Leader) startCopies(ctx context.Context, q *artifactQueue) {
+	for len(q.due) > 0 && len(q.running) < maxArtifactCopies {
+		e := q.due[0]
+		_, repeated := q.retryAt[e.Task.ID]
+		if repeated && q.countRepeated() >= maxRepeatedCopies {
+			return // tasks without a failed copy are before it
+		}
+		q.due = q.due[1:]
+		q.running[e.Task.ID] = repeated
+		q.workers.Go(func() { q.ended <- endedCopy{&e.Task, b.copyTaskArtifacts(ctx, &e.Task, e.Paths)} })
+	}
+}
+
+// countRepeated returns the number of running copies that have failed before.
+func (q *artifactQueue) countRepeated() (n int) {
+	for _, repeated := range q.running {
+		if repeated {
+			n++
+		}
+	}
+	return n
+}
+
+// finishCopy records the result of a copy. If there was no connection, the other due copies from that agent are postponed as
+// well: each attempt may take as long as a connection's timeout.
+func (b *Leader) finishCopy(ctx context.Context, q *artifactQueue, r endedCopy) {
+	delete(q.running, r.task.ID)
+	if r.err == nil {
+		q.copied[r.task.ID] = true
+		delete(q.retryAt, r.task.ID)
+		return
+	}
+	now := time.Now()
+	q.retryAt[r.task.ID] = now.Add(artifactRetry)
+	if errors.As(r.err, new(*url.Error)) {
+		q.due = slices.DeleteFunc(q.due, func(e readmodel.EndedTask) bool {
+			if e.Task.AgentID != r.task.AgentID {
+				return false
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if done {
-				copied[e.Task.ID] = true
-			}
+			q.retryAt[e.Task.ID] = now.Add(artifactRetry)
+			return true
 		})
 	}
-	running.Wait()
+	if at, ok := q.loggedAt[r.task.AgentID]; ctx.Err() == nil && (!ok || now.Sub(at) >= artifactRetry) {
+		q.loggedAt[r.task.AgentID] = now
+		b.loop.log.WithFields(logrus.Fields{"task": r.task.ID, "agent": r.task.AgentID}).WithError(r.err).Warn("artifacts are not copied yet")
+	}
 }
 
-// copyTaskArtifacts copies the artifacts of one task, unless there is a report. It reports
-// whether nothing is left to do. A failure is recorded as final if the sandbox does not exist, or if copies have failed
-// for artifactGiveUp; until then the error means that the copy is to be repeated.
-func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) (done bool, err error) {
+// copyTaskArtifacts copies the artifacts of one task, unless there is a report. A failure is recorded as final if the
+// sandbox does not exist, or if copies have failed for artifactGiveUp; until then the error means that the copy is to be
+// repeated.
+func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) error {
 	if r, err := b.artifacts.FindReport(ctx, t); err != nil || r != nil {
-		return r != nil, err
+		return err
 	}
 	now := b.loop.clock()
 	if t.AgentID == "" {
-		return true, nil // it never ran
+		return nil // it never ran
 	}
 	sandbox, err := b.Reader.FindSandbox(ctx, *t)
 	switch {
@@ -130,7 +212,7 @@ func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []str
 	if err != nil && ctx.Err() == nil && now.Sub(t.Ended) > artifactGiveUp {
 		_, err = b.artifacts.RecordFailure(ctx, t, err.Error(), now)
 	}
-	return err == nil, err
+	return err
 }
 
 // ListArtifacts returns the reports of a job's tasks that have run. Copied is zero in those of tasks whose artifacts

@@ -2,12 +2,18 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/clusterview"
@@ -59,16 +65,15 @@ func TestStoppingLeaderGivesNoArtifactsUp(t *testing.T) {
 	t.Cleanup(agent.Close)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b, task := newArtifactLeader(t, agent.URL, now.Add(-artifactGiveUp-time.Hour), now)
-	done, err := b.copyTaskArtifacts(ctx, task, []string{"model"})
-	if done || err == nil {
-		t.Errorf("a copy that was cut off is done: %v, %v", done, err)
+	if err := b.copyTaskArtifacts(ctx, task, []string{"model"}); err == nil {
+		t.Error("a copy that was cut off is done")
 	}
 	if r, err := b.artifacts.FindReport(t.Context(), task); err != nil || r != nil {
 		t.Errorf("it has the report %+v, %v", r, err)
 	}
 	stopping = false
-	if done, err := b.copyTaskArtifacts(t.Context(), task, []string{"model"}); !done || err != nil {
-		t.Errorf("a failure after the time limit is not final: %v, %v", done, err)
+	if err := b.copyTaskArtifacts(t.Context(), task, []string{"model"}); err != nil {
+		t.Errorf("a failure after the time limit is not final: %v", err)
 	}
 	if r, err := b.artifacts.FindReport(t.Context(), task); err != nil || r == nil || r.Error == "" {
 		t.Errorf("the failure has the report %+v, %v", r, err)
@@ -89,9 +94,154 @@ func TestForgottenTasksNeedNoArtifacts(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b, _ := newArtifactLeader(t, "http://192.0.2.1:5051", now, now)
 	b.Model = model
-	copied := map[string]bool{"forgotten.0": true}
-	b.copyEnded(t.Context(), copied)
-	if len(copied) != len(jobs) || copied["forgotten.0"] {
-		t.Errorf("the leader remembers %v", copied)
+	q := newArtifactQueue()
+	q.copied["forgotten.0"], q.retryAt["forgotten.1"] = true, now
+	for b.findDueArtifacts(q); len(q.due) > 0; b.findDueArtifacts(q) {
+		b.startCopies(t.Context(), q)
+		for range len(q.running) {
+			b.finishCopy(t.Context(), q, <-q.ended)
+		}
 	}
+	if len(q.copied) != len(jobs) || q.copied["forgotten.0"] || len(q.retryAt) > 0 {
+		t.Errorf("the leader remembers %v and %v", q.copied, q.retryAt)
+	}
+}
+
+// agentTransport answers requests for the sandboxes of tasks by the host of their agents.
+type agentTransport func(host string) (*http.Response, error)
+
+func (f agentTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := f(r.URL.Hostname())
+	if err == nil {
+		res.Request = r
+	}
+	return res, err
+}
+
+// noSandbox is the answer of an agent that does not have the sandbox: the copy is complete.
+func noSandbox() (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.WriteHeader(http.StatusNotFound)
+	return w.Result(), nil
+}
+
+// endedTasks returns a job with artifacts whose tasks have ended on a host.
+func endedTasks(name, host string, count int) *job.Job {
+	j := &job.Job{Run: 1, Submitted: time.Now(), Spec: &job.Spec{Name: name, Tasks: count, Containerizer: job.Docker, Artifacts: []string{"model"}}}
+	for i := range count {
+		j.Tasks = append(j.Tasks, job.Task{
+			ID: fmt.Sprintf("%s.%d", name, i), Job: name, Run: 1, Index: i, State: job.Finished,
+			AgentID: host, AgentURL: "http://" + host + ":5051", Ended: time.Now(),
+		})
+	}
+	return j
+}
+
+// runArtifactLeader copies artifacts of the model's tasks in a synctest bubble until the test ends.
+func runArtifactLeader(t *testing.T, model *readmodel.Model, agents agentTransport, log logrus.FieldLogger) *Leader {
+	t.Helper()
+	client, err := master.New(master.ConnectionConfig{Master: "http://m", ExecutorPath: "/x", FrameworkID: "f", Log: log, Transport: agents})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := artifacts.NewStore(filepath.Join(t.TempDir(), "artifacts"), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Leader{Reader: clusterview.Reader{Model: model, Client: client}, artifacts: store, loop: &Loop{clock: time.Now, log: log}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.CopyArtifacts(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// countReports returns how many of the tasks have a report in the store.
+func countReports(t *testing.T, b *Leader, tasks []job.Task) (n int) {
+	t.Helper()
+	for i := range tasks {
+		r, err := b.artifacts.FindReport(t.Context(), &tasks[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnreachableAgentDelaysNoOtherCopies: an agent with 400 ended tasks does not answer. Tasks that end on other agents are
+// copied meanwhile, the agent is tried once a minute and logged as often, and all of its tasks are copied when it answers.
+func TestUnreachableAgentDelaysNoOtherCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const dialTimeout = 5 * time.Second
+		var unreachable atomic.Bool
+		var tries atomic.Int32
+		unreachable.Store(true)
+		lost := endedTasks("lost", "down", 400)
+		model := readmodel.New(journal.JournalContents{FrameworkID: "f", Jobs: []*job.Job{lost}})
+		log, logged := logtest.NewNullLogger()
+		b := runArtifactLeader(t, model, func(host string) (*http.Response, error) {
+			if host == "down" && unreachable.Load() {
+				tries.Add(1)
+				time.Sleep(dialTimeout)
+				return nil, errors.New("i/o timeout")
+			}
+			return noSandbox()
+		}, log)
+		time.Sleep(artifactPause)
+		const minutes = 10
+		const wait = artifactPause + dialTimeout + time.Second
+		for i := range int(minutes * time.Minute / wait) {
+			done := endedTasks(fmt.Sprint("done-", i), "up", 1)
+			model.ApplyChange(frameworktest.ChangeOf(done))
+			time.Sleep(wait)
+			if countReports(t, b, done.Tasks) == 0 {
+				t.Fatalf("task %d, which ended on another agent, waits", i)
+			}
+		}
+		if n, warnings := int(tries.Load()), len(logged.AllEntries()); n < minutes-1 || n > (minutes+1)*maxArtifactCopies || warnings < minutes-1 || warnings > minutes+1 {
+			t.Errorf("in %d minutes there are %d attempts and %d warnings", minutes, n, warnings)
+		}
+		unreachable.Store(false)
+		time.Sleep(artifactRetry + dialTimeout + artifactPause)
+		if n := countReports(t, b, lost.Tasks); n != len(lost.Tasks) {
+			t.Errorf("%d of %d tasks are copied when the agent answers", n, len(lost.Tasks))
+		}
+	})
+}
+
+// TestSlowRepeatedCopiesLeaveSlots: while copies that have failed before take long, others are made.
+func TestSlowRepeatedCopiesLeaveSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Bool
+		slow := endedTasks("slow", "slow", 20)
+		model := readmodel.New(journal.JournalContents{FrameworkID: "f", Jobs: []*job.Job{slow}})
+		b := runArtifactLeader(t, model, func(host string) (*http.Response, error) {
+			switch {
+			case host == "slow" && failed.Load():
+				time.Sleep(time.Hour)
+			case host == "slow":
+				w := httptest.NewRecorder()
+				w.WriteHeader(http.StatusInternalServerError)
+				return w.Result(), nil
+			}
+			return noSandbox()
+		}, frameworktest.DiscardLog())
+		time.Sleep(artifactRetry / 2)
+		failed.Store(true)
+		time.Sleep(artifactRetry)
+		done := endedTasks("done", "up", 1)
+		model.ApplyChange(frameworktest.ChangeOf(done))
+		time.Sleep(artifactPause + time.Second)
+		if countReports(t, b, done.Tasks) == 0 {
+			t.Error("a task that ended waits for copies that have failed before")
+		}
+	})
 }
