@@ -23,6 +23,8 @@ const (
 	maxLineSearch = 16 << 10
 )
 
+var errRotatedTooFast = errors.New("read output: its files are rotated faster than they are read")
+
 // orderedOutput reads both output streams of a task in the order in which they were
 // written, by the index that the task's executor keeps. Positions count the bytes of a stream from
 // its beginning, across rotated files. One request uses it.
@@ -253,7 +255,7 @@ func (o *orderedOutput) readParts() ([]api.OutputPart, error) {
 			return parts, nil
 		}
 	}
-	return nil, errors.New("read output: its files are rotated faster than they are read")
+	return nil, errRotatedTooFast
 }
 
 // selectEntries returns the next entries up to the limit of bytes, and their end. A larger
@@ -273,16 +275,34 @@ func (o *orderedOutput) selectEntries() (steps []outputindex.Entry, target outpu
 }
 
 // readRange reads a stream between two positions. begin is after from if output was rotated
-// away. The result is shorter if the file is.
+// away. The result is shorter if the current file is.
 func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []byte, begin int64, err error) {
 	if from >= to {
 		return nil, from, nil
 	}
+	for range maxRotationTries {
+		starts, begin, err := o.findFiles(s, from)
+		if err != nil {
+			return nil, 0, err
+		}
+		text, complete, err := o.readFiles(s, starts, begin, to)
+		if err != nil || complete {
+			return text, begin, err
+		}
+		if err := o.refreshIndex(); err != nil {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, errRotatedTooFast
+}
+
+// findFiles returns the positions at which the files of a stream start, the current one first, as far as they are needed
+// to read from a position. begin is the first position from there on that they have.
+func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []int64, begin int64, err error) {
 	begin = o.known.Starts[s]
-	var files []int64 // starts of the current file and of older ones
-	files = append(files, begin)
+	starts = append(starts, begin)
 	for n := 1; begin > from && n <= maxLogFiles; n++ {
-		_, size, err := o.readFile(fmt.Sprintf("%s.%d", s, n), 0, 1)
+		_, size, err := o.readFile(outputFileName(s, n), 0, 1)
 		if errors.Is(err, ErrNoLog) {
 			break
 		}
@@ -290,31 +310,39 @@ func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []
 			return nil, 0, err
 		}
 		begin -= int64(size)
-		files = append(files, begin)
+		starts = append(starts, begin)
 	}
-	begin = max(begin, from)
-	at := begin
-	for n := len(files) - 1; n >= 0 && at < to; n-- {
+	return starts, max(begin, from), nil
+}
+
+// readFiles reads a stream between two positions from the files that start at starts. It is not complete if an older file
+// is shorter than expected: it was removed or renamed meanwhile.
+func (o *orderedOutput) readFiles(s outputindex.Stream, starts []int64, at, to int64) (text []byte, complete bool, err error) {
+	for n := len(starts) - 1; n >= 0 && at < to; n-- {
 		end := to
 		if n > 0 {
-			end = min(to, files[n-1])
-		}
-		name := s.String()
-		if n > 0 {
-			name = fmt.Sprintf("%s.%d", s, n)
+			end = min(to, starts[n-1])
 		}
 		for at < end {
-			data, _, err := o.readFile(name, uint64(at-files[n]), uint64(min(end-at, logChunk)))
+			data, _, err := o.readFile(outputFileName(s, n), uint64(at-starts[n]), uint64(min(end-at, logChunk)))
 			if err != nil && !errors.Is(err, ErrNoLog) {
-				return nil, 0, err
+				return nil, false, err
 			}
 			if len(data) == 0 {
-				break
+				return text, n == 0, nil
 			}
 			text, at = append(text, data...), at+int64(len(data))
 		}
 	}
-	return text, begin, nil
+	return text, true, nil
+}
+
+// outputFileName returns the name of a stream's file. The current one is 0, and the one before it 1.
+func outputFileName(s outputindex.Stream, n int) string {
+	if n == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%s.%d", s, n)
 }
 
 // assembleParts divides the text of both streams by entries.
@@ -325,15 +353,18 @@ func (o *orderedOutput) assembleParts(steps []outputindex.Entry, text [2][]byte,
 			if e.Ends[s] <= o.next[s] {
 				continue
 			}
-			from, to := max(o.next[s], begin[s])-begin[s], e.Ends[s]-begin[s]
-			from, to = min(from, int64(len(text[s]))), max(0, min(to, int64(len(text[s]))))
-			if o.selected[s] {
-				o.lost = o.lost || begin[s] > o.next[s] || from >= to
-			}
+			size, end := int64(len(text[s])), e.Ends[s]-begin[s]
+			from, to := min(max(o.next[s]-begin[s], 0), size), min(max(end, 0), size)
+			before, after := begin[s] > o.next[s], to < end // whether output is missing
 			o.next[s] = e.Ends[s]
-			if from < to && o.selected[s] {
+			if !o.selected[s] {
+				continue
+			}
+			o.lost = o.lost || before
+			if from < to {
 				parts = append(parts, o.newPart(s, text[s][from:to], e.Time))
 			}
+			o.lost = o.lost || after
 		}
 	}
 	return parts

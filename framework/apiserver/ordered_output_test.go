@@ -143,6 +143,56 @@ func TestRotatedOutputIsReported(t *testing.T) {
 	}
 }
 
+// An older file is removed or replaced after its size was requested. The rest of the output is returned, with a mark.
+func TestOlderOutputFileChangesWhileItIsRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*taskFiles)
+		want   string
+	}{
+		"removed": {func(f *taskFiles) { delete(f.files, "stdout.1") }, "two\n"},
+		"rotated": {func(f *taskFiles) {
+			f.rotate(outputindex.Stdout)
+			f.write(outputindex.Stdout, "three\n")
+		}, "two\nthree\n"},
+	} {
+		files := newTaskFiles()
+		files.write(outputindex.Stdout, "one one one\n")
+		files.rotate(outputindex.Stdout)
+		files.write(outputindex.Stdout, "two\n")
+		o, changed := files.open(), false
+		o.readFile = func(file string, offset, length uint64) ([]byte, uint64, error) {
+			if file == "stdout.1" && length > 1 && !changed {
+				changed = true
+				test.change(files)
+			}
+			if offset > 1000 {
+				t.Errorf("%s: %s is read at %d", name, file, offset)
+			}
+			return files.readFile(file, offset, length)
+		}
+		if parts := readAllParts(t, o); joinParts(parts) != test.want || !parts[0].Lost || !changed {
+			t.Errorf("%s: read %+v", name, parts)
+		}
+	}
+}
+
+// A file is shorter than the index says: what follows the missing end is marked.
+func TestMissingEndOfOutputIsReported(t *testing.T) {
+	files := newTaskFiles()
+	files.write(outputindex.Stdout, "one\n")
+	files.write(outputindex.Stderr, "error\n")
+	files.files["stdout"] = "o"
+	o := files.open()
+	if parts := readAllParts(t, o); joinParts(parts) != "oerror\n" || parts[0].Lost || !parts[1].Lost || o.lost {
+		t.Errorf("read %+v", parts)
+	}
+	files.write(outputindex.Stdout, "two\n")
+	files.files["stdout"] = files.files["stdout"][:4]
+	if parts := readAllParts(t, o); len(parts) > 0 || !o.lost {
+		t.Errorf("read %+v, lost is %v", parts, o.lost)
+	}
+}
+
 func TestOutputSinceATime(t *testing.T) {
 	files := newTaskFiles()
 	files.write(outputindex.Stdout, "one\n")
