@@ -199,7 +199,8 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 }
 
 // Commit writes the change and waits until it is on disk. It ignores ctx: a local
-// write either completes or fails.
+// write either completes or fails. A failed write or fsync may nevertheless have changed the
+// file, unless the disk was full.
 func (b *BoltJournal) Commit(_ context.Context, c Change) error {
 	all, err := encodeChange(c)
 	if err != nil {
@@ -208,13 +209,22 @@ func (b *BoltJournal) Commit(_ context.Context, c Change) error {
 	if err := b.writeMarkerOnce(); err != nil {
 		return err
 	}
-	if err := b.db.Update(func(tx *bolt.Tx) error { return writeRecords(tx, all) }); err != nil {
-		if isDiskFull(err) {
-			return fmt.Errorf("write journal %s: %w: free space there, then start the scheduler", b.path, err)
-		}
+	complete := false // whether the transaction has all records
+	err = b.db.Update(func(tx *bolt.Tx) error {
+		err := writeRecords(tx, all)
+		complete = err == nil
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case isDiskFull(err):
+		return fmt.Errorf("write journal %s: %w: free space there, then start the scheduler", b.path, err)
+	case complete:
+		return fmt.Errorf("write journal %s: %w: %w", b.path, ErrUnknown, err)
+	default:
 		return fmt.Errorf("write journal %s: %w", b.path, err)
 	}
-	return nil
 }
 
 // writeRecords writes the records in their order.

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/job"
@@ -29,6 +31,52 @@ func TestFileIsLockedByOneProcess(t *testing.T) {
 	}
 	if err := openBolt(t, path).Close(); err != nil {
 		t.Errorf("open after the first process closed the journal: %v", err)
+	}
+}
+
+// TestFailedWriteMayBeRecorded: if writing to the disk fails, the outcome is unknown; a change that cannot be encoded is not
+// recorded.
+func TestFailedWriteMayBeRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	b := openBolt(t, path)
+	commitChange(t, b, putJob("a"))
+	if err := b.Commit(t.Context(), Change{Documents: map[string][]byte{strings.Repeat("x", bolt.MaxKeySize+1): []byte("v")}}); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("a key that is too long: %v", err)
+	}
+	failWrites(t, path)
+	if err := b.Commit(t.Context(), putJob("b")); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), path) {
+		t.Errorf("a write that fails: %v", err)
+	}
+	_ = b.Close()
+}
+
+// failWrites makes each write to the file that this process has open fail.
+func failWrites(t *testing.T, path string) {
+	t.Helper()
+	readOnly, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	file, err := readOnly.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open, err := os.Stat("/proc/self/fd/" + e.Name()); err != nil || !os.SameFile(open, file) || fd == int(readOnly.Fd()) {
+			continue
+		}
+		if err := unix.Dup3(int(readOnly.Fd()), fd, unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -31,8 +31,8 @@ type Journal interface {
 	// Commit records the whole change or nothing. When it returns nil the change
 	// survives a crash of the machine. It returns ErrFenced, with nothing
 	// recorded, once another scheduler leads, and ErrUnknown if ctx or the session
-	// ended before it could determine whether the change is recorded. After an
-	// error the caller must close the journal.
+	// ended before it could determine whether the change is recorded, or if the disk
+	// failed while it was written. After an error the caller must close the journal.
 	Commit(ctx context.Context, c Change) error
 	// ConfirmLeading returns ErrFenced once another scheduler leads. A scheduler calls it before effects for which there is
 	// nothing to commit. After an error the caller must close the journal.
