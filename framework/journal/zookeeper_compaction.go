@@ -33,8 +33,7 @@ const (
 // The fields belong to the goroutine that commits. The goroutine of a compaction gets copies and returns its result by
 // finished, which the next commit reads.
 type logCompaction struct {
-	// head is the one in ZooKeeper, version that of its znode. A finished compaction replaces them.
-	head    logHead
+	// version is that of the head's znode. A finished compaction increases it.
 	version int32
 	// size is the size of the current snapshot, packed, in bytes.
 	size int
@@ -54,16 +53,15 @@ type logCompaction struct {
 
 // compactionResult is how a compaction ended.
 type compactionResult struct {
-	// head refers to the new snapshot of size bytes. size is 0 if the snapshot did not take effect.
-	head logHead
+	// size is the size of the new snapshot in bytes, 0 if it did not take effect.
 	size int
 	// err is why there is no snapshot or, if size is not 0, why entries that it replaces still exist.
 	err error
 }
 
 // resetCounters sets the state of a journal that was opened.
-func (c *logCompaction) resetCounters(h logHead, version int32, size, entries, bytes int) {
-	c.head, c.version, c.size, c.entries, c.bytes, c.limit = h, version, size, entries, bytes, compactEntries
+func (c *logCompaction) resetCounters(version int32, size, entries, bytes int) {
+	c.version, c.size, c.entries, c.bytes, c.limit = version, size, entries, bytes, compactEntries
 }
 
 // countEntry counts one entry, takes the result of a compaction that has ended, and starts one if it is due.
@@ -84,15 +82,15 @@ func (c *logCompaction) countEntry(z *ZooKeeperJournal, bytes int) {
 
 // startSnapshot starts a compaction of the entries before the journal's next one. Commits continue meanwhile.
 func (c *logCompaction) startSnapshot(z *ZooKeeperJournal) {
-	old, still, next, version := c.head, z.image.cloneImage(), z.next, c.version
+	still, next, version := z.image.cloneImage(), z.next, c.version
 	c.entries, c.bytes, c.notUntil = 0, 0, 0
 	c.finished = make(chan compactionResult, 1)
 	var ctx context.Context
 	ctx, c.cancel = context.WithCancel(context.Background()) // Close cancels it
 	finished := c.finished
 	c.running.Go(func() {
-		h, size, err := z.writeSnapshot(ctx, still, next, old, version)
-		finished <- compactionResult{h, size, err}
+		size, err := z.writeSnapshot(ctx, still, next, version)
+		finished <- compactionResult{size, err}
 	})
 }
 
@@ -101,7 +99,7 @@ func (c *logCompaction) finishSnapshot(z *ZooKeeperJournal, done compactionResul
 	c.cancel()
 	c.finished = nil
 	if done.size > 0 {
-		c.head, c.size = done.head, done.size
+		c.size = done.size
 		c.version++
 	}
 	if done.err != nil {
@@ -129,31 +127,31 @@ func (m *contentsImage) cloneImage() *contentsImage {
 // writeSnapshot writes m, the result of all entries before next, and then removes
 // those entries. Once the head refers to the snapshot it returns the snapshot's size,
 // even if the removal failed: the next compaction removes the remaining entries.
-func (z *ZooKeeperJournal) writeSnapshot(ctx context.Context, m *contentsImage, next int64, old logHead, version int32) (logHead, int, error) {
+func (z *ZooKeeperJournal) writeSnapshot(ctx context.Context, m *contentsImage, next int64, version int32) (int, error) {
 	text, err := packRecords(m.allRecords())
 	if err != nil {
-		return logHead{}, 0, err
+		return 0, err
 	}
 	b := newBlobHeader(fmt.Sprintf("snap-%d-%d", z.epoch.Number, next), text)
 	b.Parts = max(1, b.Parts)
 	if err := z.writeParts(ctx, b, text); err != nil {
-		return logHead{}, 0, err
+		return 0, err
 	}
 	h := logHead{Schema: Schema, Next: next, Snapshot: &b}
 	data, err := json.Marshal(h)
 	if err != nil {
-		return logHead{}, 0, fmt.Errorf("encode head: %w", err)
+		return 0, fmt.Errorf("encode head: %w", err)
 	}
 	if err := z.faultHook("snapshot"); err != nil {
-		return logHead{}, 0, err
+		return 0, err
 	}
 	if err := z.setHead(ctx, data, version); err != nil {
-		return logHead{}, 0, err
+		return 0, err
 	}
 	if err := z.faultHook("remove"); err != nil {
-		return h, len(text), err
+		return len(text), err
 	}
-	return h, len(text), z.removeBefore(ctx, h)
+	return len(text), z.removeBefore(ctx, h)
 }
 
 // setHead replaces the head if its znode has that version and this scheduler leads. ErrFenced after a request whose

@@ -79,7 +79,7 @@ func (z *ZooKeeperJournal) readJournal(ctx context.Context) error {
 		return z.corruptJournal(err)
 	}
 	z.loaded = &loaded
-	z.compact.resetCounters(h, stat.Version, size, len(names), live)
+	z.compact.resetCounters(stat.Version, size, len(names), live)
 	return z.removeUnreferenced(ctx, h, old, named)
 }
 
