@@ -126,6 +126,45 @@ func TestUnrecordableRunIsNotSubmitted(t *testing.T) {
 	}
 }
 
+// A schedule's document has space for its run, but not for the reason why the run is refused: the actions of the due time
+// are nevertheless recorded as done, because they would otherwise be repeated.
+func TestRefusalThatDoesNotFitIsRecordedWithoutReason(t *testing.T) {
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	st := sched.New(sched.SchedulerSettings{}, sched.RecoveredState{})
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	s.Schedule.Overlap, s.Env = job.ReplaceOverlap, map[string]string{"DATA": ""}
+	s.Role = strings.Repeat("r", 200) // the reason has it
+	e := cron.NewEntry(s, now)
+	e.Runs = []cron.ScheduledRun{{Job: "nightly-20291231-0300", Due: now}}
+	put, err := scheduleDocument(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Spec.Env["DATA"] = strings.Repeat("x", 1<<20-len(put.Value)-150)
+	before := frameworktest.JobSpec("nightly-20291231-0300", 1, 0)
+	before.SetDefaults()
+	st.Step(now, sched.SubmitJob{Spec: before})
+	kills, recorded := 0, []byte(nil)
+	b := &Leader{loop: &Loop{}, ownerMaySubmit: func(string, string) bool { return false }}
+	if err := b.stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
+		switch e := e.(type) {
+		case sched.KillJob:
+			kills++
+		case sched.PutDocument:
+			recorded = e.Value
+		case sched.SubmitJob:
+			t.Errorf("%s is submitted", e.Spec.Name)
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	var after cron.ScheduleEntry
+	if err := json.Unmarshal(recorded, &after); err != nil || kills != 1 || !after.Seen.Equal(now.Add(2*time.Hour)) || after.Note != "" || len(after.Runs) != 1 {
+		t.Errorf("%d kills; recorded %d bytes, %v: seen %s, note %q, runs %v", kills, len(recorded), err, after.Seen, after.Note, after.Runs)
+	}
+}
+
 // A job of another owner with the name of a run does not belong to the schedule.
 func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)

@@ -88,7 +88,8 @@ func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 
 // stepSchedule applies the due actions of one schedule together with the record that
 // they are done. If that record is not admitted it applies nothing, because the
-// actions would otherwise be repeated. A run that is not admitted is recorded as refused, and is not tried again.
+// actions would otherwise be repeated. A run that is not admitted is recorded as refused, and is not tried again; it is
+// admitted after the kills, which may free what it needs.
 func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
 	e := *old
 	e.Runs = slices.Clone(old.Runs)
@@ -121,8 +122,7 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 			err = b.checkScheduledRun(st, due.Submit)
 		}
 		if err != nil {
-			e.RecordRefusal(due, err)
-			if put, err = admitScheduleRecord(st, &e); err != nil {
+			if put, err = refusalRecord(st, e, due, err); err != nil {
 				return err
 			}
 		} else {
@@ -131,6 +131,17 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 	}
 	apply(put)
 	return nil
+}
+
+// refusalRecord returns the event that records why a run was not submitted. It omits the reason if the record would exceed
+// the document limits. Without a reason the record is smaller than that of the submitted run, which was admitted.
+func refusalRecord(st *sched.State, e cron.ScheduleEntry, due *cron.DueActions, why error) (sched.PutDocument, error) {
+	without := e
+	e.RecordRefusal(due, why)
+	if put, err := admitScheduleRecord(st, &e); err == nil {
+		return put, nil
+	}
+	return scheduleDocument(&without)
 }
 
 // freeRunName returns the name of a run, with a number if a job which the run may not replace has that name: the run
