@@ -99,6 +99,37 @@ func TestFollowedLogOfShortTask(t *testing.T) {
 	}
 }
 
+// TestFollowedLogAfterQuietPeriod checks that a log is polled as often as at first after the task has written: output that
+// follows soon is not delayed.
+func TestFollowedLogAfterQuietPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		first := start.Add(10 * time.Second)
+		second := first.Add(logPoll + minLogPoll) // the poll that finds the first line is up to logPoll late
+		f := &endingTask{end: start.Add(time.Minute)}
+		f.readLog = func(offset uint64) ([]byte, error) {
+			text := ""
+			if !time.Now().Before(first) {
+				text = "one\n"
+			}
+			if !time.Now().Before(second) {
+				text += "two\n"
+			}
+			return []byte(text[min(int(offset), len(text)):]), nil
+		}
+		res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		for _, want := range []string{"one\n", "two\n"} {
+			line := make([]byte, len(want))
+			if _, err := io.ReadFull(res.Body, line); err != nil || string(line) != want {
+				t.Fatalf("read %q, %v", line, err)
+			}
+		}
+		if late := time.Since(second); late > 4*minLogPoll {
+			t.Errorf("the second line is read %s late", late)
+		}
+	})
+}
+
 // endingTask is a backend whose task ends at a time.
 type endingTask struct {
 	fakeBackend

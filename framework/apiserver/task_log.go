@@ -143,6 +143,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 			return nil // the client has disconnected
 		}
 		if len(data) > 0 {
+			pause = minLogPoll
 			continue
 		}
 		if !wait {
