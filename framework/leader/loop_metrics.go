@@ -59,7 +59,7 @@ func (m *loopMetrics) countOperations(now time.Time, ops []sched.Operation, move
 // every gpuTimeRecordInterval.
 func (l *Loop) recordGPUTime() {
 	now := l.clock()
-	if now.Sub(l.recorded) < gpuTimeRecordInterval {
+	if since := now.Sub(l.recorded); since >= 0 && since < gpuTimeRecordInterval {
 		return
 	}
 	l.recorded = now

@@ -75,6 +75,17 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	now = now.Add(gpuTimeRecordInterval)
 	step(l, sched.Tick{})
 	want(l, 60+2*(29+60+30))
+	now = now.Add(20 * time.Second) // too early to record
+	s = frameworktest.JobSpec("second", 1, 2)
+	s.SetDefaults()
+	step(l, sched.Subscribed{FrameworkID: "f1"})
+	step(l, sched.SubmitJob{Spec: s})
+	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o2", AgentID: "b", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	now = now.Add(-time.Hour) // the clock is set back: what was counted is recorded
+	step(l, sched.Tick{})
+	end()
+	l, end = begin()
+	want(l, 60+2*(29+60+30+20))
 	end()
 }
 
