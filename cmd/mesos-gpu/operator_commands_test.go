@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,6 +45,19 @@ const deservedAnswer = `{"roles":[{"name":"research","weight":1,"quota":{"*":16}
 	{"name":"prod","weight":1,"quota":{},"deserved":{"A100":4},"demanded":{"A100":9,"*":9},"entitled":{"A100":6,"*":6},"held":{"A100":9,"*":9},"waiting":0},
 	{"name":"guests","weight":1,"quota":{},"deserved":{},"demanded":{"V100":1,"*":1},"entitled":{"V100":1,"*":1},"held":{"V100":1,"*":1},"waiting":0}]}`
 
+const twoAgentsAnswer = `{"agents":[{"id":"S1","hostname":"gpu1","gpus":4,"gpus_free":2,"cordoned":"new fans"},{"id":"S2","hostname":"gpu2","cordoned":"dust","draining":true}]}`
+
+// If one of several agents does not exist, none is changed.
+func TestDrainChecksAllAgentsFirst(t *testing.T) {
+	for _, verb := range []string{"cordon", "drain"} {
+		asked, r := operateOn(t, twoAgentsAnswer, verb, "gpu1", "--reason", "new", "fans")
+		r.expect(t, "", "nothing was changed: there is no agent with the id or hostname \"fans\": see mesos-gpu agents\na reason of several words is quoted: --reason \"new fans\"", 1)
+		if slices.ContainsFunc(asked, func(request string) bool { return strings.HasPrefix(request, "POST") }) {
+			t.Errorf("%s: requests %q", verb, asked)
+		}
+	}
+}
+
 // Operator commands send the right requests and print the results.
 func TestOperatorCommands(t *testing.T) {
 	role := `{"name":"a/b","weight":1,"quota":{"V100":8},"quota_set":true,"held":{"V100":9,"*":9},"waiting":0}`
@@ -72,10 +86,10 @@ func TestOperatorCommands(t *testing.T) {
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
 		{[]string{"quota", "set", "a/b", "none"}, `{"name":"a/b","quota_set":true}`, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: quota unlimited (set), held -\n"},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},
-		{[]string{"cordon", "gpu1", "gpu2", "--reason", "new fans"}, "", []string{`POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/gpu2/cordon {"reason":"new fans"}`}, "agent gpu1: cordoned\nagent gpu2: cordoned\n"},
+		{[]string{"cordon", "gpu1", "S2", "--reason", "new fans"}, twoAgentsAnswer, []string{"GET /v1/agents", `POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/S2/cordon {"reason":"new fans"}`}, "agent gpu1: cordoned\nagent S2: cordoned\n"},
 		{[]string{"drain", "gpu1"}, "", []string{`POST /v1/agents/gpu1/drain {"reason":""}`}, "agent gpu1: draining\n"},
 		{[]string{"uncordon", "gpu1"}, "", []string{`POST /v1/agents/gpu1/uncordon {}`}, "agent gpu1: uncordoned\n"},
-		{[]string{"agents"}, `{"agents":[{"id":"S1","hostname":"gpu1","gpus":4,"gpus_free":2,"cordoned":"new fans"},{"id":"S2","hostname":"gpu2","cordoned":"dust","draining":true}]}`,
+		{[]string{"agents"}, twoAgentsAnswer,
 			[]string{"GET /v1/agents"}, "S1 gpu1 4 2 - - - - 0 0 MiB cordoned: new fans\nS2 gpu2 0 0 - - - - 0 0 MiB draining: dust\n"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -180,9 +181,43 @@ func (a *clusterCommands) cordonCommands() []*cobra.Command {
 		return api.UncordonAgent(ctx, agent)
 	})
 	for _, c := range []*cobra.Command{cordon, drain} {
+		c.RunE = a.checkAgentsBefore(c.RunE, &why)
 		c.Flags().StringVar(&why, "reason", "", "reason, shown to other users")
 		c.Long = c.Short + ".\nAGENT is a hostname or an agent's id, as mesos-gpu agents shows them. It holds for this scheduler's tasks, until uncordon.\n" +
 			"A single GPU is cordoned on its machine: mesos-gpu agent cordon."
 	}
 	return []*cobra.Command{cordon, uncordon, drain}
+}
+
+// checkAgentsBefore returns apply with a check of several agents before the first one is changed. An unknown name may be
+// another word of a reason without quotes.
+func (a *clusterCommands) checkAgentsBefore(apply func(*cobra.Command, []string) error, reason *string) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, names []string) error {
+		if len(names) == 1 {
+			return apply(c, names) // the scheduler checks it, and knows agents that have left the cluster too
+		}
+		scheduler, err := a.NewClient()
+		if err != nil {
+			return err
+		}
+		agents, err := scheduler.ListAgents(c.Context())
+		if err != nil {
+			return err
+		}
+		var unknown []string
+		var errs []error
+		for _, name := range names {
+			if !slices.ContainsFunc(agents, func(a api.AgentSummary) bool { return a.ID == name || a.Hostname == name }) {
+				unknown = append(unknown, name)
+				errs = append(errs, fmt.Errorf("nothing was changed: %w", api.UnknownAgent(name)))
+			}
+		}
+		if len(unknown) > 0 && *reason != "" {
+			errs = append(errs, fmt.Errorf("a reason of several words is quoted: --reason %q", *reason+" "+strings.Join(unknown, " ")))
+		}
+		if len(errs) > 0 {
+			return errors.Join(errs...)
+		}
+		return apply(c, names)
+	}
 }

@@ -116,7 +116,7 @@ func (a *setupCommands) configCommand() *cobra.Command {
 
 func (a *setupCommands) writeConfig(f configFlags) (err error) {
 	if f.credentials != "" {
-		if f.Secrets, err = readOrCreateSecrets(f.credentials); err != nil {
+		if f.Secrets, err = a.readOrCreateSecrets(f.credentials); err != nil {
 			return err
 		}
 	}
@@ -180,8 +180,9 @@ func giveToGroup(path, name string) bool {
 }
 
 // readOrCreateSecrets reads the secrets of the cluster's principals, or creates a file of
-// random ones.
-func readOrCreateSecrets(path string) (map[string]string, error) {
+// random ones. It reports a new file, because a machine with secrets of its own cannot
+// register with the others.
+func (a *setupCommands) readOrCreateSecrets(path string) (map[string]string, error) {
 	text, err := os.ReadFile(path)
 	secrets := map[string]string{}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,6 +195,7 @@ func readOrCreateSecrets(path string) (map[string]string, error) {
 		if err := writeFile(path, clustersetup.File{Mode: 0o600, Text: string(text) + "\n"}); err != nil {
 			return nil, fmt.Errorf("create credentials: %w", err)
 		}
+		fmt.Fprintf(a.Stderr, "created %s with new secrets: copy it to all other machines of the cluster\n", path)
 		return secrets, nil
 	}
 	if err != nil {

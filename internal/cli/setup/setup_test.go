@@ -230,6 +230,17 @@ func TestConfigurationIsNotReplaced(t *testing.T) {
 	}
 }
 
+// New secrets are reported once, also if the configuration is only printed.
+func TestNewSecretsAreReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secrets.json")
+	for _, isNew := range []bool{true, false} {
+		out, err := runSetup(t, "config", "--role", "master", "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--credentials", path)
+		if err != nil || strings.Contains(out, "created "+path+" with new secrets: copy it to all other machines of the cluster\n") != isNew {
+			t.Errorf("new secrets %t: got %v and %s", isNew, err, out)
+		}
+	}
+}
+
 // The configuration that the package installs is replaced until it is changed.
 func TestPackagedConfigurationIsReplaced(t *testing.T) {
 	for _, role := range []string{clustersetup.Agent, clustersetup.Scheduler} {
