@@ -81,6 +81,8 @@ type SchedulerConfig struct {
 	// zk://HOST:PORT,HOST:PORT/PATH. With ZooKeeper several schedulers can run:
 	// one is the leader, the others are standbys.
 	JournalPath string
+	// ExpectNewJournal omits the warning that the journal is new.
+	ExpectNewJournal bool
 	// JournalAuthFile holds USER:PASSWORD for the journal's ZooKeeper; "" disables authentication.
 	JournalAuthFile string
 	// Workdirs is the folder of the uploaded working folders. Several schedulers

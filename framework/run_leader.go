@@ -34,6 +34,9 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	}
 	defer client.Close()
 	s.cfg.Log.WithField("journal", s.cfg.JournalPath).WithField("jobs", len(past.Jobs)).Info("journal read")
+	if past.FrameworkID == "" && len(past.Jobs) == 0 && !s.cfg.ExpectNewJournal {
+		s.cfg.Log.WithField("journal", s.cfg.JournalPath).Warn("there was no journal: a new one was created, without jobs")
+	}
 	s.setLeadershipStatus(Leading)
 	loopConfig := leader.LoopConfig{Sched: cfg.Sched, Counters: cfg.counters, Clock: cfg.Clock, Log: cfg.Log, Accounting: s.accounting, Notifier: s.notifier}
 	l := leader.NewLoop(loopConfig, past, store, func(op sched.Operation) {

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+	"github.com/sirupsen/logrus"
+	logrustest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
@@ -124,6 +126,26 @@ func TestRestartFromJournal(t *testing.T) {
 	}
 	c.SendOffer() // offers the freed resources
 	awaitState(t, in, "waits", job.Running)
+}
+
+// A new journal is reported, because a mistyped path looks like a scheduler without jobs.
+func TestNewJournalIsReported(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	path := filepath.Join(t.TempDir(), "journal.db")
+	for _, isNew := range []bool{true, false} {
+		log, logged := logrustest.NewNullLogger()
+		in := startInstance(t, c, SchedulerConfig{JournalPath: path, Log: log})
+		if _, err := in.SubmitJob(frameworktest.Timeout(t), frameworktest.JobSpec(fmt.Sprint("new-", isNew), 1, 8)); err != nil {
+			t.Fatal(err)
+		}
+		in.stopAndWait(t)
+		reported := slices.ContainsFunc(logged.AllEntries(), func(e *logrus.Entry) bool {
+			return e.Level == logrus.WarnLevel && e.Message == "there was no journal: a new one was created, without jobs" && e.Data["journal"] == path
+		})
+		if reported != isNew {
+			t.Errorf("new journal %t: reported %t", isNew, reported)
+		}
+	}
 }
 
 // TestSecondSchedulerTakesOver starts a second scheduler with a copy of the first one's

@@ -39,7 +39,10 @@ func startInstance(t testing.TB, c *mesostest.FakeCluster, cfg SchedulerConfig, 
 	t.Helper()
 	ready := make(chan string, 1)
 	cfg.Master, cfg.APIAddr, cfg.ExecutorPath = strings.TrimPrefix(c.URL(), "http://"), "127.0.0.1:0", "/usr/bin/mesos-gpu"
-	cfg.Log, cfg.Ready = frameworktest.DiscardLog(), func(addr string) { ready <- addr }
+	if cfg.Log == nil {
+		cfg.Log = frameworktest.DiscardLog()
+	}
+	cfg.Ready = func(addr string) { ready <- addr }
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -343,6 +343,7 @@ exit %d`, ledger, condition, ledger, jobs%3))
 	if testneeds.IsLongRun() {
 		kills = 100
 	}
+	otherAddress := fmt.Sprintf("127.1.%d.%d:5052", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	for n := range kills {
 		submit(":") // starts, runs or ends while the cluster is killed
 		signal := syscall.SIGKILL
@@ -353,6 +354,12 @@ exit %d`, ledger, condition, ledger, jobs%3))
 			t.Fatal(err)
 		}
 		<-c.ended
+		if n == 0 {
+			r := runProgram(t, program, nil, nil, "local", "--free-ports", "--agent", otherAddress, "--process-user=", "--work-dir", work, "--gpus", "4xV100")
+			if want := fmt.Sprintf("tasks in %s know the agent at %s: give --agent %[2]s\n", work, agent); r.code != 1 || !strings.HasSuffix(r.err, want) {
+				t.Errorf("an address that the tasks do not know: status %d, %q, want %q", r.code, r.err, want)
+			}
+		}
 		if n < kills-1 {
 			c = start("--keep-tasks")
 		} else {

@@ -182,6 +182,7 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 	cfg := c.Scheduler
 	cfg.Master, cfg.APIAddr = urls.Master, c.API
 	cfg.JournalPath, cfg.ExecutorPath = filepath.Join(c.WorkDir, journalFile), c.Binary
+	cfg.ExpectNewJournal = true // the first cluster of each work directory creates one
 	cfg.CredentialFile = c.secret.path
 	cfg.Artifacts = filepath.Join(c.WorkDir, "artifacts")
 	cfg.Log = c.Log.WithField("part", "scheduler")

@@ -2,8 +2,10 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -71,18 +73,28 @@ func (a *localAgent) prepare(m link.MasterLink) (run func(context.Context) error
 // addressFile has the address that the agent had last.
 const addressFile = "agent-address"
 
-// listen opens the agent's listener. Executors that have survived an earlier agent
-// know only its address, so a free port is the earlier one if possible.
+// listen opens the agent's listener. Executors that have survived an earlier agent know only its address: a free port is
+// that one if possible, and another address is rejected while they run.
 func (a *localAgent) listen(addr string) (err error) {
+	if !a.cluster.Recover {
+		a.listener, err = a.cluster.listenFor("agent", addr)
+		return err
+	}
 	path := filepath.Join(a.dir, addressFile)
-	if _, port, _ := net.SplitHostPort(addr); port == "0" && a.cluster.Recover {
-		if known, rerr := os.ReadFile(path); rerr == nil {
-			if a.listener, err = a.cluster.listenFor("agent", string(known)); err == nil {
+	known, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the agent's earlier address: %w", err)
+	}
+	if earlier := string(known); earlier != "" && earlier != addr {
+		if _, port, _ := net.SplitHostPort(addr); port == "0" {
+			if a.listener, err = a.cluster.listenFor("agent", earlier); err == nil {
 				return nil
 			}
+		} else if err := a.checkNoSurvivors(earlier); err != nil {
+			return err
 		}
 	}
-	if a.listener, err = a.cluster.listenFor("agent", addr); err != nil || !a.cluster.Recover {
+	if a.listener, err = a.cluster.listenFor("agent", addr); err != nil {
 		return err
 	}
 	if err = os.MkdirAll(a.dir, workDirMode); err == nil {
@@ -94,6 +106,22 @@ func (a *localAgent) listen(addr string) (err error) {
 	}
 	return nil
 }
+
+// checkNoSurvivors returns an error if executors of the earlier agent run, which listened at this address.
+func (a *localAgent) checkNoSurvivors(earlier string) error {
+	runs, err := agent.HasSurvivors(a.agentDir())
+	if err != nil || !runs {
+		return err
+	}
+	first := earlier
+	if a.dir != a.cluster.WorkDir {
+		first = "127.0.0.1:0" // with port 0 each of several agents uses its earlier address
+	}
+	return fmt.Errorf("tasks in %s know the agent at %s: give --agent %s", a.dir, earlier, first)
+}
+
+// agentDir returns the work directory of the embedded agent.
+func (a *localAgent) agentDir() string { return filepath.Join(a.dir, "agent") }
 
 // newAgent creates the agent and describes the machine to it. The agent's own
 // resources contain no GPUs: the daemon adds them through the resource provider
@@ -114,7 +142,7 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	}
 	volumes := filepath.Join(c.WorkDir, "volumes")
 	cfg := agent.AgentConfig{
-		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: filepath.Join(a.dir, "agent"),
+		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: a.agentDir(),
 		Addr: a.listener.Addr().String(), Resources: total, Attributes: attributes,
 		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images, KeepSandboxes: c.KeepSandboxes,
 		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},

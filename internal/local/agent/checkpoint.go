@@ -19,9 +19,10 @@ import (
 
 // Folders and files of the work directory of an agent that recovers executors.
 const (
-	recoverFolder   = "recover"
-	agentIDFile     = "agent-id"
-	executorsFolder = "executors"
+	recoverFolder    = "recover"
+	agentIDFile      = "agent-id"
+	executorsFolder  = "executors"
+	containersFolder = "containers"
 )
 
 // executorCheckpoint is what the next agent must know of an executor. It is on the

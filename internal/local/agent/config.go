@@ -135,7 +135,7 @@ func (c *AgentConfig) recordsDir() string {
 	if !c.Recover {
 		return ""
 	}
-	return filepath.Join(c.WorkDir, recoverFolder, "containers")
+	return filepath.Join(c.WorkDir, recoverFolder, containersFolder)
 }
 
 // hostIP returns the host part of Addr.

@@ -57,6 +57,12 @@ func (a *EmbeddedAgent) recoverExecutors(ctx context.Context) error {
 	return errors.Join(a.engine.ClearUnknown(ctx, kept), a.removeRuns(kept))
 }
 
+// HasSurvivors reports whether executors or tasks of an earlier agent of a work directory run. They look for the next agent
+// at the address of the earlier one.
+func HasSurvivors(workDir string) (bool, error) {
+	return container.HasSurvivors(filepath.Join(workDir, recoverFolder, containersFolder))
+}
+
 // removeRuns removes the files of containers with images that are not kept.
 func (a *EmbeddedAgent) removeRuns(kept map[string]*container.RunningContainer) error {
 	folder := filepath.Join(a.cfg.WorkDir, runFolder)

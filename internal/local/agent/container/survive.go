@@ -204,6 +204,24 @@ func (e *ContainerEngine) AdoptContainers() (map[string]*RunningContainer, error
 	return adopted, nil
 }
 
+// HasSurvivors reports whether containers of an earlier agent run. dir is the earlier agent's EngineConfig.Records.
+func HasSurvivors(dir string) (bool, error) {
+	records, err := recordStore{dir: dir}.listRecords()
+	if err != nil {
+		return false, fmt.Errorf("look for containers of an earlier agent: %w", err)
+	}
+	for _, r := range records {
+		p, err := findRecorded(r)
+		if err != nil {
+			return false, fmt.Errorf("look for containers of an earlier agent: %w", err)
+		}
+		if p != nil {
+			return true, p.Release()
+		}
+	}
+	return false, nil
+}
+
 func (c *RunningContainer) adoptNamespaces() error {
 	if !c.engine.fenced {
 		return nil

@@ -135,6 +135,28 @@ func TestContainersOfEarlierBoot(t *testing.T) {
 	})
 }
 
+// Only containers that run count as survivors of an earlier agent.
+func TestHasSurvivors(t *testing.T) {
+	bothKinds(t, func(t *testing.T, fenced bool) {
+		r := survivingRig(t, fenced, time.Minute)
+		if runs, err := HasSurvivors(filepath.Join(r.dir, "none")); runs || err != nil {
+			t.Errorf("without an earlier agent: got %t, %v", runs, err)
+		}
+		c := r.launch(r.spec("until test -e go; do sleep 0.01; done"))
+		next := r.die(c)
+		if runs, err := HasSurvivors(next.records.dir); !runs || err != nil {
+			t.Errorf("a running container: got %t, %v", runs, err)
+		}
+		if err := os.WriteFile(filepath.Join(r.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.wait(c)
+		if runs, err := HasSurvivors(next.records.dir); runs || err != nil {
+			t.Errorf("a container that has ended: got %t, %v", runs, err)
+		}
+	})
+}
+
 func TestContainerEndsAfterRecoveryTimeout(t *testing.T) {
 	bothKinds(t, func(t *testing.T, fenced bool) {
 		r := survivingRig(t, fenced, time.Millisecond)
