@@ -44,7 +44,7 @@ func (s *Spec) ConnectAddresses(t *Task, port string) ([]string, error) {
 func (s *Spec) findPort(t *Task, port string) (int, error) {
 	n := min(len(s.Ports), len(t.Ports))
 	if n == 0 {
-		return 0, fmt.Errorf("job %s has no ports: give it some by ports: 1 or --port", s.Name)
+		return 0, fmt.Errorf("job %s has no ports: give it some by ports: 1 or --ports 1", s.Name)
 	}
 	if port == "" {
 		return 0, nil

@@ -20,7 +20,7 @@ func TestConnectAddresses(t *testing.T) {
 		{host, "dns", "only TCP"},
 		{host, "22", `has no port "22": it has http, 31001, dns`},
 		{host, "10.0.0.8:22", "has no port"},
-		{Container{}, "", "has no ports"},
+		{Container{}, "", "has no ports: give it some by ports: 1 or --ports 1"},
 		{network, "http", "127.0.0.1:8080 [::1]:8080 10.9.0.3:8080"},
 		{network, "31000", "127.0.0.1:8080 [::1]:8080 10.9.0.3:8080"},
 		{network, "6006", "127.0.0.1:6006 [::1]:6006 10.9.0.3:6006"},

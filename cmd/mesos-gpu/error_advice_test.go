@@ -42,6 +42,8 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"kill --all", `name the jobs, or a pattern: mesos-gpu kill 'run-*'`, 2},
 		{"ps train", `takes no "train": mesos-gpu describe train shows one job`, 2},
 		{"describe trian", `there is no job "trian": did you mean "train"?`, 1},
+		{"describe train@7", "mesos-gpu: job train has no run 7: see mesos-gpu ps --runs train\n", 1},
+		{"rerun train@7", "mesos-gpu: job train has no run 7: see mesos-gpu ps --runs train\n", 1},
 		{"kill train tarin", `there is no job "tarin": did you mean "train"?`, 1},
 		{"exec trai echo", `there is no job "trai": did you mean "train"?`, 1},
 		{"completion tcsh", `knows no shell "tcsh": use bash, fish, powershell or zsh`, 2},

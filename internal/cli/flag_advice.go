@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
 )
 
@@ -148,7 +149,11 @@ func (a *App) suggestName(ctx context.Context, err error) error {
 	if kind == "" {
 		return err
 	}
-	if near := editdistance.Nearest(p.Name, a.ListNames(ctx, []string{kind})); near != "" && near != p.Name && editdistance.Distance(p.Name, near) <= len(p.Name)/2 {
+	names := a.ListNames(ctx, []string{kind})
+	if id, ok := job.ParseRunID(p.Name); ok && id.Run > 0 && kind == "JOB" && slices.Contains(names, id.Name) {
+		return fmt.Errorf("job %s has no run %d: see mesos-gpu ps --runs %s", id.Name, id.Run, id.Name)
+	}
+	if near := editdistance.Nearest(p.Name, names); near != "" && near != p.Name && editdistance.Distance(p.Name, near) <= len(p.Name)/2 {
 		return &suggestionError{err, near}
 	}
 	return err

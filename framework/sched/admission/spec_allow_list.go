@@ -48,7 +48,11 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 			continue
 		}
 		if n != job.BridgeNetwork && n != job.NoNetwork && !isPermitted(b.Networks, string(n)) {
-			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; use bridge or none, or have it allowed", n, joinOrNone(b.Networks))
+			instead := "use bridge or none, or have it allowed"
+			if s.Image == "" {
+				instead = "tasks without an image use the agent's network: have networks: [host] allowed"
+			}
+			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; %s", n, joinOrNone(b.Networks), instead)
 		}
 	}
 	switch {

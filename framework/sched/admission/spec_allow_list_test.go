@@ -30,7 +30,8 @@ func TestAllowListRejectsUnlistedRequests(t *testing.T) {
 		refused string
 	}{
 		{"everything allowed", all, network(job.HostNetwork), ""},
-		{"host network by default", but(func(b *SpecAllowList) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none"},
+		{"host network by default", but(func(b *SpecAllowList) { b.Networks = nil }), network(""), "network: host is more than the task's own: the access file allows none to jobs of this role; use bridge or none, or have it allowed"},
+		{"host network without an image", but(func(b *SpecAllowList) { b.Networks = nil }), image(""), "tasks without an image use the agent's network: have networks: [host] allowed"},
 		{"host network allowed", but(func(b *SpecAllowList) { b.Networks = []string{"host"} }), network(""), ""},
 		{"bridge network", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.BridgeNetwork), ""},
 		{"no network", but(func(b *SpecAllowList) { b.Networks = nil }), network(job.NoNetwork), ""},
