@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,6 +123,23 @@ func TestSubmitManyJobs(t *testing.T) {
 	if len(c.jobs) != before {
 		t.Errorf("%d jobs are submitted after a mistake", len(c.jobs)-before)
 	}
+}
+
+// A job that the scheduler rejects does not stop the others; each of its mistakes names it, and the end has a count.
+func TestSubmitContinuesAfterRejection(t *testing.T) {
+	path := writeJobFile(t, "name: a\ncommand: ls\n---\nname: rejected\ncommand: ls\n---\nname: c\ncommand: ls\n")
+	commandAt(t, serveBackend(t, &selectiveCluster{newFakeCluster()}), "submit", path).
+		expect(t, "job a submitted\njob c submitted\n", "mesos-gpu: job rejected: gpus: too many\njob rejected: mem: too much\n2 of 3 submitted\n", 1)
+}
+
+// selectiveCluster rejects one job with two mistakes.
+type selectiveCluster struct{ *fakeCluster }
+
+func (c *selectiveCluster) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error) {
+	if spec.Name == "rejected" {
+		return api.JobView{}, api.NewProblemf(http.StatusUnprocessableEntity, "gpus: too many\nmem: too much")
+	}
+	return c.fakeCluster.SubmitJob(ctx, spec)
 }
 
 // kill continues after a job that cannot be killed.

@@ -106,7 +106,7 @@ func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 		case errors.Is(err, io.EOF) && len(docs) > 0:
 			return docs, nil
 		case errors.Is(err, io.EOF):
-			return nil, formatMistakes(name, []error{errors.New("empty: a job file holds at least name, gpus and command")})
+			return nil, formatMistakes(name, []error{errors.New("empty: a job file holds at least name and command")})
 		case err != nil:
 			return nil, formatMistakes(name, []error{describeSyntaxError(err, text)})
 		case len(doc.Content) > 0 && doc.Content[0].ShortTag() != "!!null":

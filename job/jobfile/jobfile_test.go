@@ -155,7 +155,7 @@ func TestReadShares(t *testing.T) {
 // refusals are job files and the errors for them.
 var refusals = []struct{ name, file, want string }{
 	{"misspelt key", "name: a\ngpu_typ: V100\ngpus: 1\ncommand: ls", `f.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
-	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2:1: unknown key "zzzzzzzz"; the keys are after, artifacts, check, checkpoint_dir, command, constraints`},
+	{"strange key", "name: a\nzzzzzzzz: 1\ncommand: ls", `f.yaml:2:1: unknown key "zzzzzzzz": see mesos-gpu explain`},
 	{"half a GPU", "name: a\ngpus: 0.5\ncommand: ls", `f.yaml:2:7: gpus: 0.5 is not a whole number: use 1`},
 	{"wordy GPU", "name: a\ngpus: one\ncommand: ls", `f.yaml:2:7: gpus: "one" is not a whole number`},
 	{"negative", "name: a\ngpus: -1\ncommand: ls", `f.yaml:2:7: gpus: -1 is not between 0 and 1024`},

@@ -54,7 +54,7 @@ foo: 1
 		`f.yaml:11:11: health_check: item 1: http: port_index 0, and the job has 0 ports`,
 		`f.yaml:12:25: health_check: item 2: failures: 5000 is not between 1 and 1000`,
 		`f.yaml:13:18: schedule: cron "0 3 * *": `,
-		`f.yaml:14:1: unknown key "foo"; the keys are after, `,
+		`f.yaml:14:1: unknown key "foo": see mesos-gpu explain`,
 	}
 	for i := range max(len(want), len(got)) {
 		switch {
@@ -124,9 +124,9 @@ func TestSuggestions(t *testing.T) {
 		`volumes: [{src: /a, target: /b}]`: `did you mean "source"?`,
 		"cwd: /tmp":                        `did you mean "workdir"?`,
 		"hostname: web":                    `as an option of docker run it is one of parameters: ["hostname=…"]`,
-		"spec: {}":                         `unknown key "spec"; the keys are `,
-		"metadata: {}":                     `unknown key "metadata"; the keys are `,
-		strings.Repeat("k", 1000) + ": 1":  `k"; the keys are `,
+		"spec: {}":                         `unknown key "spec": see mesos-gpu explain`,
+		"metadata: {}":                     `unknown key "metadata": see mesos-gpu explain`,
+		strings.Repeat("k", 1000) + ": 1":  `k": see mesos-gpu explain`,
 	} {
 		if got := strings.Join(mistakesOf(t, head+lines), "\n"); !strings.Contains(got, want) {
 			t.Errorf("%.40s: got %.300s\nwant …%s", lines, got, want)
@@ -167,7 +167,7 @@ func TestSynonymsReferToExistingKeys(t *testing.T) {
 
 // TestUnknownKeysListIsPrintedOnce checks that a file with several unknown keys lists the known ones once.
 func TestUnknownKeysListIsPrintedOnce(t *testing.T) {
-	got := mistakesOf(t, head+"xylophone: 1\nquux: 2\nshare: {zzzzzz: 1}\n")
+	got := mistakesOf(t, head+"limits: {xylophone: 1, quux: 2}\nshare: {zzzzzz: 1}\n")
 	want := []bool{true, false, true} // the keys of share are others
 	var lists []bool
 	for _, line := range got {

@@ -155,6 +155,9 @@ func readCommand(n *yaml.Node, to *[]string) error {
 // readPairs reads names and values.
 func readPairs(n *yaml.Node, to *map[string]string) error {
 	if n.Kind != yaml.MappingNode {
+		if n.Line == 0 && n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "=") { // an override
+			return fmt.Errorf("needs NAME: value pairs, such as --set KEY.%s", n.Value)
+		}
 		return errors.New("needs NAME: value pairs")
 	}
 	all := make(map[string]string, len(n.Content)/2)

@@ -10,8 +10,11 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// unknownKey returns an error that names the key that was probably meant, or else all
-// known keys.
+// maxListedKeys is the largest number of known keys that an error lists. Those of a whole job file are more.
+const maxListedKeys = 30
+
+// unknownKey returns an error that names the key that was probably meant, or else the
+// known keys or the command that lists them.
 func unknownKey(key *yaml.Node, known []string) *lineError {
 	best := closestKey(key.Value, known)
 	switch {
@@ -21,6 +24,8 @@ func unknownKey(key *yaml.Node, known []string) *lineError {
 		return e
 	case slices.Contains(known, "parameters") && slices.Contains(job.DockerOptions(), normalizeWord(key.Value, "-")):
 		return errorAt(key, "unknown key %q; as an option of docker run it is one of parameters: [\"%s=…\"]", key.Value, normalizeWord(key.Value, "-"))
+	case len(known) > maxListedKeys:
+		return errorAt(key, "unknown key %q: see mesos-gpu explain", key.Value)
 	}
 	e := errorAt(key, "unknown key %q", key.Value)
 	e.known = strings.Join(known, ", ")

@@ -110,7 +110,7 @@ func ParseOverride(text string) (Override, error) {
 	path, value, ok := strings.Cut(text, "=")
 	o := overrideAt(path, nil)
 	if !ok || o.key == "" || strings.HasSuffix(path, ".") {
-		return o, fmt.Errorf("%q: write KEY=VALUE, or KEY.SUBKEY=VALUE", text)
+		return o, fmt.Errorf("%q: write KEY=VALUE or KEY.SUBKEY=VALUE, or KEY= to remove it", text)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(value), &doc); err != nil {

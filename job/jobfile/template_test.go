@@ -87,6 +87,7 @@ func TestChangeMistakes(t *testing.T) {
 		"without quotes":  {file: "name: a\ngpus: {{n}}\n", variables: []string{"n=1"}, want: `f.yaml:2:7: write a value that begins with a variable in quotes`},
 		"no such key":     {file: "name: a\ncommand: ls\n", overrides: []string{"gpuz=1"}, want: `f.yaml: unknown key "gpuz"; did you mean "gpus"?`},
 		"no such value":   {file: "name: a\ncommand: ls\n", overrides: []string{"gpus=few"}, want: `f.yaml: gpus: "few" is not a whole number`},
+		"pair as value":   {file: "name: a\ncommand: ls\n", overrides: []string{"env=FOO=1"}, want: `f.yaml: env: needs NAME: value pairs, such as --set KEY.FOO=1`},
 		"short form":      {file: "name: a\ncommand: ls\nschedule: \"@daily\"\n", overrides: []string{"schedule.overlap=skip"}, want: "f.yaml:3:11: schedule has no keys in this file"},
 		"second document": {file: "name: a\ncommand: ls\n---\nname: b\ngpus: x\n", want: "f.yaml:5:7: gpus"},
 	} {

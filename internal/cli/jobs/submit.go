@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +57,7 @@ func (a *jobCommands) printStartEstimates(ctx context.Context, jobs []jobFromFil
 		}
 		checked, err := api.ValidateJob(ctx, spec, true)
 		if err != nil {
-			return fmt.Errorf("job %s: %w", j.Name, err)
+			return nameJob(j.Name, err)
 		}
 		if a.ForPrograms {
 			all = append(all, checked)
@@ -117,7 +118,7 @@ func (a *jobCommands) submitJobs(ctx context.Context, jobs []jobFromFile) error 
 		view, said, err := a.submitSpec(ctx, api, j.Spec)
 		switch {
 		case err != nil && len(jobs) > 1:
-			errs = append(errs, fmt.Errorf("job %s: %w", j.Name, err))
+			errs = append(errs, nameJob(j.Name, err))
 		case err != nil:
 			return err
 		case a.ForPrograms:
@@ -127,8 +128,27 @@ func (a *jobCommands) submitJobs(ctx context.Context, jobs []jobFromFile) error 
 			a.warnOfLargeTasks(ctx, api, j.Spec)
 		}
 	}
+	if failed := len(errs); failed > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d submitted", len(jobs)-failed, len(jobs)))
+	}
 	if len(views) > 0 {
 		errs = append(errs, a.printOneOrAll(views))
 	}
 	return errors.Join(errs...)
 }
+
+// jobError is an error about one of several jobs.
+type jobError struct {
+	name string
+	err  error
+}
+
+// nameJob returns an error in which each line names the job.
+func nameJob(name string, err error) error { return &jobError{name, err} }
+
+func (e *jobError) Error() string {
+	before := "job " + e.name + ": "
+	return before + strings.ReplaceAll(e.err.Error(), "\n", "\n"+before)
+}
+
+func (e *jobError) Unwrap() error { return e.err }
