@@ -27,13 +27,17 @@ type containerLock struct{ file *os.File }
 
 // lockContainer creates and locks the file, and writes the engine's address
 // into it. A concurrent RemoveOrphans may remove the file before it is locked;
-// then it is created again. A file that exists is another user's.
+// then it is created again. The container's name is new, so a file that exists
+// was made by another user, who could remove the container by it. It is
+// replaced; only root can do that.
 func lockContainer(dir, name, engine string) (*containerLock, error) {
 	if err := makeSharedDir(dir); err != nil {
 		return nil, fmt.Errorf("claim container %s: %w", name, err)
 	}
+	path := filepath.Join(dir, name)
+	_ = os.Remove(path)
 	for {
-		file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("claim container %s: %w", name, err)
 		}

@@ -84,23 +84,43 @@ func TestForeignFilesDoNotStopOrphanCleanup(t *testing.T) {
 func TestContainerLockIsItsOwnFile(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(t.TempDir(), "victim")
-	for name, prepare := range map[string]func(path string) error{
-		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o666) },
-		"link": func(path string) error { return os.Symlink(victim, path) },
-		"file": func(path string) error { return os.WriteFile(path, nil, 0o666) },
-	} {
-		if err := prepare(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		err := callWithin(t, 10*time.Second, func() error {
-			_, err := lockContainer(dir, name, "unix:///docker.sock")
+	lock := func(name string) error {
+		return callWithin(t, 10*time.Second, func() error {
+			lock, err := lockContainer(dir, name, "unix:///docker.sock")
+			if err == nil {
+				t.Cleanup(lock.unlock)
+			}
 			return err
 		})
-		if err == nil || !strings.Contains(err.Error(), "exists") {
-			t.Errorf("%s: got %v, want that it exists", name, err)
+	}
+	for name, prepare := range map[string]func(path string) error{
+		"nothing": func(string) error { return nil },
+		"pipe":    func(path string) error { return syscall.Mkfifo(path, 0o666) },
+		"link":    func(path string) error { return os.Symlink(victim, path) },
+		"file":    func(path string) error { return os.WriteFile(path, []byte("unix:///docker.sock, and more"), 0o666) },
+	} {
+		path := filepath.Join(dir, name)
+		if err := prepare(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := lock(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		info, err := os.Lstat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			t.Fatalf("%s: got %v, %v, want a new regular file", name, info, err)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != "unix:///docker.sock" {
+			t.Errorf("%s: it has %q, %v", name, text, err)
 		}
 	}
 	if _, err := os.Lstat(victim); err == nil {
 		t.Error("the executor wrote through a link")
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "folder", "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock("folder"); err == nil || !strings.Contains(err.Error(), "exists") {
+		t.Errorf("got %v for a folder that cannot be replaced", err)
 	}
 }
