@@ -48,7 +48,7 @@ func TestClassifyStartError(t *testing.T) {
 		err := classifyStartError("/bin/x", api.NewProblemf(502, "%s", detail))
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Code != want {
-			t.Errorf("%s: got %v, want %s", detail, p.Code, want)
+			t.Errorf("%s: got %+v, want %s", detail, err, want)
 		}
 	}
 }
