@@ -37,13 +37,11 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return api.NewProblemf(http.StatusBadRequest, "state %q is not %s: leave it out for all tasks, also those that have ended", state, api.LiveJobs)
 	}
-	switch inventory := r.URL.Query().Get("inventory"); inventory {
-	case "true":
-		q.WithInventory = true
-	case "", "false":
-	default:
-		return api.NewProblemf(http.StatusBadRequest, "inventory %q is neither true nor false", inventory)
+	inventory, err := parseBoolParameter(r.URL.Query(), "inventory")
+	if err != nil {
+		return err
 	}
+	q.WithInventory = inventory
 	if q.Job != "" && GrantOf(r.Context()) != nil {
 		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
 			return err

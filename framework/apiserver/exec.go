@@ -16,10 +16,8 @@ import (
 func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 	r.Argv = q["argv"]
 	for name, to := range map[string]*bool{"tty": &r.TTY, "stdin": &r.Stdin} {
-		if text := q.Get(name); text != "" {
-			if *to, err = strconv.ParseBool(text); err != nil {
-				return r, api.NewProblemf(http.StatusBadRequest, "%s %q is neither true nor false", name, text)
-			}
+		if *to, err = parseBoolParameter(q, name); err != nil {
+			return r, err
 		}
 	}
 	for name, to := range map[string]*int{"rows": &r.Rows, "cols": &r.Cols} {

@@ -325,12 +325,9 @@ func (s *apiServer) handleGetJobFile(reads ReadBackend, w http.ResponseWriter, r
 }
 
 func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error {
-	force := false
-	if text := r.URL.Query().Get("force"); text != "" {
-		var err error
-		if force, err = strconv.ParseBool(text); err != nil {
-			return api.NewProblemf(http.StatusBadRequest, "force %q is neither true nor false", text)
-		}
+	force, err := parseBoolParameter(r.URL.Query(), "force")
+	if err != nil {
+		return err
 	}
 	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.KillJob(r.Context(), r.PathValue("name"), force) })
 }

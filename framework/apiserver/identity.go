@@ -65,7 +65,7 @@ func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	when, err := parseBoolParameter(r, "when")
+	when, err := parseBoolParameter(r.URL.Query(), "when")
 	if err != nil {
 		return err
 	}

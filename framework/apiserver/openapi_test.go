@@ -386,6 +386,38 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	}
 }
 
+// TestBooleanParameters checks that all boolean parameters of the document accept the same values.
+func TestBooleanParameters(t *testing.T) {
+	doc, checked := openapitest.ReadDocument(t, api.OpenAPIDocument(), ""), 0
+	changes := make(chan api.TaskEvent)
+	close(changes)
+	f := fullBackend{&fakeBackend{changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	handler := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for _, p := range op.Parameters {
+				if p.Value.In != "query" || !p.Value.Schema.Value.Type.Is("boolean") {
+					continue
+				}
+				checked++
+				for value, valid := range map[string]bool{"true": true, "True": true, "1": true, "false": true, "yes": false} {
+					route := method + " " + path
+					r := httptest.NewRequest(method, path+"?"+p.Value.Name+"="+value, strings.NewReader(validRequests[route].body))
+					r.Header.Set("Content-Type", "application/json")
+					w := httptest.NewRecorder()
+					handler.ServeHTTP(w, r)
+					if refused := w.Code == http.StatusBadRequest && strings.Contains(w.Body.String(), "is neither true nor false"); refused == valid {
+						t.Errorf("%s with %s=%s: %d %s", route, p.Value.Name, value, w.Code, w.Body)
+					}
+				}
+			}
+		}
+	}
+	if checked < 7 {
+		t.Errorf("the document has %d boolean parameters", checked)
+	}
+}
+
 // hijackableRecorder is a recorder that supports hijacking, with a peer that disconnects at
 // the first message.
 type hijackableRecorder struct{ *httptest.ResponseRecorder }

@@ -42,15 +42,16 @@ func suggestParameter(name string, known []string) string {
 	return "; it takes " + strings.Join(known, ", ")
 }
 
-// parseBoolParameter returns the value of an optional parameter that is true or false.
-func parseBoolParameter(r *http.Request, name string) (bool, error) {
-	text := r.URL.Query().Get(name)
+// parseBoolParameter returns the value of an optional parameter, false if it is absent. It accepts what strconv.ParseBool
+// does: clients in Python send True.
+func parseBoolParameter(query url.Values, name string) (bool, error) {
+	text := query.Get(name)
 	if text == "" {
 		return false, nil
 	}
 	value, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, api.NewProblemf(http.StatusBadRequest, "%s %q: want true or false", name, text)
+		return false, api.NewProblemf(http.StatusBadRequest, "%s %q is neither true nor false", name, text)
 	}
 	return value, nil
 }

@@ -60,10 +60,8 @@ func parseLogRequest(r *http.Request) (q logRequest, err error) {
 			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of bytes, or there is an offset too", text)
 		}
 	}
-	if text := v.Get("follow"); text != "" {
-		if q.follow, err = strconv.ParseBool(text); err != nil {
-			return q, api.NewProblemf(http.StatusBadRequest, "follow %q is neither true nor false", text)
-		}
+	if q.follow, err = parseBoolParameter(v, "follow"); err != nil {
+		return q, err
 	}
 	if text, ok := r.Header[api.LogPreceding]; ok {
 		q.singleFile = true

@@ -53,10 +53,8 @@ func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of lines above 0", text)
 		}
 	}
-	if text := v.Get("follow"); text != "" {
-		if q.follow, err = strconv.ParseBool(text); err != nil {
-			return q, api.NewProblemf(http.StatusBadRequest, "follow %q is neither true nor false", text)
-		}
+	if q.follow, err = parseBoolParameter(v, "follow"); err != nil {
+		return q, err
 	}
 	if text := v.Get("after"); text != "" {
 		out, errText, _ := strings.Cut(text, ",")
