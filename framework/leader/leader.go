@@ -84,7 +84,7 @@ type Leader struct {
 	// queuePages caches the queue orders that clients page through. Only functions that run in the loop use it.
 	queuePages readmodel.QueuePages
 	// startEstimates are those of the queue, computed again after startEstimateLifetime.
-	startEstimates startEstimateCache
+	startEstimates *startEstimateCache
 	// inventory detects changes between agent lists. Only UpdateAgents uses it, which one goroutine calls.
 	inventory clusterview.InventoryDigest
 	// workdirs stores the archives of working folders.
@@ -131,6 +131,7 @@ func New(l *Loop, cfg Config) *Leader {
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
 		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
 		accounting: l.accounting, notifier: l.notifier, abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
+		startEstimates: newStartEstimateCache(),
 	}
 	b.tunnels.run, b.tunnels.idleTime = b.runCommand, tunnelIdleTime
 	b.Usage = usage.New(b.Model, b.ReadUsage)

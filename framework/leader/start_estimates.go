@@ -2,7 +2,7 @@ package leader
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"mesos-gpu/framework/api"
@@ -15,12 +15,24 @@ import (
 // loop copies; a long queue takes a second.
 const startEstimateLifetime = 10 * time.Second
 
-// startEstimateCache keeps the estimates of the queue. Its lock is held while they are computed, so that concurrent
-// requests compute them once.
+// startEstimateCache keeps the estimates of the queue.
 type startEstimateCache struct {
-	mu sync.Mutex
-	// last are the latest estimates, zero before the first.
-	last startEstimates
+	// computing has an element while estimates are computed, so that concurrent requests compute them once.
+	computing chan struct{}
+	// last are the latest estimates, nil before the first.
+	last atomic.Pointer[startEstimates]
+}
+
+func newStartEstimateCache() *startEstimateCache {
+	return &startEstimateCache{computing: make(chan struct{}, 1)}
+}
+
+// latest returns the latest estimates, and whether they are recent and contain a job that was submitted at newest.
+func (c *startEstimateCache) latest(now, newest time.Time) (e startEstimates, current bool) {
+	if last := c.last.Load(); last != nil {
+		e = *last
+	}
+	return e, now.Sub(e.made).Abs() <= startEstimateLifetime && newest.Before(e.made)
 }
 
 // startEstimates are estimates made at a time, by job. They are replaced, never modified.
@@ -43,23 +55,34 @@ func (e startEstimates) of(name string) *api.StartEstimate {
 }
 
 // estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time: estimates that
-// were made before it lack that job and are computed again. It returns earlier ones if the loop does not answer: a list
-// without estimates is better than an error.
+// were made before it lack that job and are computed again. It returns earlier ones if ctx ends or the loop does not
+// answer: a list without estimates is better than an error.
 func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEstimates {
-	b.startEstimates.mu.Lock()
-	defer b.startEstimates.mu.Unlock()
-	made := b.startEstimates.last.made
-	if now := b.loop.clock(); now.Sub(made).Abs() > startEstimateLifetime || !newest.Before(made) {
-		if e, err := b.computeStarts(ctx); err == nil {
-			b.startEstimates.last = e
-			// Only the bounds of later estimates depend on it.
-			_ = b.runInLoop(ctx, nil, func(st *sched.State) error {
-				st.KeepEstimates(e.made, e.jobs)
-				return nil
-			})
-		}
+	c := b.startEstimates
+	last, current := c.latest(b.loop.clock(), newest)
+	if current {
+		return last
 	}
-	return b.startEstimates.last
+	select {
+	case c.computing <- struct{}{}:
+		defer func() { <-c.computing }()
+	case <-ctx.Done():
+		return last
+	}
+	if last, current = c.latest(b.loop.clock(), newest); current {
+		return last // another request has computed them meanwhile
+	}
+	e, err := b.computeStarts(ctx)
+	if err != nil {
+		return last
+	}
+	c.last.Store(&e)
+	// Only the bounds of later estimates depend on it.
+	_ = b.runInLoop(ctx, nil, func(st *sched.State) error {
+		st.KeepEstimates(e.made, e.jobs)
+		return nil
+	})
+	return e
 }
 
 // computeStarts computes estimates of the queue with more jobs in it, as if they were submitted now. The loop only copies
