@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -262,7 +261,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 		body: &progressReader{r.Body, connection, time.Now().Add(copyTimeout)}, left: maxCopiedBytes, cancel: cancel, ended: make(chan struct{}),
 	}
 	defer close(input.ended)
-	stderr := &boundedBuffer{}
+	stderr := &CommandMessages{Limit: maxWriteErrors}
 	_ = connection.SetWriteDeadline(time.Now().Add(copyTimeout)) // test recorders do not support it
 	argv := append([]string{"/bin/sh", "-c", script, "sh", target}, arguments...)
 	code, err := leader.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})
@@ -279,11 +278,10 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	return nil
 }
 
-// writeProblem returns why a command could not write a file. The end of a task kills the command, which then prints
+// writeProblem returns why a command could not write a file: its messages, unless it was killed. The end of a task kills the command, which then prints
 // nothing, and the scheduler may not have received the task's last status yet.
-func writeProblem(ctx context.Context, reads ReadBackend, task, target string, code int, stderr string) error {
+func writeProblem(ctx context.Context, reads ReadBackend, task, target string, code int, why string) error {
 	t, err := reads.GetTask(ctx, task)
-	why := strings.TrimSpace(stderr)
 	switch {
 	case err != nil:
 		return err
@@ -321,12 +319,4 @@ func (u *uploadedInput) Read(b []byte) (int, error) {
 	}
 	<-u.ended
 	return 0, fmt.Errorf("upload: %w", io.ErrUnexpectedEOF)
-}
-
-// boundedBuffer keeps the start of a command's output.
-type boundedBuffer struct{ bytes.Buffer }
-
-func (b *boundedBuffer) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), max(0, maxWriteErrors-b.Len()))])
-	return len(p), nil
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/internal/portrelay"
 )
@@ -151,11 +151,11 @@ func (tt *tunnelTable) start(command master.ExecCommand) (*taskTunnel, error) {
 	go func() {
 		defer cancel()
 		defer close(t.ended)
-		messages := &messageBuffer{}
+		messages := &apiserver.CommandMessages{Limit: maxMessages}
 		code, err := tt.run(ctx, command, master.ExecStreams{Stdin: input, Stdout: output, Stderr: messages})
 		_, _ = input.Close(), output.Close()
 		if t.err = err; err == nil || errors.Is(err, context.Canceled) {
-			t.err = api.NewProblemf(http.StatusBadGateway, "task %s: its agent ended the connection%s", command.ExecutorID, messages.describe(code))
+			t.err = api.NewProblemf(http.StatusBadGateway, "task %s: its agent ended the connection%s", command.ExecutorID, describeEnd(messages.String(), code))
 		}
 	}()
 	return t, nil
@@ -199,20 +199,11 @@ func (s pipeStream) Close() error { return errors.Join(s.PipeReader.Close(), s.t
 // maxMessages limits what is kept of a relay's standard error, in bytes.
 const maxMessages = 1 << 10
 
-// messageBuffer has the beginning of a relay's standard error.
-type messageBuffer struct{ strings.Builder }
-
-func (m *messageBuffer) Write(p []byte) (int, error) {
-	m.Builder.Write(p[:min(len(p), maxMessages-m.Len())])
-	return len(p), nil
-}
-
-// describe returns the reason of a relay's end, for a message.
-func (m *messageBuffer) describe(code int) string {
-	text := strings.TrimSpace(m.String())
+// describeEnd returns the reason of a relay's end, for a message.
+func describeEnd(messages string, code int) string {
 	switch {
-	case text != "":
-		return ": " + text
+	case messages != "":
+		return ": " + messages
 	case code != 0:
 		return fmt.Sprintf(": exit code %d", code)
 	}
