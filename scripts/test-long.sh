@@ -15,8 +15,8 @@ export GOFLAGS="-trimpath $(go env GOFLAGS)"
 
 scripts/fuzz.sh 10s
 
-MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -vet=off -timeout 30m -run '^TestKilled|^TestClockJumps' ./framework/crash
-scripts/counted.sh -race -vet=off -timeout 30m ./framework/journal
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -gcflags=github.com/go-zookeeper/zk=-race=false -vet=off -timeout 30m -run '^TestKilled|^TestClockJumps' ./framework/crash
+scripts/counted.sh -race -gcflags=github.com/go-zookeeper/zk=-race=false -vet=off -timeout 30m ./framework/journal
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
 scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHostileClientsAreBounded|TestMemoryOfManyJobs|TestGPUTimeIsIndependentOfFailover)$' ./framework ./framework/metrics
