@@ -448,7 +448,9 @@ func TestSettingsErrors(t *testing.T) {
 	short, many, bad := write("short", "tiny-secret"), write("many", "0123456789abcdef\n0123456789abcdef\n0123456789abcdef\n"), write("bad", "no-colon-secret")
 	empty := write("empty.pem", string(pem.EncodeToMemory(&pem.Block{Type: "OTHER"})))
 	for text, want := range map[string]string{
-		"webhook: {}": "webhook", "webhooks: {hosts: ['127.1']}": "write HOST", "webhooks: {hosts: [a]}": "secret_file is missing",
+		"webhook: {}":                  `line 1: unknown key "webhook"; did you mean "webhooks"?`,
+		"gpu_idle: {afer: 1h}":         `line 1: unknown key "afer"; did you mean "after"?`,
+		"webhooks: {hosts: ['127.1']}": "write HOST", "webhooks: {hosts: [a]}": "secret_file is missing",
 		"webhooks: {secret_file: " + short + "}":                                  "11 bytes, at least 16",
 		"webhooks: {secret_file: " + many + "}":                                   "3 secrets",
 		"mail: {server: localhost, from: a@b}":                                    "HOST:PORT",

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 	"mesos-gpu/framework/notification"
 	"mesos-gpu/job"
+	"mesos-gpu/job/editdistance"
 )
 
 // Settings are what the operator configures about notifications.
@@ -102,7 +105,7 @@ func loadSettings(path string) (*Settings, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, describeDecodeError(err)
 	}
 	s := &Settings{Targets: notification.AllowedTargets{Enabled: true}, Retry: notification.DefaultRetrySchedule(), IdleGPU: notification.DefaultIdleGPURule()}
 	r := &s.Retry
@@ -117,6 +120,46 @@ func loadSettings(path string) (*Settings, error) {
 		return nil, fmt.Errorf("gpu_idle: after %s is not 1s or more, or below %g not a duty above 0 and up to 1", g.After, g.Below)
 	}
 	return s, errors.Join(f.readWebhooks(s), f.readMail(s))
+}
+
+// unknownField matches the YAML library's error for an unknown key.
+var unknownField = regexp.MustCompile(`^(line [0-9]+): field (.*) not found in type .*$`)
+
+// describeDecodeError returns the mistakes of a file without names of Go types. Unknown keys get the most similar known one.
+func describeDecodeError(err error) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	var errs []error
+	for _, text := range wrong.Errors {
+		m := unknownField.FindStringSubmatch(text)
+		if m == nil {
+			errs = append(errs, errors.New(text))
+			continue
+		}
+		hint := ""
+		if near := editdistance.Nearest(m[2], settingsKeys(reflect.TypeFor[settingsFile]())); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		errs = append(errs, fmt.Errorf("%s: unknown key %q%s", m[1], m[2], hint))
+	}
+	return errors.Join(errs...)
+}
+
+// settingsKeys returns the keys of a struct and of those in it.
+func settingsKeys(t reflect.Type) (keys []string) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		keys = append(append(keys, f.Tag.Get("yaml")), settingsKeys(f.Type)...)
+	}
+	return keys
 }
 
 // readWebhooks checks the section of webhooks, reads the secrets and sets both in s.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/isolator/nvml"
 )
 
 // listCommands returns the command that lists existing objects, by the problem code
@@ -51,6 +53,9 @@ func AdviseError(err error) string {
 			return fmt.Sprintf("%s: see %s", text, next)
 		}
 	}
+	if errors.Is(err, nvml.ErrNoDriver) {
+		return text + ": install the driver, or give --simulate 2xV100"
+	}
 	if none := (*client.NoListenerError)(nil); errors.As(err, &none) && strings.HasSuffix(text, none.Error()) {
 		return text + ": start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API"
 	}
@@ -66,6 +71,9 @@ func describeUnreachable(u *url.Error) string {
 	at := u.URL
 	if whole, err := url.Parse(u.URL); err == nil {
 		at = whole.Scheme + "://" + whole.Host
+	}
+	if dial := (*net.OpError)(nil); errors.As(u, &dial) && dial.Net == "unix" && dial.Addr != nil {
+		at = "unix://" + dial.Addr.String()
 	}
 	next := "name the right one by --api or MESOS_GPU_API, as http://HOST:8080"
 	if errors.As(u, new(*tls.CertificateVerificationError)) {

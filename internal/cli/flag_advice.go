@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,18 +127,18 @@ func (a *App) SuggestNames(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if do := c.RunE; do != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
-				return a.suggestName(c.Context(), do(c, args))
+				return a.suggestName(c.Context(), c.Name(), do(c, args))
 			}
 		}
 		a.SuggestNames(c)
 	}
 }
 
-func (a *App) suggestName(ctx context.Context, err error) error {
+func (a *App) suggestName(ctx context.Context, command string, err error) error {
 	if several := joinedErrors(err); several != nil {
 		all := make([]error, len(several))
 		for i, one := range several {
-			all[i] = a.suggestName(ctx, one)
+			all[i] = a.suggestName(ctx, command, one)
 		}
 		return errors.Join(all...)
 	}
@@ -152,6 +153,11 @@ func (a *App) suggestName(ctx context.Context, err error) error {
 	names := a.ListNames(ctx, []string{kind})
 	if id, ok := job.ParseRunID(p.Name); ok && id.Run > 0 && kind == "JOB" && slices.Contains(names, id.Name) {
 		return fmt.Errorf("job %s has no run %d: see mesos-gpu ps --runs %s", id.Name, id.Run, id.Name)
+	}
+	if name, number, ok := strings.Cut(p.Name, "."); ok && command == "kill" && slices.Contains(names, name) {
+		if _, err := strconv.Atoi(number); err == nil {
+			return fmt.Errorf("there is no job %q: mesos-gpu stop %[1]s ends a task", p.Name)
+		}
 	}
 	if near := editdistance.Nearest(p.Name, names); near != "" && near != p.Name && editdistance.Distance(p.Name, near) <= len(p.Name)/2 {
 		return &suggestionError{err, near}

@@ -270,7 +270,7 @@ func TestWrongConfigurationsAreRejected(t *testing.T) {
 	}
 	c := testConfig()
 	c.Schedulers = 3
-	if _, err := WriteFiles(Scheduler, c); err == nil || !strings.Contains(err.Error(), "TLS folder") {
+	if _, err := WriteFiles(Scheduler, c); err == nil || !strings.Contains(err.Error(), "give --tls DIR") {
 		t.Errorf("several schedulers without TLS: got %v", err)
 	}
 	if _, err := WriteFiles("worker", c); err == nil || !strings.Contains(err.Error(), "zookeeper, master, agent, scheduler") {

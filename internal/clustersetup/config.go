@@ -349,7 +349,7 @@ func (c *ClusterConfig) schedulerFiles() ([]File, error) {
 		case c.InsecureAPI:
 			conf["insecure-api"] = "true"
 		case c.TLS == "":
-			return nil, errors.New("several schedulers listen on the network, which needs certificates and an access file: give a TLS folder, or let every client do everything by an insecure API")
+			return nil, errors.New("several schedulers listen on the network, which needs certificates and an access file: give --tls DIR, or let every client do everything by --insecure-api")
 		default:
 			conf["access"] = "/etc/mesos-gpu/access.yaml"
 		}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
-	"mesos-gpu/isolator/nvml"
 )
 
 func (a *agentCommands) discoverCommand() *cobra.Command {
@@ -20,9 +18,6 @@ func (a *agentCommands) discoverCommand() *cobra.Command {
 		Use: "discover", Short: "Show this machine's GPUs", Args: cli.RequireArgs(),
 		RunE: func(*cobra.Command, []string) error {
 			host, err := cli.DiscoverHost(simulate)
-			if errors.Is(err, nvml.ErrNoDriver) {
-				return fmt.Errorf("%w; --simulate 2xV100 shows simulated GPUs", err)
-			}
 			if err != nil {
 				return err
 			}

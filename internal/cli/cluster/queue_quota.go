@@ -55,7 +55,7 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 	})
 	get.Use, get.Args = "get [ROLE]", cli.AtMost("ROLE")
 	set := &cobra.Command{
-		Use: "set ROLE QUOTA", Short: "Limit the GPUs that a role may hold", Args: cli.RequireArgs("ROLE", "QUOTA"),
+		Use: "set ROLE QUOTA", Short: "Limit the GPUs that a role may hold", Args: checkQuotaArguments,
 		Long: "Limit the GPUs that a role may hold, by type, or with * for all types together, as in the roles file; none removes the limit.\n" +
 			"The quota applies until it is unset, also after the roles file is reloaded. Running tasks are not affected.",
 		Example: "  mesos-gpu quota set research 'V100=8, *=16'",
@@ -73,6 +73,18 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 	}
 	c.AddCommand(get, set, unset, a.quotaExplainCommand())
 	return c
+}
+
+// checkQuotaArguments accepts a role and a quota. The role * without quotes is what the shell makes of it: names of files.
+func checkQuotaArguments(c *cobra.Command, got []string) error {
+	if len(got) == 1 && strings.Contains(got[0], "=") {
+		return &cli.UsageError{Err: fmt.Errorf("%s needs ROLE and QUOTA: see %s --help", cli.CommandName(c), c.CommandPath())}
+	}
+	err := cli.RequireArgs("ROLE", "QUOTA")(c, got)
+	if len(got) > 2 {
+		return &cli.UsageError{Err: fmt.Errorf("%w; quote the role *: '*'", err)}
+	}
+	return err
 }
 
 func findRole(roles []api.RoleStatus, name string) ([]api.RoleStatus, error) {
@@ -152,11 +164,14 @@ func formatByType[N int | float64](gpus map[string]N) string {
 }
 
 func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *string) error {
-	api, err := a.NewClient()
+	scheduler, err := a.NewClient()
 	if err != nil {
 		return err
 	}
-	now, err := api.SetQuota(ctx, role, quota)
+	now, err := scheduler.SetQuota(ctx, role, quota)
+	if client.CodeOf(err) == api.CodeNotFound {
+		return fmt.Errorf("%w: see mesos-gpu quota get; quote the role *: '*'", err)
+	}
 	if err != nil {
 		return err
 	}

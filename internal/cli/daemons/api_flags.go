@@ -1,11 +1,15 @@
 package daemons
 
 import (
+	"fmt"
+	"net"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/internal/cli"
 )
 
 // addAPIFlags adds the flags for access to a scheduler's API.
@@ -23,6 +27,22 @@ func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.IntVar(&a.MaxRequests, "api-max-requests", framework.DefaultMaxRequests, "other requests that are served at a time")
 	f.IntVar(&a.ClientPercent, "api-client-percent", framework.DefaultClientPercent, "part of each of these limits, in percent, that one user may use; of the connections, and without --access, one address")
 	f.BoolVar(&a.Open, "insecure-api", false, "allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")
+}
+
+// checkListenAddress rejects an address without a port or a host.
+func checkListenAddress(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return &cli.UsageError{Err: fmt.Errorf("--listen %q: write HOST:PORT, such as 127.0.0.1:8098", address)}
+	}
+	return nil
+}
+
+// checkMaster rejects an address whose scheme is mistyped, which would be taken for a host and a port.
+func checkMaster(address string) error {
+	if strings.HasPrefix(address, "zk:") && !strings.HasPrefix(address, "zk://") {
+		return &cli.UsageError{Err: fmt.Errorf("--master %q: write zk://HOST:PORT,.../PATH", address)}
+	}
+	return nil
 }
 
 // negatedBool is a boolean flag that stores the negation of its value.

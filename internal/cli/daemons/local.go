@@ -89,6 +89,9 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := checkListenAddress(f.listen); err != nil {
+		return err
+	}
 	var spec *job.Spec
 	if f.jobFile != "" {
 		if spec, err = jobs.ReadJobFile(a.App, f.jobFile); err != nil {

@@ -1,6 +1,7 @@
 package daemons
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,6 +37,9 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 				return err
 			}
 			cfg.Log = log
+			if err := errors.Join(checkListenAddress(cfg.APIAddr), checkMaster(cfg.Master)); err != nil {
+				return err
+			}
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(framework.GCPercent)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ func (a *jobCommands) runCommand() *cobra.Command {
 			}
 			if err := flags.readEnvironment(a.Getenv); err != nil {
 				return err
+			}
+			if len(command) > 0 && strings.HasPrefix(command[0], "--") && !c.Flags().Changed("image") { // with an image they are arguments of its program
+				return &cli.UsageError{Err: fmt.Errorf("%s is no program: flags of run go before --", command[0])}
 			}
 			spec, err := flags.JobSpec(command)
 			if err != nil {

@@ -2,7 +2,9 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +99,11 @@ func (f *serviceConfigFlags) validate() error {
 		return &cli.UsageError{Err: fmt.Errorf("--stats-socket %q: use an absolute path", f.stats)}
 	case !domainPattern.MatchString(f.fqdn):
 		return &cli.UsageError{Err: fmt.Errorf("--domain %q: use a domain such as gpu.example.org", f.fqdn)}
+	}
+	if folder := filepath.Dir(f.file); f.file != "" {
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			return &cli.UsageError{Err: fmt.Errorf("--file %s: %s does not exist", f.file, folder)}
+		}
 	}
 	return nil
 }

@@ -89,7 +89,14 @@ func (a *setupCommands) configCommand() *cobra.Command {
 	var f configFlags
 	c := &cobra.Command{
 		Use: "config", Short: "Write the configuration of a machine with a role in a cluster", Args: cli.RequireArgs(),
-		RunE: func(*cobra.Command, []string) error { return a.writeConfig(f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, required := range []string{"role", "ip", "masters"} {
+				if !c.Flags().Changed(required) {
+					return &cli.UsageError{Err: fmt.Errorf("%s: give --%s: see %s --help", cli.CommandName(c), required, c.CommandPath())}
+				}
+			}
+			return a.writeConfig(f)
+		},
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.role, "role", "", "role of the machine: "+cli.JoinWithOr(clustersetup.Roles()))
@@ -107,9 +114,6 @@ func (a *setupCommands) configCommand() *cobra.Command {
 	flags.StringVar(&f.Simulate, "simulate", "", "simulate GPUs on an agent, such as 2xV100")
 	flags.StringVar(&f.out, "out", "", "folder to write to, / for this machine; if not set, the files are printed")
 	flags.BoolVar(&f.force, "force", false, "replace files that exist")
-	_ = c.MarkFlagRequired("role")
-	_ = c.MarkFlagRequired("ip")
-	_ = c.MarkFlagRequired("masters")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(clustersetup.Roles(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

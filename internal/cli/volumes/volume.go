@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -45,6 +46,9 @@ func (a *volumeCommands) volumeCreate(f *volumeFlags) *cobra.Command {
 		Use: "create", Short: "Create the volume of this machine's driver if it does not exist", Args: cli.RequireArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			driver, err := a.driverSearch(f.root).Find()
+			if errors.Is(err, volumemgr.ErrNoDriver) {
+				return fmt.Errorf("%w: install the driver, or name the root of its file system by --driver-root", err)
+			}
 			if err != nil {
 				return err
 			}
