@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +15,22 @@ import (
 // simulate describes if it is not empty.
 func DiscoverHost(simulate string) (gpu.Host, error) {
 	if simulate == "" {
-		return nvml.DiscoverHost(nvml.LibraryConfig{})
+		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
+		return host, AdviseSimulation(err)
 	}
 	name, err := hostname()
 	if err != nil {
 		return gpu.Host{}, err
 	}
 	return simulated.NewHost(simulate, name)
+}
+
+// AdviseSimulation adds what to do without a driver to an error of a command with --simulate.
+func AdviseSimulation(err error) error {
+	if errors.Is(err, nvml.ErrNoDriver) {
+		return fmt.Errorf("%w: install the driver, or give --simulate 2xV100", err)
+	}
+	return err
 }
 
 // SimulateHosts returns the simulated hosts that spec describes, as in

@@ -14,7 +14,6 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/isolator/nvml"
 )
 
 // listCommands returns the command that lists existing objects, by the problem code
@@ -52,9 +51,6 @@ func AdviseError(err error) string {
 		if next := listCommands()[p.Code]; next != "" {
 			return fmt.Sprintf("%s: see %s", text, next)
 		}
-	}
-	if errors.Is(err, nvml.ErrNoDriver) {
-		return text + ": install the driver, or give --simulate 2xV100"
 	}
 	if none := (*client.NoListenerError)(nil); errors.As(err, &none) && strings.HasSuffix(text, none.Error()) {
 		return text + ": start mesos-gpu local or mesos-gpu scheduler, or name another by --api or MESOS_GPU_API"

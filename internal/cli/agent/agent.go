@@ -140,7 +140,8 @@ func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) 
 // openHardware opens this machine's GPUs, or simulates the GPUs that simulate describes.
 func (a *agentCommands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
-		return daemon.OpenNVML(nvml.LibraryConfig{Log: log})
+		hardware, err := daemon.OpenNVML(nvml.LibraryConfig{Log: log})
+		return hardware, cli.AdviseSimulation(err)
 	}
 	h, err := cli.DiscoverHost(simulate)
 	return daemon.SimulatedHardware(h), err
