@@ -101,6 +101,11 @@ func parsePart(part string) (int, gpuProduct, error) {
 	}
 	p, ok := findProduct(name)
 	if !ok {
+		if kind := strings.TrimLeft(name, "0123456789"); kind != name {
+			if _, known := findProduct(kind); known {
+				return 0, gpuProduct{}, fmt.Errorf("%q: no GPU type is named %q: did you mean %sx%s?", part, name, strings.TrimSuffix(name, kind), kind)
+			}
+		}
 		return 0, gpuProduct{}, fmt.Errorf("%q: no GPU type is named %q; some are %s", part, name, exampleTypes)
 	}
 	return count, p, nil

@@ -71,6 +71,7 @@ func TestErrorsNameTheWrongPart(t *testing.T) {
 		"300xV100":         `"300xV100": 300 GPUs is not between 1 and 254`,
 		"99999999999xV100": `99999999999 GPUs is not between 1 and 254`,
 		"-1xV100":          `no GPU type is named "-1xV100"`,
+		"4V100":            `no GPU type is named "4V100": did you mean 4xV100?`,
 		"200xV100,100xK80": `with "100xK80" there are 300 GPUs, one host has at most 254`,
 		"V100;K80":         `no GPU type is named "V100;K80"`,
 	}
