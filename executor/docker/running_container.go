@@ -159,7 +159,11 @@ func (r *runningContainer) removedError(ctx context.Context) error {
 // executor caused. An engine that shuts down stops its containers first, like
 // `docker stop`.
 func (r *runningContainer) explainEnd(exit *task.ExitStatus) {
-	why := r.findEndCause(exit.Signal == syscall.SIGKILL && !r.killed.Load() && !r.engineRestarted)
+	unexplained := exit.Signal == syscall.SIGKILL && !r.killed.Load() && !r.engineRestarted
+	why := r.findEndCause(unexplained)
+	if unexplained && why == (endCause{}) {
+		why.oom = r.memory.RanOut() // the engine reports nothing if it removes the cgroup first
+	}
 	engine, ours := r.engine.DaemonHost(), r.signaled.Load()
 	switch {
 	case why.oom:

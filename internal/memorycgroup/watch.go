@@ -1,6 +1,7 @@
 package memorycgroup
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ type Watcher struct {
 
 	mu   sync.Mutex
 	last Usage
+	// signals counts those of version 1: one each time the cgroup runs out of memory, and one when it is removed.
+	signals uint64
 }
 
 // Watch starts a watcher. Close ends it.
@@ -70,11 +73,11 @@ func (g Group) openChanges() (*os.File, error) {
 
 func (w *Watcher) run() {
 	defer close(w.done)
-	buffer := make([]byte, 4<<10)
-	for {
-		if _, err := w.events.Read(buffer); err != nil {
-			return // closed
-		}
+	events, err := w.events.SyscallConn()
+	if err != nil {
+		return // closed
+	}
+	for events.Read(w.readEvents) == nil { // until it is closed
 		u, err := w.group.ReadUsage()
 		if err != nil {
 			continue // removed
@@ -83,6 +86,40 @@ func (w *Watcher) run() {
 		w.last = u
 		w.mu.Unlock()
 	}
+}
+
+// readEvents reads the events that have arrived, and returns false if there are none.
+func (w *Watcher) readEvents(fd uintptr) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var buffer [4 << 10]byte
+	n, err := unix.Read(int(fd), buffer[:])
+	if n == 8 && w.group.files == version1 {
+		w.signals += binary.NativeEndian.Uint64(buffer[:])
+	}
+	return err != unix.EAGAIN
+}
+
+// RanOut reports whether the cgroup has run out of memory. With version 1 it knows that also if the cgroup was removed
+// before its usage could be read.
+func (w *Watcher) RanOut() bool {
+	if w == nil {
+		return false
+	}
+	if events, err := w.events.SyscallConn(); err == nil {
+		_ = events.Control(func(fd uintptr) { w.readEvents(fd) }) // those that run has not read yet; closed: there are none
+	}
+	present, err := w.group.ReadUsage()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ranOut := w.last.OOMKills > 0 || present.OOMKills > 0
+	if w.group.files == version1 {
+		ranOut = ranOut || w.last != Usage{} || w.signals > 1 || w.signals > 0 && err == nil
+	}
+	if ranOut && err == nil {
+		w.last = present
+	}
+	return ranOut
 }
 
 // LastUsage returns the usage when the cgroup ran out of memory last, and false if it has not.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mesos-gpu/internal/testneeds"
 )
 
@@ -54,10 +56,36 @@ func TestWatchOutOfMemory(t *testing.T) {
 	if err := os.Remove(g.dir); err != nil {
 		t.Fatal(err)
 	}
+	if !w.RanOut() {
+		t.Error("the cgroup has not run out of memory")
+	}
 	if u := awaitUsage(t, w); u.LimitBytes != limit || u.PeakBytes < limit*9/10 || u.PeakBytes > limit {
 		t.Errorf("the cgroup has used %+v", u)
 	}
 	w.Close() // twice is allowed
+}
+
+// Of a cgroup that was removed before its usage could be read, the signals of version 1 are left: one for each time it ran
+// out of memory, and one for its removal.
+func TestRanOutBeforeRemoval(t *testing.T) {
+	for signals, want := range []bool{false, false, true, true} {
+		fd, err := unix.Eventfd(uint(signals), unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &Watcher{group: Open(filepath.Join(t.TempDir(), "removed")), events: os.NewFile(uintptr(fd), "eventfd"), done: make(chan struct{})}
+		if got := w.RanOut(); got != want {
+			t.Errorf("after %d signals: %t before the watcher has read them", signals, got)
+		}
+		go w.run()
+		if got := w.RanOut(); got != want {
+			t.Errorf("after %d signals: %t", signals, got)
+		}
+		w.Close()
+	}
+	if (*Watcher)(nil).RanOut() {
+		t.Error("a watcher that could not be started has seen something")
+	}
 }
 
 // The files of version 2 are read when one of them changes.
@@ -75,7 +103,7 @@ func TestWatchVersion2(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte("oom_kill 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if u := awaitUsage(t, w); u.LimitBytes != 1<<20 || u.PeakBytes != 1<<20 {
+	if u := awaitUsage(t, w); u.LimitBytes != 1<<20 || u.PeakBytes != 1<<20 || !w.RanOut() {
 		t.Errorf("got %+v", u)
 	}
 	if _, err := (Group{t.TempDir(), version2}).Watch(); err == nil {
