@@ -122,6 +122,15 @@ func TestShutdownDelay(t *testing.T) {
 	}
 }
 
+// signalledAfter checks that the next signal after a KILL with that grace period comes so long after start.
+func signalledAfter(t *testing.T, r *testRig, grace time.Duration, sig syscall.Signal, start time.Time, want time.Duration) {
+	t.Helper()
+	r.signalled(sig)
+	if got := time.Since(start); got != want {
+		t.Errorf("grace %s: signal %s came after %s, want %s", grace, sig, got, want)
+	}
+}
+
 // A second KILL with a shorter grace period brings SIGKILL forward. It leaves SIGTERM at its time, or brings it forward too.
 func TestSecondKillDoesNotPostponeSIGTERM(t *testing.T) {
 	for grace, want := range map[time.Duration]struct{ sigterm, sigkill time.Duration }{
@@ -137,14 +146,8 @@ func TestSecondKillDoesNotPostponeSIGTERM(t *testing.T) {
 			r.kill(100 * time.Second)
 			time.Sleep(time.Second)
 			r.kill(grace)
-			r.signalled(syscall.SIGTERM)
-			if got := time.Since(start); got != want.sigterm {
-				t.Errorf("grace %s: SIGTERM came after %s, want %s", grace, got, want.sigterm)
-			}
-			r.signalled(syscall.SIGKILL)
-			if got := time.Since(start); got != want.sigkill {
-				t.Errorf("grace %s: SIGKILL came after %s, want %s", grace, got, want.sigkill)
-			}
+			signalledAfter(t, r, grace, syscall.SIGTERM, start, want.sigterm)
+			signalledAfter(t, r, grace, syscall.SIGKILL, start, want.sigkill)
 			r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 			r.acknowledge(r.update(mesos.TASK_KILLED))
 			r.endedWell()
@@ -168,15 +171,9 @@ func TestKillGraceLimitsShutdownDelay(t *testing.T) {
 			start := time.Now()
 			r.kill(grace)
 			if grace > 0 {
-				r.signalled(syscall.SIGTERM)
-				if got := time.Since(start); got != want.sigterm {
-					t.Errorf("grace %s: SIGTERM came after %s, want %s", grace, got, want.sigterm)
-				}
+				signalledAfter(t, r, grace, syscall.SIGTERM, start, want.sigterm)
 			}
-			r.signalled(syscall.SIGKILL)
-			if got := time.Since(start); got != want.sigkill {
-				t.Errorf("grace %s: SIGKILL came after %s, want %s", grace, got, want.sigkill)
-			}
+			signalledAfter(t, r, grace, syscall.SIGKILL, start, want.sigkill)
 			r.task.exit <- task.ExitStatus{Signal: syscall.SIGKILL}
 			r.acknowledge(r.update(mesos.TASK_KILLED))
 			r.endedWell()

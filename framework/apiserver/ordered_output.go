@@ -296,8 +296,8 @@ func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []
 	return nil, 0, errRotatedTooFast
 }
 
-// findFiles returns the positions at which the files of a stream start, the current one first, as far as they are needed
-// to read from a position. begin is the first position from there on that they have.
+// findFiles returns the positions at which the files of a stream start, the current one first, back to the file that has
+// the position from. begin is from, or the start of the oldest file if output was rotated away.
 func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []int64, begin int64, err error) {
 	begin = o.known.Starts[s]
 	starts = append(starts, begin)

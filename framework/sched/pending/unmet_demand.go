@@ -190,9 +190,9 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 	s.Usage.AddUserMilliGPUs(j.Spec, gpuType, milli)
 	s.Usage.AddRunningJob(j.Spec)
 	if j.Spec.Guaranteed && s.Usage.DeservesGPUs() {
-		i := slices.IndexFunc(s.Usage.GPUTypes(), func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) })
-		if i >= 0 {
-			gpuType = s.Usage.GPUTypes()[i]
+		types := s.Usage.GPUTypes()
+		if i := slices.IndexFunc(types, func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) }); i >= 0 {
+			gpuType = types[i]
 		}
 		s.Usage.AddGuaranteed(j.Spec.Role, nil, []gpu.DeviceShare{{Type: gpuType, MilliDevices: milli}})
 	}

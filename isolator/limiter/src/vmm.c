@@ -99,7 +99,8 @@ CUresult cuMemMap(CUdeviceptr p, size_t size, size_t offset, CUmemGenericAllocat
 }
 
 // begin_unmap takes the mapping or binding out of the index before the driver's
-// call, for the same reason as handle_begin_drop. It returns NULL if there is none.
+// call, because the driver may free its address or key and reuse it before the call
+// returns. It returns NULL if neither was recorded.
 static struct allocation *begin_unmap(enum allocation_kind kind, uint64_t key)
 {
 	struct allocation *mapping = allocation_take(kind, key);
