@@ -89,9 +89,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		return // machines would not help
 	}
 	if n < len(j.Tasks) { // nor would they help its other tasks
-		inside := *j
-		inside.Tasks = j.Tasks[:n:n]
-		j = &inside
+		j = j.WithTasks(n)
 	}
 	d := j.TaskDemand(s.overhead, s.Cluster.Agents())
 	d.Request = request

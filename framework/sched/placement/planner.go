@@ -138,9 +138,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		if n == 0 {
 			return
 		}
-		inside := *j
-		inside.Tasks = j.Tasks[:n:n]
-		j = &inside
+		j = j.WithTasks(n)
 	}
 	if limit := pl.limitBehindHead(j, key.avoidReserved); limit != nil {
 		pl.leaveWaiting(j, len(j.Tasks), PendingCause{

@@ -50,9 +50,7 @@ func (o *ClaimOrder) Next() (*WaitingJob, gpu.Request, bool) {
 			o.Postpone(j.Tasks[n:])
 		}
 		if n > 0 {
-			claim := *j
-			claim.Tasks = j.Tasks[:n:n]
-			return &claim, request, true
+			return j.WithTasks(n), request, true
 		}
 	}
 	return nil, gpu.Request{}, false

@@ -127,6 +127,13 @@ func hashText(text string) uint64 {
 	return h.Sum64()
 }
 
+// WithTasks returns a copy of the job with the first n of its tasks.
+func (j *WaitingJob) WithTasks(n int) *WaitingJob {
+	some := *j
+	some.Tasks = j.Tasks[:n:n]
+	return &some
+}
+
 // DependsOnPeers reports whether a constraint of the job compares an agent with those of the job's other tasks.
 func (j *WaitingJob) DependsOnPeers() bool {
 	return slices.ContainsFunc(j.Spec.Constraints, job.Constraint.DependsOnPeers)
