@@ -1,7 +1,8 @@
 // Package allocation decides which container gets which devices: those that its resources name,
 // for a request by number devices of the stock pool, and shares of shared devices. It is pure:
 // it writes no file and no cgroup. Two containers hold one device in two cases only: one
-// container is nested in the other, or each holds a share of the device.
+// container is nested in the other, or each holds a share of the device. A MIG device and its GPU
+// count as one device, two MIG devices of one GPU do not.
 package allocation
 
 import (
@@ -48,6 +49,9 @@ func (h Allocation) MatchesRequest(r DeviceRequest) bool {
 // what is advertised of the device. If ok is false the device is granted whole.
 type ShareLookup func(device string) (all gpu.DeviceShare, ok bool)
 
+// ParentLookup returns the GPU of a MIG device, "" for other devices.
+type ParentLookup func(device string) (gpu string)
+
 // Allocator contains the allocations of one host. It is not safe for concurrent use.
 type Allocator struct {
 	// stockPool lists the devices for requests by number, in the order in which they are
@@ -56,6 +60,8 @@ type Allocator struct {
 	// lookUpShare is called for each decision, because operators may share and unshare devices
 	// while containers run.
 	lookUpShare ShareLookup
+	// lookUpParent is called for each decision, too: MIG devices come and go.
+	lookUpParent ParentLookup
 	// allocations is indexed by container. A container is in it from the assignment of its
 	// devices until its cleanup, also if it holds none. While a transaction of package
 	// containers runs, its container's allocation has the old and the new devices.
@@ -63,12 +69,16 @@ type Allocator struct {
 }
 
 // New returns an Allocator without allocations. stock lists the devices for requests by number,
-// in the order in which they are granted. Without lookUpShare no device is shared.
-func New(stock []string, shared ShareLookup) *Allocator {
+// in the order in which they are granted. Without shared no device is shared, without parents no
+// device is a MIG device.
+func New(stock []string, shared ShareLookup, parents ParentLookup) *Allocator {
 	if shared == nil {
 		shared = func(string) (gpu.DeviceShare, bool) { return gpu.DeviceShare{}, false }
 	}
-	return &Allocator{stockPool: slices.Clone(stock), lookUpShare: shared, allocations: map[string]Allocation{}}
+	if parents == nil {
+		parents = func(string) string { return "" }
+	}
+	return &Allocator{stockPool: slices.Clone(stock), lookUpShare: shared, lookUpParent: parents, allocations: map[string]Allocation{}}
 }
 
 // Stock returns the devices of the stock pool.
@@ -126,8 +136,24 @@ func (a *Allocator) HoldersOf(device string) []string {
 	return ids
 }
 
+// ListConflicts returns the containers that share no ancestor with the container and hold the
+// device, a share of it, its GPU if it is a MIG device, or a MIG device of it, sorted.
+func (a *Allocator) ListConflicts(container, device string) []string {
+	related := func(held string) bool {
+		return held == device || a.lookUpParent(held) == device || a.lookUpParent(device) == held
+	}
+	var ids []string
+	for _, h := range a.ListAll() {
+		if RootID(h.Container) != RootID(container) && slices.ContainsFunc(h.Devices(), related) {
+			ids = append(ids, h.Container)
+		}
+	}
+	return ids
+}
+
 // SetAllocations replaces allocations with those that AssignDevices or RestoreAllocation
-// returned.
+// returned. It checks nothing: a container that was found with a device of another one is a
+// holder, too.
 func (a *Allocator) SetAllocations(holdings ...Allocation) {
 	for _, h := range holdings {
 		a.allocations[h.Container] = h

@@ -13,7 +13,7 @@ import (
 
 // newStockAllocator has four stock devices, named by letters. Devices that tests request
 // by name have names with digits.
-func newStockAllocator() *Allocator { return New([]string{"a", "b", "c", "d"}, nil) }
+func newStockAllocator() *Allocator { return New([]string{"a", "b", "c", "d"}, nil, nil) }
 
 func mustAssign(t *testing.T, l *Allocator, container string, w DeviceRequest) Allocation {
 	t.Helper()

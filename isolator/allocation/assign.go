@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"slices"
 
 	"mesos-gpu/gpu"
@@ -62,10 +63,17 @@ type deviceSource struct {
 	// containers nested in it, because these may hold a device together.
 	exclusiveHolders map[string]string
 	shareHolders     map[string]string
+	// sliceHolders maps a GPU to such a container that holds a MIG device of it, or a share of
+	// one. lookUpParent is the Allocator's.
+	sliceHolders map[string]string
+	lookUpParent ParentLookup
 }
 
 func (a *Allocator) deviceSourceOf(container string) deviceSource {
-	s := deviceSource{container: container, stockPool: a.stockPool, exclusiveHolders: map[string]string{}, shareHolders: map[string]string{}}
+	s := deviceSource{
+		container: container, stockPool: a.stockPool, lookUpParent: a.lookUpParent,
+		exclusiveHolders: map[string]string{}, shareHolders: map[string]string{}, sliceHolders: map[string]string{},
+	}
 	if isNested(container) {
 		s.ancestor = a.allocatingAncestor(container)
 		h := a.allocations[s.ancestor]
@@ -77,6 +85,11 @@ func (a *Allocator) deviceSourceOf(container string) deviceSource {
 		}
 		recordHolder(s.exclusiveHolders, h.exclusiveDevices(), id)
 		recordHolder(s.shareHolders, shareUUIDs(h.Shares), id)
+		for _, d := range h.Devices() {
+			if parent := a.lookUpParent(d); parent != "" {
+				recordHolder(s.sliceHolders, []string{parent}, id)
+			}
+		}
 	}
 	return s
 }
@@ -127,7 +140,7 @@ func (s deviceSource) checkExclusive(device, does string) error {
 		return err
 	}
 	if holder := s.shareHolders[device]; holder != "" {
-		return rejectf("container %s %s device %s, of which container %s holds a share", s.container, does, device, holder)
+		return rejectHeld(device, "container %s %s device %s, of which container %s holds a share", s.container, does, device, holder)
 	}
 	if s.ancestor != "" && !slices.Contains(s.nameable, device) {
 		return rejectf("container %s %s device %s, which is not among the %d of container %s", s.container, does, device, len(s.nameable), s.ancestor)
@@ -135,10 +148,21 @@ func (s deviceSource) checkExclusive(device, does string) error {
 	return nil
 }
 
-// checkNotExclusive returns an error if another container holds the whole device.
+// checkNotExclusive returns an error if another container holds the whole device, or its GPU or a
+// MIG device of it.
 func (s deviceSource) checkNotExclusive(device, does string) error {
 	if holder := s.exclusiveHolders[device]; holder != "" {
-		return rejectf("container %s %s device %s, which container %s holds", s.container, does, device, holder)
+		return rejectHeld(device, "container %s %s device %s, which container %s holds", s.container, does, device, holder)
+	}
+	if holder := s.sliceHolders[device]; holder != "" {
+		return rejectHeld(device, "container %s %s device %s, of which container %s holds a MIG device", s.container, does, device, holder)
+	}
+	parent := s.lookUpParent(device)
+	if parent == "" {
+		return nil
+	}
+	if holder := cmp.Or(s.exclusiveHolders[parent], s.shareHolders[parent]); holder != "" {
+		return rejectHeld(device, "container %s %s MIG device %s, whose GPU %s container %s holds", s.container, does, device, parent, holder)
 	}
 	return nil
 }
@@ -153,7 +177,7 @@ func (s deviceSource) takeFromPool(n int, own []string, usable DeviceFilter) ([]
 	unusable := 0
 	for _, d := range s.stockPool {
 		switch {
-		case s.exclusiveHolders[d] != "" || s.shareHolders[d] != "" || slices.Contains(own, d):
+		case s.checkNotExclusive(d, "requests") != nil || s.shareHolders[d] != "" || slices.Contains(own, d):
 		case usable != nil && !usable(d):
 			unusable++
 		default:

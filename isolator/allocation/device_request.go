@@ -90,10 +90,18 @@ func findDuplicate(names []string) string {
 }
 
 // RejectedError is an error of the request, not of the host.
-type RejectedError struct{ Why string }
+type RejectedError struct {
+	Why string
+	// Held is the device that other containers hold, empty if the reason is another one.
+	Held string
+}
 
 func (r *RejectedError) Error() string { return r.Why }
 
 func rejectf(format string, args ...any) error {
 	return &RejectedError{Why: fmt.Sprintf(format, args...)}
+}
+
+func rejectHeld(device, format string, args ...any) error {
+	return &RejectedError{Why: fmt.Sprintf(format, args...), Held: device}
 }

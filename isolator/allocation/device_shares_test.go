@@ -52,7 +52,7 @@ func TestParseShares(t *testing.T) {
 // newHalvesAllocator is a host with one shared device of 100 MiB, h0, and a container
 // with half of it.
 func newHalvesAllocator(t *testing.T) *Allocator {
-	l := New([]string{"s0"}, shareOfHundred)
+	l := New([]string{"s0"}, shareOfHundred, nil)
 	mustAssign(t, l, "p", requestShares(newShare("h0", 50, 50)))
 	return l
 }
@@ -107,7 +107,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 // A container keeps its whole device or its share when the device's mode changes.
 func TestSharingChangesWhileDeviceIsHeld(t *testing.T) {
 	sharing := false
-	l := New(nil, func(d string) (gpu.DeviceShare, bool) { return newShare(d, 100, 100), sharing })
+	l := New(nil, func(d string) (gpu.DeviceShare, bool) { return newShare(d, 100, 100), sharing }, nil)
 	mustAssign(t, l, "p", DeviceRequest{Named: []string{"x"}})
 	sharing = true
 	mustAssign(t, l, "p", DeviceRequest{Named: []string{"x"}})
@@ -137,7 +137,7 @@ func TestUnionShares(t *testing.T) {
 // A device that one container holds whole is not restored for another one, neither whole nor
 // as a share.
 func TestRestoreRejectsDeviceThatIsHeldWhole(t *testing.T) {
-	l := New(nil, shareOfHundred)
+	l := New(nil, shareOfHundred, nil)
 	l.SetAllocations(Allocation{Container: "p", Named: []string{"h1"}}) // before it was shared
 	if _, err := l.RestoreAllocation("q", []string{"h1"}); err == nil || !strings.Contains(err.Error(), "container q holds device h1, which container p holds") {
 		t.Errorf("restored from a cgroup: %v", err)

@@ -11,7 +11,7 @@ import (
 // A rejection names the outermost holder of a device, and of those the first by name.
 func TestRejectionNamesOutermostHolder(t *testing.T) {
 	for range 20 { // allocations are visited in random order
-		l := New(nil, shareOfHundred)
+		l := New(nil, shareOfHundred, nil)
 		mustAssign(t, l, "p", DeviceRequest{Named: []string{"1"}})
 		mustAssign(t, l, "p.a", DeviceRequest{Named: []string{"1"}})
 		wantRejected(t, l, "q", DeviceRequest{Named: []string{"1"}}, "which container p holds")
@@ -63,7 +63,7 @@ func wantShares(t *testing.T, l *Allocator, container string, want ...gpu.Device
 // If a container gives up parts of its shares, nested containers are reduced to what is left,
 // level by level, the last ones first. Those that still fit keep their shares.
 func TestNestedSharesAreReducedLevelByLevel(t *testing.T) {
-	l := New(nil, shareOfHundred)
+	l := New(nil, shareOfHundred, nil)
 	mustAssign(t, l, "p", requestShares(newShare("h0", 60, 90)))
 	mustAssign(t, l, "p.a", requestShares(newShare("h0", 30, 40)))
 	mustAssign(t, l, "p.a.x", requestShares(newShare("h0", 20, 30)))
@@ -80,7 +80,7 @@ func TestNestedSharesAreReducedLevelByLevel(t *testing.T) {
 
 // A container between two others that inherits does not change what the inner one has.
 func TestSharesPassThroughInheritingContainer(t *testing.T) {
-	l := New(nil, shareOfHundred)
+	l := New(nil, shareOfHundred, nil)
 	mustAssign(t, l, "p", requestShares(newShare("h0", 50, 50)))
 	mustAssign(t, l, "p.inherits", DeviceRequest{})
 	mustAssign(t, l, "p.inherits.x", requestShares(newShare("h0", 20, 10)))
@@ -90,7 +90,7 @@ func TestSharesPassThroughInheritingContainer(t *testing.T) {
 
 // What containers nested in another one have is not taken of the own ancestor's share.
 func TestSharesOfOtherTreesAreNotCounted(t *testing.T) {
-	l := New(nil, shareOfHundred)
+	l := New(nil, shareOfHundred, nil)
 	for _, id := range []string{"p", "q"} {
 		mustAssign(t, l, id, requestShares(newShare("h0", 50, 50)))
 	}
@@ -104,7 +104,7 @@ func TestSharesOfOtherTreesAreNotCounted(t *testing.T) {
 // than before. It gets no more.
 func TestShareIsKeptWhenLessIsShared(t *testing.T) {
 	total := int64(100)
-	l := New(nil, func(d string) (gpu.DeviceShare, bool) { return newShare(d, total, 100), true })
+	l := New(nil, func(d string) (gpu.DeviceShare, bool) { return newShare(d, total, 100), true }, nil)
 	mustAssign(t, l, "q", requestShares(newShare("x", 60, 0)))
 	total = 50
 	mustAssign(t, l, "q", requestShares(newShare("x", 60, 0)))
@@ -115,7 +115,7 @@ func TestShareIsKeptWhenLessIsShared(t *testing.T) {
 // Shares of unknown size, which are restored from cgroups, are kept when their container keeps
 // the device.
 func TestNestedShareOfUnknownSizeIsKept(t *testing.T) {
-	l := New(nil, shareOfHundred)
+	l := New(nil, shareOfHundred, nil)
 	l.SetAllocations(Allocation{Container: "p", Shares: []gpu.DeviceShare{{UUID: "h0"}, {UUID: "h1"}}}, Allocation{Container: "p.a", Shares: []gpu.DeviceShare{{UUID: "h0"}}})
 	mustAssign(t, l, "p", requestShares(gpu.DeviceShare{UUID: "h0"}))
 	wantShares(t, l, "p.a", gpu.DeviceShare{UUID: "h0"})

@@ -43,7 +43,7 @@ func shareOfHundred(device string) (gpu.DeviceShare, bool) {
 // move; a rejected or repeated request changes nothing.
 func TestNoDeviceHasTwoUnrelatedHolders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := New(stockNames, shareOfHundred)
+		l := New(stockNames, shareOfHundred, nil)
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) { checkExclusive(t, l) },
 			"assign": func(t *rapid.T) {
