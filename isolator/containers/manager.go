@@ -70,6 +70,8 @@ type ManagerConfig struct {
 	// of them. Without them no device is shared.
 	LookUpShare allocation.ShareLookup
 	Limiter     share.Limiter
+	// LookUpParent returns the GPU of a MIG device. Without it no device is a MIG device.
+	LookUpParent allocation.ParentLookup
 	// DriverVolume returns the host path of the driver volume. It makes the volume if it does
 	// not exist.
 	DriverVolume func(context.Context) (path string, err error)
@@ -103,6 +105,8 @@ type Manager struct {
 	allocations *allocation.Allocator
 	// infos describes the containers in allocations, by id.
 	infos map[string]containerInfo
+	// orphans are containers that have ended for the agent and could not be released.
+	orphans map[string]bool
 }
 
 // containerInfo describes a container, apart from its allocation.
@@ -116,6 +120,11 @@ type containerInfo struct {
 	// Isolated is set once the kernel confines, or is about to confine, a cgroup of the
 	// container's own. It never becomes false again.
 	Isolated bool `json:"isolated,omitempty"`
+	// Claimed is set if no module prepared the container. PID and StartTicks are as in
+	// ContainerClaim.
+	Claimed    bool   `json:"claimed,omitempty"`
+	PID        int    `json:"pid,omitempty"`
+	StartTicks uint64 `json:"start_ticks,omitempty"`
 }
 
 // UnknownContainerError is returned for a container that was never prepared.
@@ -140,7 +149,7 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 	if cfg.CgroupsRoot == "" {
 		cfg.CgroupsRoot = "mesos"
 	}
-	m := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare), infos: map[string]containerInfo{}}
+	m := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare, cfg.LookUpParent), infos: map[string]containerInfo{}, orphans: map[string]bool{}}
 	if err := m.loadRecords(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
@@ -163,7 +172,8 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 func (m *Manager) ConfinementError() error { return m.confinementError }
 
 // loadRecords fills the allocator from the records. It removes a record that is damaged or
-// contradicts another one; the container may be restored from its cgroup later.
+// contradicts another one; the container may be restored from its cgroup later. Containers that
+// the module did not prepare are loaded last and as they are: nothing else knows them.
 func (m *Manager) loadRecords() error {
 	entries, bad, err := m.records.loadRecords()
 	if err != nil {
@@ -175,8 +185,22 @@ func (m *Manager) loadRecords() error {
 	for _, b := range bad {
 		m.cfg.Log.WithError(b.err).WithField("file", b.name).Warn("container's file is unreadable: reading its cgroup instead")
 	}
+	slices.SortStableFunc(entries, func(a, b containerRecord) int {
+		switch {
+		case a.Info.Claimed == b.Info.Claimed:
+			return 0
+		case b.Info.Claimed:
+			return -1
+		}
+		return 1
+	})
 	for _, e := range entries {
 		id := e.Allocation.Container
+		if e.Info.Claimed {
+			m.allocations.SetAllocations(e.Allocation)
+			m.infos[id] = e.Info
+			continue
+		}
 		if err := m.allocations.CheckAllocation(e.Allocation); err != nil {
 			m.cfg.Log.WithError(err).WithField("container", id).Warn("container's file contradicts others: reading its cgroup instead")
 			bad = append(bad, badRecord{name: recordFileName(id)})
@@ -241,6 +265,7 @@ func (m *Manager) forgetContainer(container string) error {
 	defer m.mu.Unlock()
 	for _, id := range m.allocations.ReleaseContainer(container) {
 		delete(m.infos, id)
+		delete(m.orphans, id)
 	}
 	return nil
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/rules"
 )
@@ -41,7 +43,8 @@ func (m *Manager) releaseContainer(container string) error {
 	return nil
 }
 
-// Recover keeps the containers that are alive and releases all others. A container that is
+// Recover keeps the containers that are alive, and those that the module did not prepare, and
+// releases all others. A container that is
 // alive and whose record is lost is restored from its cgroup.
 func (m *Manager) Recover(alive []string) error {
 	for _, id := range alive {
@@ -74,13 +77,41 @@ func (m *Manager) releaseOrphans(alive []string) {
 	orphans := m.allocations.FindOrphans(alive)
 	m.mu.Unlock()
 	for _, id := range orphans {
+		if m.isClaimed(id) {
+			continue // ReleaseClaim releases it once nothing of it is left
+		}
 		log := m.cfg.Log.WithField("container", id)
 		if err := m.releaseContainer(id); err != nil {
 			log.WithError(err).Warn("container has ended for the agent, but cannot be released: its devices stay allocated")
+			m.mu.Lock()
+			m.orphans[id] = true
+			m.mu.Unlock()
 			continue
 		}
 		log.Info("released a container that ended without a cleanup call")
 	}
+}
+
+// RetryOrphans tries to release the containers that Recover could not release, and returns those
+// that still hold devices.
+func (m *Manager) RetryOrphans() []gpu.ContainerDevices {
+	m.mu.Lock()
+	orphans := slices.Sorted(maps.Keys(m.orphans))
+	m.mu.Unlock()
+	for _, id := range orphans {
+		if err := m.Cleanup(id); err == nil {
+			m.cfg.Log.WithField("container", id).Info("released a container whose last process has ended")
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var left []gpu.ContainerDevices
+	for _, id := range orphans {
+		if a, known := m.allocations.Get(id); known && m.orphans[id] && len(a.Devices()) > 0 {
+			left = append(left, m.infos[id].describeHolder(id, a.Devices(), a.Shares))
+		}
+	}
+	return left
 }
 
 func (m *Manager) recoverContainer(id string) error {

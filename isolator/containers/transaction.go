@@ -105,6 +105,7 @@ func (m *Manager) assignDevices(container string, request allocation.DeviceReque
 	t.reserved = mergeAllocations(t.before, t.after)
 	m.allocations.SetAllocations(t.reserved...)
 	m.infos[container] = info
+	delete(m.orphans, container)
 	t.changed = info != t.infoBefore || !slices.EqualFunc(t.before, t.after, holdSameDevices)
 	return t, nil
 }
