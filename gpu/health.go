@@ -28,9 +28,12 @@ type DeviceCondition struct {
 	// Cordoned devices are not offered because an operator has excluded them. Cordon is the operator's reason.
 	Cordoned bool   `json:"cordoned,omitempty"`
 	Cordon   string `json:"cordon,omitempty"`
+	// Holder describes a container that holds the device and is not one of the agent's tasks. It
+	// is empty without one. The device is not offered until that container has ended.
+	Holder string `json:"holder,omitempty"`
 }
 
 // IsOffered reports whether tasks may get the device.
 func (c DeviceCondition) IsOffered() bool {
-	return !c.Cordoned && c.Health != Failed && c.Health != Recovering
+	return !c.Cordoned && c.Holder == "" && c.Health != Failed && c.Health != Recovering
 }

@@ -23,10 +23,12 @@ const (
 	WithheldUnhealthy WithheldCause = "sick"
 	// WithheldCordoned devices are cordoned by an operator, whatever their health.
 	WithheldCordoned WithheldCause = "cordoned"
+	// WithheldHeld devices are healthy, and in a container that is not one of the agent's tasks.
+	WithheldHeld WithheldCause = "held"
 )
 
 // WithheldDevice is a device that its agent does not offer. Note is the observed
-// fault or the operator's reason. It may be empty.
+// fault, the operator's reason or the holder. It may be empty.
 type WithheldDevice struct {
 	UUID  string
 	Cause WithheldCause
@@ -45,6 +47,9 @@ func (c DeviceCondition) AsWithheld(uuid string) (w WithheldDevice, is bool) {
 	case c.Cordoned:
 		return WithheldDevice{uuid, WithheldCordoned, boundNote(c.Cordon)}, true
 	}
+	if c.Health != Failed && c.Health != Recovering {
+		return WithheldDevice{uuid, WithheldHeld, boundNote(c.Holder)}, true
+	}
 	return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.Reason)}, true
 }
 
@@ -60,7 +65,7 @@ func ParseWithheld(item string) (w WithheldDevice, ok bool) {
 	uuid, rest, _ := strings.Cut(item, " ")
 	cause, note, _ := strings.Cut(rest, " ")
 	w = WithheldDevice{uuid, WithheldCause(cause), boundNote(note)}
-	return w, uuid != "" && (w.Cause == WithheldUnhealthy || w.Cause == WithheldCordoned)
+	return w, uuid != "" && (w.Cause == WithheldUnhealthy || w.Cause == WithheldCordoned || w.Cause == WithheldHeld)
 }
 
 // boundNote makes one line of text with at most maxNote bytes.

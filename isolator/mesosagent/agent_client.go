@@ -56,6 +56,8 @@ type AgentClient struct {
 	// shares are the shares of devices by container, of the containers that
 	// have some.
 	shares map[string][]gpu.DeviceShare
+	// containers are all executors' containers, with or without devices.
+	containers []ReportedContainer
 	// queriedAt is when the query started; zero before the first answer.
 	queriedAt time.Time
 }
@@ -126,6 +128,14 @@ func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, queri
 	return a.shares, a.queriedAt
 }
 
+// Containers returns the executors' containers that the agent reported last, and when it was
+// queried: zero before the first answer. The caller must not change the result.
+func (a *AgentClient) Containers() (list []ReportedContainer, queriedAt time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.containers, a.queriedAt
+}
+
 // RefreshState returns once a query that started after the call has ended. Concurrent callers
 // share a query, so that many of them cannot overload the agent or this process.
 func (a *AgentClient) RefreshState(ctx context.Context) error {
@@ -163,10 +173,10 @@ func (a *AgentClient) queryHolders(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, shares := listHolders(answers), sharesByContainer(answers)
+	list, shares, containers := listHolders(answers), sharesByContainer(answers), listContainers(answers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.holders, a.shares, a.queriedAt = list, shares, now
+	a.holders, a.shares, a.containers, a.queriedAt = list, shares, containers, now
 	return nil
 }
 

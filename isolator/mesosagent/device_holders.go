@@ -7,7 +7,6 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/allocation"
 )
 
 // jobLabelKey is the label with a task's job.
@@ -16,6 +15,7 @@ const jobLabelKey = "mesos-gpu.job"
 // executorRun is one executor with its container and its tasks.
 type executorRun struct {
 	container string
+	pid       int
 	framework string
 	executor  string
 	tasks     []mesos.Task     // those that live
@@ -40,7 +40,7 @@ func listExecutorRuns(a agentState) []*executorRun {
 		if c.ContainerID.Parent != nil || c.ExecutorID == nil {
 			continue // nested: its executor's container holds the devices
 		}
-		r := &executorRun{container: c.ContainerID.Value, framework: c.FrameworkID.GetValue(), executor: c.ExecutorID.Value}
+		r := &executorRun{container: c.ContainerID.Value, framework: c.FrameworkID.GetValue(), executor: c.ExecutorID.Value, pid: int(c.ContainerStatus.GetExecutorPID())}
 		runs[[2]string{r.framework, r.executor}] = r
 		order = append(order, r)
 	}
@@ -87,14 +87,8 @@ func sharesByContainer(a agentState) map[string][]gpu.DeviceShare {
 		for _, t := range r.tasks {
 			list = append(list, t.Resources...)
 		}
-		var scalars []allocation.MesosResource
-		for _, resource := range list {
-			if _, _, ok := gpu.ShareResource(resource.Name); ok {
-				scalars = append(scalars, allocation.MesosResource{Name: resource.Name, Scalar: resource.GetScalar().GetValue()})
-			}
-		}
-		if want, err := allocation.ParseRequest(scalars); err == nil && len(want.Shares) > 0 {
-			all[r.container] = want.Shares
+		if _, shares := sumDevices(list); len(shares) > 0 {
+			all[r.container] = shares
 		}
 	}
 	return all

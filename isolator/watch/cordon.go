@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/health"
 )
 
@@ -105,18 +104,7 @@ func (w *Watcher) setCordons(change func(map[string]cordonRecord)) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := make([]gpu.DeviceCondition, len(w.devices))
-	for i, d := range w.devices {
-		before[i] = w.currentCondition(d)
-	}
-	w.cordons = next
-	var changed []ConditionUpdate
-	for i, d := range w.devices {
-		if c := w.currentCondition(d); c != before[i] {
-			changed = append(changed, ConditionUpdate{Device: d.UUID, Condition: c})
-		}
-	}
-	w.notifySubscribers(changed)
+	w.changeConditions(func() { w.cordons = next })
 	return nil
 }
 

@@ -111,6 +111,8 @@ type Watcher struct {
 	// cordons is indexed by the UUID that the operator named, of a device or of
 	// a GPU with all its MIG devices. It changes after the file was written.
 	cordons map[string]cordonRecord
+	// holders describe, by device, containers that hold it and are none of the agent's tasks.
+	holders map[string]string
 	// offered are the UUIDs of the devices that tasks may get, as WatchHosts
 	// last sent them.
 	offered []string
@@ -244,7 +246,7 @@ func (w *Watcher) currentCondition(d *watchedDevice) gpu.DeviceCondition {
 	if !ok && d.MIG != nil {
 		held, ok = w.cordons[d.MIG.Parent]
 	}
-	c.Cordoned, c.Cordon = ok, held.Reason
+	c.Cordoned, c.Cordon, c.Holder = ok, held.Reason, w.holders[d.UUID]
 	return c
 }
 
