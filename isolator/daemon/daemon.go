@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -90,7 +91,7 @@ type DaemonConfig struct {
 	Socket, Listen string
 	OnListening    func(listen string)
 	// Unmanaged is set if other software manages the containers, for example Mesos's gpu/nvidia
-	// isolator. The API then serves devices and shares only.
+	// isolator. The API then serves devices, shares and claims only.
 	Unmanaged bool
 	// CgroupsRoot is the agent's --cgroups_root. CgroupVersion is as in isolator.HostConfig.
 	CgroupsRoot, CgroupVersion string
@@ -105,6 +106,9 @@ type DaemonConfig struct {
 	// RemoveOrphans, if set, removes containers of other engines whose executor was killed. It
 	// is called periodically.
 	RemoveOrphans func(context.Context) error
+	// ListDocker, if set, returns the Docker containers of this agent's executors with their
+	// devices.
+	ListDocker func(context.Context) ([]gpu.ContainerDevices, error)
 
 	Version string
 	Log     logrus.FieldLogger
@@ -335,7 +339,8 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 	if err != nil {
 		return nil, nil, err
 	}
-	if all, components, err = d.trackContainers(w, h, stockDevices, shares, agent); err != nil {
+	all, claims, components, err := d.trackContainers(w, h, stockDevices, shares, agent)
+	if err != nil {
 		return nil, nil, err
 	}
 	metricsHandler, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
@@ -343,7 +348,7 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 		return nil, nil, err
 	}
 	server, err := socket.NewServer(socket.ServerConfig{
-		Containers: all, Devices: w, Metrics: metricsHandler, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
+		Containers: all, Claims: claims, Devices: w, Metrics: metricsHandler, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
 		Modes: shares, Limiter: shares.limiter, MIGPartitioner: partitioner, Log: d.cfg.Log,
 	})
 	if err != nil {
@@ -356,23 +361,31 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 	}), all, err
 }
 
-// trackContainers opens the allocations of the agent's containers. With Unmanaged it only queries
-// the agent for them.
-func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, []component, error) {
+// trackContainers opens the allocations of the agent's containers, those that the module prepares
+// and those that executors claim.
+func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, *deviceClaims, []component, error) {
+	open := func() (managedContainers, error) { return d.openContainers(w, h, stockDevices, shares) }
 	if d.cfg.Unmanaged {
-		b := unmanagedContainers{newDiscoveredContainers(d.admitted, shares.limiter, agent, func(string) bool { return false }, d.cfg.Log)}
-		return b, []component{b.runDiscovery}, nil
+		open = func() (managedContainers, error) { return d.openUnmanaged(h, shares) }
 	}
-	b, err := d.openContainers(w, h, stockDevices, shares)
+	b, err := open()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	b.discovered = newDiscoveredContainers(d.admitted, shares.limiter, agent, b.isKnown, d.cfg.Log)
-	components := []component{d.makeDriverVolume, b.discovered.runDiscovery}
+	claims := &deviceClaims{
+		manager: b.Manager, agent: agent, discovered: b.discovered, host: h, processes: processFinder{"/proc", d.cfg.CgroupsRoot},
+		setHolders: w.SetHolders, listDocker: d.cfg.ListDocker, removeOrphans: d.cfg.RemoveOrphans, log: d.cfg.Log, seen: map[string]time.Time{},
+	}
+	components := []component{claims.runDiscovery}
+	if d.cfg.Unmanaged {
+		return unmanagedContainers{b}, claims, components, nil
+	}
+	components = append(components, d.makeDriverVolume)
 	if d.cfg.RemoveOrphans != nil {
 		components = append(components, d.removeOrphans(b.ended))
 	}
-	return b, components, nil
+	return b, claims, components, nil
 }
 
 // openListeners opens the socket, and the TCP listener if one is configured.
@@ -422,7 +435,7 @@ func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu
 	}
 	all, err := containers.Open(containers.ManagerConfig{
 		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, CgroupVersion: kernel.CgroupVersion(),
-		Stock: ids, IsGrantable: usable, LookUpShare: shares.SharedCapacity, Limiter: shares.limiter, DriverVolume: d.cfg.DriverVolume, NeedsDriver: d.cfg.NeedsDriver, CheckImage: d.cfg.CheckImage, Log: d.cfg.Log,
+		Stock: ids, IsGrantable: usable, LookUpShare: shares.SharedCapacity, LookUpParent: func(uuid string) string { return parentGPU(h, uuid) }, Limiter: shares.limiter, DriverVolume: d.cfg.DriverVolume, NeedsDriver: d.cfg.NeedsDriver, CheckImage: d.cfg.CheckImage, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return managedContainers{}, err

@@ -115,6 +115,13 @@ func (g *discoveredContainers) ignoreReleased(container string) {
 	g.released[container] = time.Now()
 }
 
+// forgetAdmitted leaves a container, which stays admitted to the limiter, to its allocation.
+func (g *discoveredContainers) forgetAdmitted(container string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.admitted, container)
+}
+
 func (g *discoveredContainers) isReleased(container string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,10 +158,13 @@ func (g *discoveredContainers) admitShares(ctx context.Context, container string
 // discoveryInterval is how often discovered containers are compared with the agent's.
 const discoveryInterval = 10 * time.Second
 
-// runDiscovery admits the containers of an earlier daemon at once, before the end of another
-// container could stop what enforces their limits. It releases those that have ended.
-func (g *discoveredContainers) runDiscovery(ctx context.Context) error {
+// runDiscovery reconciles the claims, and then the discovered containers. It admits those of an
+// earlier daemon at once, before the end of another container could stop what enforces their
+// limits. It releases those that have ended.
+func (c *deviceClaims) runDiscovery(ctx context.Context) error {
+	g := c.discovered
 	if err := g.agent.RefreshState(ctx); err == nil { // otherwise AgentClient.Run retries and logs the error
+		c.reconcileAll(ctx)
 		g.reconcileAdmitted(ctx)
 	}
 	tick := time.NewTicker(discoveryInterval)
@@ -164,6 +174,7 @@ func (g *discoveredContainers) runDiscovery(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			c.reconcileAll(ctx)
 			g.reconcileAdmitted(ctx)
 		}
 	}
@@ -182,7 +193,7 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}
-	g.forgetReleased(reported, queriedAt)
+	g.forgetReleased()
 	for id, was := range admitted {
 		if _, alive := reported[id]; alive || !queriedAt.After(was.seenAt) {
 			continue
@@ -198,11 +209,12 @@ func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
 }
 
 // forgetReleased removes the released containers that the agent no longer reports.
-func (g *discoveredContainers) forgetReleased(reported map[string][]gpu.DeviceShare, queriedAt time.Time) {
+func (g *discoveredContainers) forgetReleased() {
+	reported, queriedAt := g.agent.Containers()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.DeleteFunc(g.released, func(id string, at time.Time) bool {
-		_, alive := reported[id]
+		alive := slices.ContainsFunc(reported, func(r mesosagent.ReportedContainer) bool { return r.Container == id })
 		return !alive && queriedAt.After(at)
 	})
 }

@@ -200,9 +200,8 @@ func TestDiscoveryRunsAtStart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	began := time.Now()
-	go func() {
-		ended <- newDiscoveredContainers(map[string]discoveredContainer{}, l, agent, func(string) bool { return false }, log).runDiscovery(ctx)
-	}()
+	claims := newTestClaims(t, agent, t.TempDir(), gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a"}}}, l)
+	go func() { ended <- claims.runDiscovery(ctx) }()
 	if got := <-l.who; got != "c" {
 		t.Errorf("admitted %s, want c", got)
 	}

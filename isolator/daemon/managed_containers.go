@@ -31,11 +31,11 @@ func (b managedContainers) Recover(alive []string) error {
 	return b.Manager.Recover(alive)
 }
 
-// ignoreReleased keeps containers that are about to be released from being discovered. Only
-// containers with shares can be.
+// ignoreReleased keeps containers that are about to be released from being discovered, and from
+// being adopted as containers that did not claim their devices.
 func (b managedContainers) ignoreReleased(ends func(container string) bool) {
 	for _, h := range b.Manager.Holders() {
-		if len(h.Shares) > 0 && ends(h.Container) {
+		if ends(h.Container) {
 			b.discovered.ignoreReleased(h.Container)
 		}
 	}

@@ -34,6 +34,9 @@ type DaemonClient struct {
 type ResponseError struct {
 	Status  int
 	Message string
+	// Device is a claimed device that the Holders hold.
+	Device  string
+	Holders []gpu.ContainerDevices
 }
 
 func (e *ResponseError) Error() string { return e.Message }
@@ -214,5 +217,5 @@ func (c *DaemonClient) doRequest(ctx context.Context, method, path string, query
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxBodyBytes)).Decode(&failure); err != nil || failure.Error == "" {
 		failure.Error = fmt.Sprintf("the agent daemon at %s answered %s to %s", c.path, answer.Status, path)
 	}
-	return nil, &ResponseError{answer.StatusCode, failure.Error}
+	return nil, &ResponseError{Status: answer.StatusCode, Message: failure.Error, Device: failure.Device, Holders: failure.Holders}
 }

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -28,9 +29,8 @@ const (
 // peerListener accepts connections and determines their permissions.
 type peerListener struct {
 	net.Listener
-	// denialReason returns why a connection may only read; "" if it may change
-	// things.
-	denialReason func(net.Conn) string
+	// identifyPeer determines the permissions of a connection.
+	identifyPeer func(net.Conn) peerIdentity
 	ioTimeout    time.Duration
 
 	mu                               sync.Mutex
@@ -45,7 +45,7 @@ func (p *peerListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		peer := &peerConn{Conn: c, denialReason: p.denialReason(c)}
+		peer := &peerConn{Conn: c, peerIdentity: p.identifyPeer(c)}
 		if p.admitPeer(peer) {
 			return peer, nil
 		}
@@ -84,12 +84,22 @@ func (p *peerListener) rejectConnection(c net.Conn) {
 	}
 }
 
-// peerConn is a connection with the reason why it may only read; "" if it may
-// change things.
+// peerIdentity is the process at the other end of a connection.
+type peerIdentity struct {
+	// denialReason is why it may only read; "" if it may change things.
+	denialReason string
+	// container is the outermost container in whose cgroup it runs; "" for none.
+	container string
+	// claimDenial is why it may not claim devices for its container, or for any
+	// if it is in none; "" if it may.
+	claimDenial string
+}
+
+// peerConn is a connection with the identity of its peer.
 type peerConn struct {
 	net.Conn
-	denialReason string
-	onClose      func()
+	peerIdentity
+	onClose func()
 }
 
 // Close implements net.Conn.
@@ -98,34 +108,38 @@ func (p *peerConn) Close() error {
 	return p.Conn.Close()
 }
 
-// denialReason checks the process at the other end of a unix socket. A process
+// identifyPeer checks the process at the other end of a unix socket. A process
 // in a container may only read, whatever its uid: it could grant itself GPUs.
-func (s *Server) denialReason(c net.Conn) string {
+func (s *Server) identifyPeer(c net.Conn) peerIdentity {
 	cred, err := unixsocket.PeerCredentials(c)
 	if err != nil {
-		return err.Error() // the peer has already disconnected
+		return peerIdentity{denialReason: err.Error(), claimDenial: err.Error()} // the peer has already disconnected
 	}
-	if uid := int(cred.Uid); uid != 0 && uid != s.cfg.UID {
-		return fmt.Sprintf("uid %d may only GET, uid 0 and %d may do all", uid, s.cfg.UID)
-	}
-	id, err := s.findContainer(int(cred.Pid))
+	id, err := FindContainer(s.cfg.ProcRoot, s.cfg.CgroupsRoot, int(cred.Pid))
+	peer := peerIdentity{container: id}
+	uid := int(cred.Uid)
 	switch {
 	case err != nil:
-		return err.Error()
+		peer.denialReason = fmt.Sprintf("check whether process %d runs in a container, whose processes may only GET: %v", cred.Pid, err)
+		peer.claimDenial = peer.denialReason
 	case id != "":
-		return fmt.Sprintf("process %d runs in container %s, and containers may only GET", cred.Pid, id)
+		peer.denialReason = fmt.Sprintf("process %d runs in container %s, and containers may only GET", cred.Pid, id)
 	}
-	return ""
+	if uid != 0 && uid != s.cfg.UID {
+		peer.denialReason = fmt.Sprintf("uid %d may only GET, uid 0 and %d may do all", uid, s.cfg.UID)
+	}
+	return peer
 }
 
-// findContainer returns the outermost container that a process runs in, by any
-// of its cgroups; "" for none.
-func (s *Server) findContainer(pid int) (id string, err error) {
-	text, err := os.ReadFile(filepath.Join(s.cfg.ProcRoot, strconv.Itoa(pid), "cgroup"))
+// FindContainer returns the outermost container that a process runs in, by any
+// of its cgroups; "" for none. procRoot is the path of procfs, cgroupsRoot the
+// agent's --cgroups_root, where empty means "mesos".
+func FindContainer(procRoot, cgroupsRoot string, pid int) (id string, err error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
-		return "", fmt.Errorf("check whether process %d runs in a container, whose processes may only GET: %w", pid, err)
+		return "", err
 	}
-	root := strings.TrimSuffix(path.Clean("/"+s.cfg.CgroupsRoot), "/") + "/"
+	root := strings.TrimSuffix(path.Clean("/"+cmp.Or(cgroupsRoot, "mesos")), "/") + "/"
 	for line := range strings.Lines(string(text)) {
 		// HIERARCHY:CONTROLLERS:PATH
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")

@@ -63,6 +63,9 @@ func (s *Server) newHandler() http.Handler {
 	} {
 		mux.HandleFunc(r.path, s.allowMethod(r.method, func(w http.ResponseWriter, req *http.Request) { s.handleCall(w, req, r.call) }))
 	}
+	if s.cfg.Claims != nil {
+		mux.HandleFunc("/v1/claim", s.requireMethod(post, func(w http.ResponseWriter, req *http.Request) { s.handleCall(w, req, s.handleClaim) }))
+	}
 	mux.HandleFunc("/v1/conditions", s.allowMethod(get, s.limitConcurrency(maxConditionStreams, s.streamConditions)))
 	mux.HandleFunc("/metrics", s.allowMethod(get, s.cfg.Metrics.ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -71,15 +74,22 @@ func (s *Server) newHandler() http.Handler {
 	return s.recoverPanics(mux)
 }
 
-// allowMethod rejects other methods, and rejects changes by peers that may
-// only read.
-func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerFunc {
+// requireMethod rejects other methods.
+func (s *Server) requireMethod(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
 			w.Header().Set("Allow", method)
 			s.writeError(w, &statusError{http.StatusMethodNotAllowed, fmt.Errorf("%s wants %s", r.URL.Path, method)})
 			return
 		}
+		next(w, r)
+	}
+}
+
+// allowMethod rejects other methods, and rejects changes by peers that may
+// only read.
+func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerFunc {
+	return s.requireMethod(method, func(w http.ResponseWriter, r *http.Request) {
 		if method != http.MethodGet {
 			if err := checkMayChange(r); err != nil {
 				s.writeError(w, err)
@@ -87,7 +97,7 @@ func (s *Server) allowMethod(method string, next http.HandlerFunc) http.HandlerF
 			}
 		}
 		next(w, r)
-	}
+	})
 }
 
 // checkMayChange returns an error for peers that may only read.
@@ -157,7 +167,11 @@ func (s *Server) handleCall(w http.ResponseWriter, r *http.Request, c callHandle
 }
 
 func (s *Server) writeError(w http.ResponseWriter, err error) {
-	s.writeJSON(w, statusCodeOf(err), errorResponse{err.Error()})
+	answer := errorResponse{Error: err.Error()}
+	if held := (*containers.DeviceHeldError)(nil); errors.As(err, &held) {
+		answer.Device, answer.Holders = held.Device, held.Holders
+	}
+	s.writeJSON(w, statusCodeOf(err), answer)
 }
 
 func statusCodeOf(err error) int {

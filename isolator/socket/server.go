@@ -32,7 +32,9 @@ const (
 // ServerConfig configures a Server.
 type ServerConfig struct {
 	Containers ContainerManager
-	Devices    DeviceMonitor
+	// Claims handles POST /v1/claim. Without it the path does not exist.
+	Claims  DeviceClaimer
+	Devices DeviceMonitor
 	// Modes stores which devices are shared, and Limiter enforces the shares.
 	// Without them no device is shared.
 	Modes   ModeManager
@@ -83,16 +85,17 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Serve serves the socket of ListenUnix until ctx ends. It returns after its
 // connections have ended.
 func (s *Server) Serve(ctx context.Context, socket net.Listener) error {
-	return s.serveListener(ctx, socket, s.denialReason)
+	return s.serveListener(ctx, socket, s.identifyPeer)
 }
 
 // ServeReadOnly serves GET requests to every client of the listener until ctx
 // ends, except those of onSocketOnly.
 func (s *Server) ServeReadOnly(ctx context.Context, tcp net.Listener) error {
-	return s.serveListener(ctx, tcp, func(net.Conn) string { return "only GETs are answered here: use the unix socket" })
+	const denial = "only GETs are answered here: use the unix socket"
+	return s.serveListener(ctx, tcp, func(net.Conn) peerIdentity { return peerIdentity{denialReason: denial, claimDenial: denial} })
 }
 
-func (s *Server) serveListener(ctx context.Context, l net.Listener, refusal func(net.Conn) string) error {
+func (s *Server) serveListener(ctx context.Context, l net.Listener, identify func(net.Conn) peerIdentity) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := &http.Server{
@@ -116,7 +119,7 @@ func (s *Server) serveListener(ctx context.Context, l net.Listener, refusal func
 			server.Close()
 		}
 	})
-	err := server.Serve(&peerListener{Listener: l, denialReason: refusal, ioTimeout: s.ioTimeout})
+	err := server.Serve(&peerListener{Listener: l, identifyPeer: identify, ioTimeout: s.ioTimeout})
 	if stop() {
 		server.Close()
 		return fmt.Errorf("serve the agent API at %s: %w", l.Addr(), err)

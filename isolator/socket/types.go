@@ -145,6 +145,9 @@ type (
 	}
 	errorResponse struct {
 		Error string `json:"error"`
+		// Device and Holders are set if containers hold a device that was claimed.
+		Device  string                 `json:"device,omitempty"`
+		Holders []gpu.ContainerDevices `json:"holders,omitempty"`
 	}
 	emptyBody struct{}
 )
