@@ -84,7 +84,7 @@ type ExecutorConfig struct {
 	// a disk limit.
 	DiskInterval time.Duration
 	// HealthSocket is the unix socket of the agent's GPU daemon. It is a
-	// setting for the caller's WatchConditions and ReadUsage.
+	// setting for the caller's ClaimDevices, WatchConditions and ReadUsage.
 	HealthSocket string
 
 	// ReadGrantedGPUs returns the GPUs that this process may open
@@ -93,6 +93,11 @@ type ExecutorConfig struct {
 	// WatchConditions, if set, calls report with the condition of each of the
 	// devices at once and after each change, until ctx ends.
 	WatchConditions func(ctx context.Context, devices []string, report func(device string, c gpu.DeviceCondition))
+	// ClaimDevices, if set, returns once the agent's daemon has confirmed that no
+	// other container holds the devices, which it then keeps for this one. The
+	// error is a *DeviceRefusedError if the daemon refuses, and wraps ErrNoDaemon
+	// or ErrNoClaims if there is no daemon that answers claims.
+	ClaimDevices func(ctx context.Context, container string, devices []string) error
 	// ReadShareLimits, if set, returns how the agent enforces a container's
 	// shares of devices. It returns an error if the agent cannot.
 	ReadShareLimits func(ctx context.Context, container string) (ShareEnforcement, error)

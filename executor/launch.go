@@ -35,6 +35,7 @@ func parseTask(info mesos.TaskInfo) (task.TaskSpec, error) {
 	for _, p := range t.DeviceShares {
 		t.DeviceIDs = append(t.DeviceIDs, p.UUID)
 	}
+	t.DevicesOfProvider = namesProviderDevices(info.Resources)
 	return t, validateChecks(info.Check, t.HealthChecks)
 }
 

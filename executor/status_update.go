@@ -30,6 +30,9 @@ type statusContent struct {
 	limitation *mesos.TaskResourceLimitation
 	// unfit is set if the image cannot run on this agent.
 	unfit image.MismatchCause
+	// machineFault is the value of job.MachineFaultLabel, empty if the machine is
+	// not at fault.
+	machineFault string
 	// exitCode is set if the process ended by itself.
 	exitCode *int
 	// healthFailure is set if a health check has failed.
@@ -72,8 +75,14 @@ func endStatus(exit task.ExitStatus, err error, killing bool) statusContent {
 // the status has the exit code of a shell.
 func startFailureStatus(t *task.TaskSpec, err error, killing bool) statusContent {
 	o := failureStatus(err, killing)
+	if killing {
+		return o
+	}
+	if o.machineFault = machineFaultOf(err); o.machineFault != "" {
+		return o
+	}
 	argv := slices.Concat(t.Entrypoint, t.Argv)
-	if killing || len(argv) == 0 {
+	if len(argv) == 0 {
 		return o
 	}
 	if code, message := task.ParseStartFailure(argv[0], err.Error()); code != 0 {
@@ -117,6 +126,9 @@ func newStatus(id mesos.TaskID, executorID string, o statusContent, uuid []byte,
 	}
 	if o.healthFailure != nil {
 		addLabel(&s, job.HealthFailureLabel, o.healthFailure.Encode())
+	}
+	if o.machineFault != "" {
+		addLabel(&s, job.MachineFaultLabel, o.machineFault)
 	}
 	if o.unfit != "" {
 		addLabel(&s, unfitLabel, string(o.unfit))

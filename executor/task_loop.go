@@ -148,7 +148,11 @@ func (l *taskLoop) startWatchers(r task.RunningTask) {
 // reports.
 func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.Runtime, t task.TaskSpec) {
 	var r task.RunningTask
-	warning, err := l.cfg.applyShareLimit(startCtx, &t)
+	warning := ""
+	err := l.cfg.claimDevices(startCtx, &t)
+	if err == nil {
+		warning, err = l.cfg.applyShareLimit(startCtx, &t)
+	}
 	if err == nil {
 		r, err = runtime.Start(startCtx, t)
 	}

@@ -108,7 +108,10 @@ func newContainerConfig(t task.TaskSpec, f hostInfo) *container.Config {
 func containerLabels(t task.TaskSpec) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, t.Labels)
-	all["mesos-gpu.job"], all["mesos-gpu.task"], all["mesos-gpu.framework"] = t.Job, t.ID, t.Framework
+	all[jobLabel], all[taskLabel], all[frameworkLabel] = t.Job, t.ID, t.Framework
+	if len(t.DeviceIDs) > 0 {
+		all[containerLabel], all[devicesLabel] = t.Container.Value, formatDevices(t)
+	}
 	return all
 }
 

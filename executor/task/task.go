@@ -72,6 +72,8 @@ type TaskSpec struct {
 	CPUs, MemMiB, DiskMiB float64
 	GPUs                  int
 	DeviceIDs             []string
+	// DevicesOfProvider is set if a resource provider offered DeviceIDs.
+	DevicesOfProvider bool
 	// DeviceShares are the task's shares of devices among DeviceIDs.
 	// ShareLimit is what its processes need so that the shares are enforced.
 	DeviceShares []gpu.DeviceShare

@@ -99,6 +99,9 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 				return volume.Path, err
 			}
 			cfg.RemoveOrphans = func(ctx context.Context) error { return removeOrphans(ctx, volumesDir, log) }
+			cfg.ListDocker = func(ctx context.Context) ([]gpu.ContainerDevices, error) {
+				return docker.ListContainers(ctx, cli.NewDockerClient, executor.ContainerLocksDirFor(volumesDir), *known.Load())
+			}
 			cfg.OnListening = func(listen string) {
 				fmt.Fprintf(a.Stdout, "mesos-gpu agent is up: %s, metrics http://%s/metrics\n", cfg.Socket, listen)
 			}

@@ -52,6 +52,9 @@ func deviceState(d socket.DeviceInfo) string {
 	if d.Condition.Cordoned {
 		words = append(words, "cordoned")
 	}
+	if d.Condition.Holder != "" {
+		words = append(words, "held")
+	}
 	if d.Stock {
 		words = append(words, "stock")
 	}
@@ -76,6 +79,9 @@ func conditionReason(c gpu.DeviceCondition) string {
 	}
 	if c.Cordoned {
 		parts = append(parts, "cordoned: "+c.Cordon)
+	}
+	if c.Holder != "" {
+		parts = append(parts, c.Holder)
 	}
 	return term.DashIfEmpty(strings.Join(parts, "; "))
 }

@@ -24,6 +24,7 @@ func (a *agentCommands) executorCommand() *cobra.Command {
 				return errors.New("executor: MESOS_FRAMEWORK_ID is not set: a Mesos agent starts executors, people use mesos-gpu run")
 			}
 			cfg.ReadGrantedGPUs, cfg.WatchConditions, cfg.ReadHost = isolator.DetectDeviceAccess, watchConditions(cfg.HealthSocket), hostReader(cfg.HealthSocket)
+			cfg.ClaimDevices = deviceClaimer(cfg.HealthSocket)
 			cfg.ReadShareLimits, cfg.ReadUsage = shareReader(cfg.HealthSocket), usageReader(cfg.HealthSocket)
 			cfg.PrepareVolume = func(ctx context.Context) (string, error) {
 				volume, err := volumemgr.EnsureVolume(ctx, cfg.DriverRoot, cfg.VolumesDir)
