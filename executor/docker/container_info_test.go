@@ -104,7 +104,6 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 		{"port not offered", "host port 80 is not among the task's ports", inNetwork(bridge, 80)},
 		{"parameter privileged", "\"privileged\" is not served: served are add-host, ", parameters("privileged=true")},
 		{"parameter device", "\"device\" is not served", parameters("device=/dev/nvidia0")},
-		{"label of the executor", "label mesos-gpu.devices: the executor sets it", parameters("label=mesos-gpu.devices=GPU-b")},
 		{"parameter gpus", "\"gpus\" is not served", parameters("gpus=all")},
 		{"parameter runtime", "\"runtime\" is not served", parameters("runtime=nvidia")},
 		{"parameter pid", "\"pid\" is not served", parameters("pid=host")},

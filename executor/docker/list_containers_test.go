@@ -56,7 +56,9 @@ func TestListContainers(t *testing.T) {
 		{UUID: "MIG-2", Minor: 2, MIG: &gpu.MIG{GPUInstanceCap: 20, ComputeInstanceCap: 21}},
 		{UUID: "MIG-3", Minor: 2, MIG: &gpu.MIG{GPUInstanceCap: 30, ComputeInstanceCap: 31}},
 	}}
-	newClient := func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost(engine.DaemonHost()), client.WithVersion("1.41")) }
+	newClient := func() (*client.Client, error) {
+		return client.NewClientWithOpts(client.WithHost(engine.DaemonHost()), client.WithVersion("1.41"))
+	}
 	got, err := ListContainers(t.Context(), newClient, dir, host)
 	want := []gpu.ContainerDevices{
 		{Container: "c1", Framework: "f", Task: "t1", Job: "job", Devices: spec.DeviceIDs, Shares: spec.DeviceShares},

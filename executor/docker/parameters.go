@@ -130,9 +130,6 @@ func (s containerSpec) setNetwork(v string) error {
 
 func (s containerSpec) addLabel(v string) error {
 	name, value, _ := strings.Cut(v, "=")
-	if name == containerLabel || name == devicesLabel {
-		return fmt.Errorf("label %s: the executor sets it: choose another name", name)
-	}
 	s.config.Labels[name] = value
 	return nil
 }
