@@ -141,8 +141,33 @@ func (a *agent) Acknowledge(f mesos.FrameworkID, task mesos.TaskID, id []byte) {
 	})
 }
 
-// ShutdownExecutor and ShutdownFramework implement link.AgentLink.
-func (a *agent) ShutdownExecutor(mesos.FrameworkID, mesos.ExecutorID) {}
+// ReconcileTasks implements link.AgentLink.
+func (a *agent) ReconcileTasks(f mesos.FrameworkInfo, tasks []mesos.TaskID) {
+	a.sendUpdates(func() (all []updates.PendingUpdate) {
+		for _, task := range tasks {
+			key := updates.TaskKey{Framework: f.ID.Value, Task: task.Value}
+			if _, runs := a.tasks[task.Value]; runs || a.streams.HasPending(key) {
+				continue
+			}
+			id, agent := uuid.New(), a.id
+			all = append(all, a.streams.Add(time.Now(), key, mesos.TaskStatus{
+				TaskID: task, AgentID: &agent, State: mesos.TASK_DROPPED.Enum(), Source: mesos.SOURCE_AGENT.Enum(),
+				Reason: mesos.REASON_RECONCILIATION.Enum(), UUID: id[:],
+			})...)
+		}
+		return all
+	})
+}
+
+// Message implements link.AgentLink.
+func (a *agent) Message(mesos.FrameworkID, mesos.ExecutorID, []byte) {}
+
+// ShutdownExecutor implements link.AgentLink. The executor's name is its task's.
+func (a *agent) ShutdownExecutor(_ mesos.FrameworkID, e mesos.ExecutorID) {
+	a.endTask(e.Value, mesos.TASK_KILLED)
+}
+
+// ShutdownFramework implements link.AgentLink.
 func (a *agent) ShutdownFramework(f mesos.FrameworkID) {
 	for _, id := range a.runningTasks("") {
 		a.mu.Lock()

@@ -55,6 +55,8 @@ func (a *instantAgent) sendStatus(f mesosgo.FrameworkID, t mesosgo.TaskID, state
 
 func (*instantAgent) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
 func (*instantAgent) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
+func (*instantAgent) ReconcileTasks(mesosgo.FrameworkInfo, []mesosgo.TaskID)   {}
+func (*instantAgent) Message(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte)  {}
 func (*instantAgent) ShutdownFramework(mesosgo.FrameworkID)                    {}
 
 // appExtension connects the controller to a scheduler as cmd/mesos-gpu does.

@@ -80,7 +80,7 @@ func (a *EmbeddedAgent) saveExecutor(e *executorState) {
 // isOver reports whether an executor has ended and no status of its tasks is
 // pending.
 func (a *EmbeddedAgent) isOver(e *executorState) bool {
-	if e.phase != ended || e.framework.executors[e.id()] == e {
+	if !e.isCompleted() {
 		return false
 	}
 	for _, t := range e.tasks {

@@ -83,22 +83,84 @@ func TestTasksOfOneExecutorAreKilledSeparately(t *testing.T) {
 	r.kill("t1")
 	r.master.awaitStates(t, "t1", "RUNNING KILLED")
 	r.kill("t1")
-	r.master.awaitStates(t, "t1", "RUNNING KILLED LOST") // acknowledged: forgotten
+	last := r.master.awaitStates(t, "t1", "RUNNING KILLED LOST") // acknowledged: forgotten
+	if last.GetReason() != mesos.REASON_EXECUTOR_TERMINATED || last.GetSource() != mesos.SOURCE_AGENT || len(last.UUID) != 16 {
+		t.Errorf("status %v", last)
+	}
 	r.kill("t2")
 	r.master.awaitStates(t, "t2", "RUNNING KILLED")
 }
 
 func TestKillOfUnknownTask(t *testing.T) {
 	r := newRig(t, false, nil)
-	r.kill("nobody")
-	last := r.master.awaitStates(t, "nobody", "LOST")
-	if last.GetReason() != mesos.REASON_TASK_UNKNOWN || last.GetSource() != mesos.SOURCE_AGENT || len(last.UUID) != 16 {
-		t.Errorf("status %v", last)
-	}
+	r.kill("nobody") // of a framework without executors: ignored
 	r.master.agent.Run(aFramework(mesos.FrameworkInfo_Capability_PARTITION_AWARE), r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.kill("other")
 	r.master.awaitStates(t, "other", "DROPPED")
+	if states := r.master.states("nobody"); states != "" {
+		t.Errorf("a task of a framework without executors is %s", states)
+	}
+}
+
+// TestReconcileTasks checks that the agent reports the tasks that it does not have,
+// and no others: not one with an unacknowledged terminal status.
+func TestReconcileTasks(t *testing.T) {
+	r := newRig(t, false, nil)
+	framework := aFramework(mesos.FrameworkInfo_Capability_PARTITION_AWARE)
+	r.run(r.custom("runs"), newTask("runs", "block"))
+	r.master.awaitStates(t, "runs", "RUNNING")
+	r.run(r.custom("over"), newTask("over", "true"))
+	r.master.awaitStates(t, "over", "RUNNING FINISHED")
+	r.master.agent.ShutdownExecutor(*framework.ID, mesos.ExecutorID{Value: "over"})
+	r.master.awaitExit(t, "over")
+	r.master.locked(func() { r.master.mute = true })
+	r.run(r.custom("ends"), newTask("ends", "true"))
+	r.master.awaitStates(t, "ends", "RUNNING")
+	var all []mesos.TaskID
+	for _, id := range []string{"runs", "ends", "over", "lost"} {
+		all = append(all, mesos.TaskID{Value: id})
+	}
+	r.master.agent.ReconcileTasks(framework, all)
+	r.master.awaitStates(t, "over", "RUNNING FINISHED DROPPED")
+	last := r.master.awaitStates(t, "lost", "DROPPED")
+	if last.GetReason() != mesos.REASON_RECONCILIATION || last.GetSource() != mesos.SOURCE_AGENT || len(last.UUID) != 16 {
+		t.Errorf("status %v", last)
+	}
+	if runs, ends := r.master.states("runs"), r.master.states("ends"); runs != "RUNNING" || ends != "RUNNING" {
+		t.Errorf("tasks that the agent has are %s and %s", runs, ends)
+	}
+}
+
+// TestMessage checks that an executor receives a message, and that one to an
+// executor that has not subscribed, or to none, is dropped.
+func TestMessage(t *testing.T) {
+	r := newRig(t, false, nil)
+	r.run(r.custom("mute", "FOREIGN=mute"), newTask("mute", ""))
+	r.run(r.custom("ex"), newTask("t1", "block"))
+	r.master.awaitStates(t, "t1", "RUNNING")
+	for _, id := range []string{"mute", "none", "ex"} {
+		r.master.agent.Message(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: id}, []byte("text"))
+	}
+	r.kill("t1") // arrives after the message
+	r.master.awaitStates(t, "t1", "RUNNING KILLED")
+	if got := r.file("ex", "stdout"); !strings.Contains(got, "event MESSAGE") {
+		t.Errorf("the executor received no message:\n%s", got)
+	}
+}
+
+// TestLaunchForAnotherAgent checks that a launch for an earlier agent at the same
+// address does not start.
+func TestLaunchForAnotherAgent(t *testing.T) {
+	r := newRig(t, false, nil)
+	other := newTask("other", "block")
+	other.AgentID.Value = "agent-0"
+	r.run(r.custom("other"), other)
+	r.run(r.custom("own"), newTask("own", "block"))
+	r.master.awaitStates(t, "own", "RUNNING")
+	if _, err := os.Stat(r.sandbox("other")); !os.IsNotExist(err) {
+		t.Errorf("the other agent's task was started: %v", err)
+	}
 }
 
 func TestKillBeforeDelivery(t *testing.T) {

@@ -26,18 +26,25 @@ func (a *EmbeddedAgent) joinMaster(m link.MasterLink) error {
 	return nil
 }
 
-// runningExecutors returns the executors that have not ended, with the tasks
-// whose terminal status the framework has not acknowledged.
+// runningExecutors returns the executors that have not ended, and those that have
+// tasks whose terminal status the framework has not acknowledged. Launches that
+// have arrived and were not handled are missing.
 func (a *EmbeddedAgent) runningExecutors() []link.RunningExecutor {
 	var all []link.RunningExecutor
-	for e := range a.liveExecutors() {
-		r := link.RunningExecutor{Framework: e.framework.info, Executor: e.info}
+	for _, e := range append(a.sortedExecutors(), a.completed...) {
+		r := link.RunningExecutor{Framework: e.framework.info, Executor: e.info, Ended: e.isCompleted(), States: map[string]mesos.TaskState{}}
+		if e.supplied {
+			r.Executor.Command = nil
+		}
 		for _, t := range e.tasks {
-			if t.isLive() || !t.acked {
+			if a.isIncomplete(e, t) {
 				r.Tasks = append(r.Tasks, t.info)
+				r.States[t.info.TaskID.Value] = t.stored
 			}
 		}
-		all = append(all, r)
+		if !r.Ended || len(r.Tasks) > 0 {
+			all = append(all, r)
+		}
 	}
 	return all
 }

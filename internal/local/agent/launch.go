@@ -17,8 +17,14 @@ import (
 )
 
 // launchTask assigns a task to its executor and starts the executor if
-// necessary. The master has validated the ids.
+// necessary. The master has validated the ids. A launch that was sent before the
+// agent registered again starts too, although the master may not know the task
+// any more; one for another agent at this address does not.
 func (a *EmbeddedAgent) launchTask(info mesos.FrameworkInfo, ex mesos.ExecutorInfo, task mesos.TaskInfo) {
+	if task.AgentID != *a.info.ID {
+		a.cfg.Log.WithField("task", task.TaskID.Value).Warnf("ignored a launch for agent %s", task.AgentID.Value)
+		return
+	}
 	id := info.GetID().GetValue()
 	f := a.frameworks[id]
 	if f == nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -117,8 +118,9 @@ func (a *EmbeddedAgent) executorTerminated(e *executorState, ws int32) {
 	a.cfg.Log.WithFields(e.logFields()).WithField("status", describeStatus(ws)).Info("executor ended")
 	a.touchSandbox(e)
 	delete(e.framework.executors, e.id())
-	if a.completed = append(a.completed, e); len(a.completed) > maxCompleted {
-		a.completed = a.completed[1:]
+	a.completed = append(a.completed, e)
+	if n := slices.IndexFunc(a.completed, a.isOver); len(a.completed) > maxCompleted && n >= 0 {
+		a.completed = slices.Delete(a.completed, n, n+1)
 	}
 	a.saveExecutor(e)
 	if e.box != nil {

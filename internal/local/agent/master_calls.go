@@ -27,6 +27,20 @@ func (m masterCalls) Acknowledge(framework mesos.FrameworkID, task mesos.TaskID,
 	m.a.loop.post(func() { m.a.acknowledgeStatus(framework, task, uuid) })
 }
 
+// ReconcileTasks implements link.AgentLink.
+func (m masterCalls) ReconcileTasks(framework mesos.FrameworkInfo, tasks []mesos.TaskID) {
+	m.a.loop.post(func() { m.a.reconcileTasks(framework, tasks) })
+}
+
+// Message implements link.AgentLink.
+func (m masterCalls) Message(framework mesos.FrameworkID, id mesos.ExecutorID, data []byte) {
+	m.a.loop.post(func() {
+		if e := m.a.findExecutor(framework.Value, id.Value); e != nil && e.phase == running {
+			e.sendEvent(&executor.Event{Type: executor.Event_MESSAGE, Message: &executor.Event_Message{Data: data}})
+		}
+	})
+}
+
 // ShutdownExecutor implements link.AgentLink.
 func (m masterCalls) ShutdownExecutor(framework mesos.FrameworkID, id mesos.ExecutorID) {
 	m.a.loop.post(func() {
@@ -74,26 +88,50 @@ func (f *frameworkState) executorOfTask(id string) (*executorState, *taskState) 
 	return nil, nil
 }
 
-// killTask forwards a kill to the task's executor, or reports a terminal status
-// if no executor has the task.
+// killTask forwards a kill to the task's executor, or reports that no executor has
+// the task.
 func (a *EmbeddedAgent) killTask(id mesos.FrameworkID, taskID mesos.TaskID, policy *mesos.KillPolicy) {
 	f := a.frameworks[id.Value]
-	if f == nil {
-		f = &frameworkState{info: mesos.FrameworkInfo{ID: &id}}
+	if f == nil || f.ending {
+		return
 	}
 	e, t := f.executorOfTask(taskID.Value)
 	switch {
-	case f.ending:
-	case t == nil && a.streams.HasPending(updates.TaskKey{Framework: id.Value, Task: taskID.Value}):
+	case t == nil && a.hasTask(id.Value, taskID.Value):
 		// The task has ended; its terminal status is already on its way.
 	case t == nil:
-		a.storeStatus(id, a.newStatus(taskID, f.missingTaskState(), mesos.REASON_TASK_UNKNOWN, "The agent knows no such task"))
+		a.storeStatus(id, a.newStatus(taskID, f.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "No executor has the task"))
 	case !t.sent:
 		a.agentStatus(e, t, mesos.TASK_KILLED, mesos.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor")
 		a.shutdownUnused(e)
 	default:
 		e.sendEvent(&executor.Event{Type: executor.Event_KILL, Kill: &executor.Event_Kill{TaskID: taskID, KillPolicy: policy}})
 	}
+}
+
+// reconcileTasks reports those of the tasks that the agent does not have: their
+// launches were lost.
+func (a *EmbeddedAgent) reconcileTasks(framework mesos.FrameworkInfo, tasks []mesos.TaskID) {
+	for _, id := range tasks {
+		if !a.hasTask(framework.GetID().GetValue(), id.Value) {
+			a.storeStatus(*framework.ID, a.newStatus(id, events.OrLost(framework, mesos.TASK_DROPPED), mesos.REASON_RECONCILIATION, "The agent has no such task"))
+		}
+	}
+}
+
+// hasTask reports whether the agent has a task whose terminal status, if any, is
+// not acknowledged.
+func (a *EmbeddedAgent) hasTask(framework, id string) bool {
+	if e := a.executorOf(framework, id); e != nil {
+		return a.isIncomplete(e, e.findTask(id))
+	}
+	return a.streams.HasPending(updates.TaskKey{Framework: framework, Task: id})
+}
+
+// isIncomplete reports whether a task has not ended, or its terminal status is not
+// acknowledged.
+func (a *EmbeddedAgent) isIncomplete(e *executorState, t *taskState) bool {
+	return !t.acked && !e.isCompleted() || a.streams.HasPending(updates.TaskKey{Framework: e.framework.id(), Task: t.info.TaskID.Value})
 }
 
 // shutdownUnused ends an executor whose tasks were all killed before it

@@ -111,16 +111,18 @@ func containerID(ids []string) mesos.ContainerID {
 	return id
 }
 
-// describeTasks lists all tasks, grouped by their phase.
+// describeTasks lists all tasks, grouped by their phase. A task has terminated once
+// its terminal status is stored, and is completed once that is acknowledged.
 func (a *EmbeddedAgent) describeTasks() *agent.Response_GetTasks {
 	list := &agent.Response_GetTasks{}
 	for _, e := range append(a.sortedExecutors(), a.completed...) {
 		for _, t := range e.tasks {
-			d := events.NewTask(t.info, *e.framework.info.ID, &e.info.ExecutorID, t.state)
+			d := events.NewTask(t.info, *e.framework.info.ID, &e.info.ExecutorID, t.stored)
 			switch {
-			case t.acked:
+			case !a.isIncomplete(e, t):
+				d.State = t.state.Enum()
 				list.CompletedTasks = append(list.CompletedTasks, d)
-			case !t.isLive():
+			case events.IsTerminal(t.stored):
 				list.TerminatedTasks = append(list.TerminatedTasks, d)
 			case t.sent:
 				list.LaunchedTasks = append(list.LaunchedTasks, d)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,58 @@ func TestGetCalls(t *testing.T) {
 	}
 	if got := r.get(calls.GetTasks()).GetTasks.LaunchedTasks[0]; got.TaskID.Value != "t1" || got.GetState() != mesos.TASK_RUNNING {
 		t.Errorf("task %v", got)
+	}
+}
+
+// TestTasksAreListedByPhase checks that a task is listed as terminated until its
+// terminal status is acknowledged, also if more executors have ended since than
+// are listed otherwise.
+func TestTasksAreListedByPhase(t *testing.T) {
+	r := newRig(t, false, nil)
+	r.run(r.custom("completed"), newTask("completed", "exit"))
+	r.master.awaitStates(t, "completed", "FAILED")
+	r.master.awaitExit(t, "completed")
+	r.run(r.custom("launched"), newTask("launched", "block"))
+	r.master.awaitStates(t, "launched", "RUNNING")
+	r.master.locked(func() { r.master.mute = true })
+	r.run(r.custom("terminated"), newTask("terminated", "exit"))
+	r.master.awaitStates(t, "terminated", "FAILED")
+	r.master.awaitExit(t, "terminated")
+	r.run(r.custom("queued", "FOREIGN=mute"), newTask("queued", ""))
+	list := func() string {
+		got := r.get(calls.GetTasks()).GetTasks
+		var all []string
+		for phase, tasks := range map[string][]mesos.Task{"queued": got.QueuedTasks, "launched": got.LaunchedTasks, "terminated": got.TerminatedTasks, "completed": got.CompletedTasks} {
+			for _, task := range tasks {
+				if task.TaskID.Value != phase {
+					t.Errorf("task %s is listed as %s", task.TaskID.Value, phase)
+				}
+				all = append(all, phase+" "+task.GetState().String())
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	if got, want := list(), "completed TASK_FAILED, launched TASK_RUNNING, queued TASK_STAGING, terminated TASK_FAILED"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// The list of ended executors is full.
+	err := doOnLoop(t.Context(), r.agent.loop, func() error {
+		terminated := r.agent.completed[1]
+		for range maxCompleted {
+			e := *terminated
+			e.tasks = nil
+			r.agent.completed = append(r.agent.completed, &e)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.master.agent.ShutdownExecutor(mesos.FrameworkID{Value: "fw"}, mesos.ExecutorID{Value: "queued"})
+	r.master.awaitExit(t, "queued")
+	if got := r.get(calls.GetTasks()).GetTasks.TerminatedTasks; len(got) != 2 {
+		t.Errorf("terminated tasks %v, want 2", got)
 	}
 }
 

@@ -88,6 +88,10 @@ type termination struct {
 
 func (e *executorState) id() string { return e.info.ExecutorID.Value }
 
+// isCompleted reports whether the executor has ended and its tasks have terminal
+// statuses.
+func (e *executorState) isCompleted() bool { return e.framework.executors[e.id()] != e }
+
 func (e *executorState) killGrace(usual time.Duration) time.Duration {
 	if d := e.info.ShutdownGracePeriod; d != nil {
 		return time.Duration(d.Nanoseconds)
@@ -143,4 +147,5 @@ type pendingExit struct {
 }
 
 // maxCompleted limits the number of ended executors that the operator API shows.
+// Those with an unacknowledged status are shown beyond it.
 const maxCompleted = 150

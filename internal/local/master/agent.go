@@ -17,8 +17,11 @@ type registeredAgent struct {
 	info  mesos.AgentInfo
 	total []mesos.Resource
 	link  link.AgentLink
-	calls link.CallQueue // to link
+	calls *link.CallQueue // to link, also from earlier registrations of it
 	held  map[executorKey]*resourceCharge
+	// killed has the tasks that frameworks have killed. The kill is repeated when
+	// the agent registers again with one of them.
+	killed map[taskKey]bool
 	// allUsed is the result of usedResources for all frameworks, nil after a change of held.
 	allUsed [][]mesos.Resource
 
@@ -33,15 +36,27 @@ func (m *EmbeddedMaster) callAgent(a *registeredAgent, call func()) {
 	}
 }
 
-type executorKey struct{ framework, executor string }
+type (
+	executorKey struct{ framework, executor string }
+	taskKey     struct{ framework, task string }
+)
+
+// lostAgent is an unreachable agent. Calls that were queued for it may still
+// arrive.
+type lostAgent struct {
+	since mesos.TimeInfo
+	link  link.AgentLink
+	calls *link.CallQueue
+}
 
 // resourceCharge is the resources that one executor and its tasks use on an
 // agent. It remains until the agent reports the executor's exit, even if its
 // framework has been removed, because its processes may still use the devices.
 type resourceCharge struct {
 	executor mesos.ExecutorInfo
-	// command means that the agent supplies the executor for one command task.
-	// Such an executor has no resources of its own.
+	// command means that the agent supplies the executor for one command task, or
+	// that the agent did not list the executor when it registered again. No
+	// resources are charged for such an executor, although it may run.
 	command bool
 	tasks   map[string][]mesos.Resource
 }
@@ -50,9 +65,12 @@ type resourceCharge struct {
 func (a *registeredAgent) chargeTask(framework string, e mesos.ExecutorInfo, command bool, t mesos.TaskInfo) {
 	key := executorKey{framework, e.ExecutorID.Value}
 	c := a.held[key]
-	if c == nil {
+	switch {
+	case c == nil:
 		a.chargeExecutor(key, e, command)
 		c = a.held[key]
+	case c.command && !command:
+		c.executor, c.command = e, false
 	}
 	c.tasks[t.TaskID.Value] = t.Resources
 	a.allUsed = nil
@@ -78,14 +96,30 @@ func (a *registeredAgent) chargeExecutor(key executorKey, e mesos.ExecutorInfo, 
 	a.allUsed = nil
 }
 
+// removeUnlisted removes executors from the charges that the agent has not listed
+// when it registered again. They may run: a launch may have arrived since the
+// agent wrote its list. Their tasks remain charged.
+func (a *registeredAgent) removeUnlisted(listed map[executorKey]bool) {
+	for key, c := range a.held {
+		if c.command || listed[key] {
+			continue
+		}
+		c.executor.Resources, c.command = nil, true
+		if len(c.tasks) == 0 {
+			delete(a.held, key)
+		}
+	}
+	a.allUsed = nil
+}
+
 // releaseExecutor releases what an executor and its tasks use.
 func (a *registeredAgent) releaseExecutor(key executorKey) {
 	delete(a.held, key)
 	a.allUsed = nil
 }
 
-// findExecutor returns a framework's executor. It ignores the executors that
-// the agent supplies for command tasks.
+// findExecutor returns a framework's executor. It ignores those for which no
+// resources are charged.
 func (a *registeredAgent) findExecutor(framework, id string) (mesos.ExecutorInfo, bool) {
 	c := a.held[executorKey{framework, id}]
 	if c == nil || c.command {

@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,72 +30,150 @@ func (m *EmbeddedMaster) Register(info mesos.AgentInfo, total []mesos.Resource, 
 	}
 	id := info.GetID().GetValue()
 	if id == "" {
+		m.removeReplaced(info)
 		id = m.newID("S", &m.nextID.agent)
 	}
 	info = *proto.Clone(&info).(*mesos.AgentInfo)
 	info.ID = &mesos.AgentID{Value: id}
 	now := &registeredAgent{
-		id: *info.ID, info: info, total: resource.Sum(total), link: a, registered: time.Now(),
-		held: map[executorKey]*resourceCharge{},
+		id: *info.ID, info: info, total: resource.Sum(total), link: a, calls: &link.CallQueue{}, registered: time.Now(),
+		held: map[executorKey]*resourceCharge{}, killed: map[taskKey]bool{},
 	}
-	before := m.agents[id]
-	if before != nil {
-		before.calls.Close()
+	before, lost := m.agents[id], m.lost[id]
+	m.agents[id] = now
+	delete(m.lost, id)
+	running = cloneRunning(running)
+	switch {
+	case before != nil:
 		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id })
 		now.registered, now.reregistered = before.registered, now.registered
+		now.held, now.killed = before.held, before.killed
+		now.keepCalls(before.link, before.calls)
+		m.reconcileKnownAgent(now, running)
+	case lost != nil:
+		now.keepCalls(lost.link, lost.calls)
+		m.readmitAgent(now, running, true)
+	default:
+		m.readmitAgent(now, running, false)
 	}
-	m.agents[id] = now
 	m.cfg.Log.WithFields(map[string]any{"agent": id, "hostname": info.Hostname}).Info("registered agent")
-	m.reconcileAgent(now, running)
-	delete(m.lost, id)
 	m.continueDrain(now)
 	m.allocateAgents(func(agent string) bool { return agent == id }) // other free resources have already been offered
 	return now.id, nil
 }
 
-// reconcileAgent adopts the agent's running tasks and ends those that the agent
-// does not have.
-func (m *EmbeddedMaster) reconcileAgent(a *registeredAgent, running []link.RunningExecutor) {
-	runs := map[[2]string]bool{}
-	for _, r := range running {
-		r = cloneRunning(r)
-		id := r.Framework.GetID().GetValue()
-		f := m.frameworkOf(r.Framework)
-		if f == nil {
-			gone := mesos.FrameworkID{Value: id}
-			m.callAgent(a, func() { a.link.ShutdownFramework(gone) })
+// keepCalls keeps the calls that were queued before the agent registered again,
+// if it is the same process. Those to another process arrive there or nowhere.
+func (a *registeredAgent) keepCalls(to link.AgentLink, calls *link.CallQueue) {
+	if to == a.link {
+		a.calls = calls
+	}
+}
+
+// removeReplaced removes an agent at the address of one that registers without an
+// id, which has lost its work directory. Containers of the removed agent may
+// still run.
+func (m *EmbeddedMaster) removeReplaced(by mesos.AgentInfo) {
+	for _, a := range sortedValues(m.agents) {
+		if a.info.Hostname != by.Hostname || a.info.GetPort() != by.GetPort() {
+			continue
 		}
-		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
-		key := executorKey{id, r.Executor.ExecutorID.Value}
-		a.chargeExecutor(key, r.Executor, command)
+		m.cfg.Log.WithField("agent", a.id.Value).Info("removed agent: another one has registered at its address")
+		m.removeAgent(a, func(f *frameworkState, t *masterTask) {
+			s := masterStatus(t.TaskID, a.id.Value, mesos.TASK_LOST, mesos.REASON_AGENT_REMOVED,
+				"Agent "+a.info.Hostname+" is removed: another one has registered at its address")
+			s.ExecutorID = t.ExecutorID
+			t.updateStatus(s)
+			f.sendEvent(events.NewUpdate(s))
+			f.completeTask(t)
+		})
+	}
+}
+
+// reconcileKnownAgent compares the list of a registered agent that registers
+// again with the master's tasks. The agent may have received launches since it
+// wrote the list: it is asked about tasks that it has not listed, while its
+// executors that are not in the list are no longer charged. Tasks that only the
+// agent knows remain unknown.
+func (m *EmbeddedMaster) reconcileKnownAgent(a *registeredAgent, running []link.RunningExecutor) {
+	executors, tasks := map[executorKey]bool{}, map[taskKey]bool{}
+	for _, r := range running {
+		id := r.Framework.GetID().GetValue()
+		executors[executorKey{id, r.Executor.ExecutorID.Value}] = !r.Ended
+		if m.frameworkOf(r.Framework) == nil {
+			m.shutdownRemoved(a, id)
+		}
 		for _, t := range r.Tasks {
-			a.chargeTask(id, r.Executor, command, t)
-			runs[[2]string{id, t.TaskID.Value}] = true
-			if f != nil {
-				m.adoptTask(f, a, t)
+			key := taskKey{id, t.TaskID.Value}
+			tasks[key] = true
+			if a.killed[key] && !events.IsTerminal(r.State(t.TaskID)) {
+				framework, task := mesos.FrameworkID{Value: id}, t.TaskID
+				defer m.callAgent(a, func() { a.link.Kill(framework, task, nil) })
 			}
 		}
 	}
 	for _, f := range sortedValues(m.frameworks) {
-		for _, tasks := range []map[string]*masterTask{f.tasks, f.unreachable} {
-			for _, t := range sortedValues(tasks) {
-				if t.AgentID == a.id && !runs[[2]string{f.id(), t.id()}] {
-					m.endTask(f, t, masterStatus(t.TaskID, a.id.Value, f.orLost(missingTaskState(t)),
-						mesos.REASON_RECONCILIATION, "Task is unknown to the re-registered agent"))
-				}
+		var missing []mesos.TaskID
+		for _, t := range sortedValues(f.tasks) {
+			if t.AgentID == a.id && !tasks[taskKey{f.id(), t.id()}] {
+				missing = append(missing, t.TaskID)
+			}
+		}
+		if len(missing) > 0 {
+			framework := *proto.Clone(&f.info).(*mesos.FrameworkInfo)
+			m.callAgent(a, func() { a.link.ReconcileTasks(framework, missing) })
+		}
+	}
+	a.removeUnlisted(executors)
+}
+
+// readmitAgent adopts the executors and tasks of an agent that is not registered.
+// Frameworks receive the states of the tasks of an agent that was lost; of its
+// tasks that it does not list they receive nothing.
+func (m *EmbeddedMaster) readmitAgent(a *registeredAgent, running []link.RunningExecutor, lost bool) {
+	for _, r := range running {
+		id := r.Framework.GetID().GetValue()
+		f := m.frameworkOf(r.Framework)
+		if f == nil {
+			m.shutdownRemoved(a, id)
+		}
+		command := r.Executor.Type == mesos.ExecutorInfo_UNKNOWN && r.Executor.Command == nil
+		if !r.Ended {
+			a.chargeExecutor(executorKey{id, r.Executor.ExecutorID.Value}, r.Executor, command)
+		}
+		for _, t := range r.Tasks {
+			state := r.State(t.TaskID)
+			if !events.IsTerminal(state) {
+				a.chargeTask(id, r.Executor, command, t)
+			}
+			if f != nil {
+				m.adoptTask(f, a, t, state, lost)
 			}
 		}
 	}
+	for _, f := range m.frameworks {
+		maps.DeleteFunc(f.unreachable, func(_ string, t *masterTask) bool { return t.AgentID == a.id })
+	}
 }
 
-func cloneRunning(r link.RunningExecutor) link.RunningExecutor {
-	r.Framework = *proto.Clone(&r.Framework).(*mesos.FrameworkInfo)
-	r.Executor = *proto.Clone(&r.Executor).(*mesos.ExecutorInfo)
-	r.Tasks = slices.Clone(r.Tasks)
-	for i := range r.Tasks {
-		r.Tasks[i] = *proto.Clone(&r.Tasks[i]).(*mesos.TaskInfo)
+// shutdownRemoved ends the executors of a removed framework.
+func (m *EmbeddedMaster) shutdownRemoved(a *registeredAgent, framework string) {
+	id := mesos.FrameworkID{Value: framework}
+	m.callAgent(a, func() { a.link.ShutdownFramework(id) })
+}
+
+func cloneRunning(running []link.RunningExecutor) []link.RunningExecutor {
+	running = slices.Clone(running)
+	for n := range running {
+		r := &running[n]
+		r.Framework = *proto.Clone(&r.Framework).(*mesos.FrameworkInfo)
+		r.Executor = *proto.Clone(&r.Executor).(*mesos.ExecutorInfo)
+		r.Tasks = slices.Clone(r.Tasks)
+		for i := range r.Tasks {
+			r.Tasks[i] = *proto.Clone(&r.Tasks[i]).(*mesos.TaskInfo)
+		}
 	}
-	return r
+	return running
 }
 
 // frameworkOf returns the framework, or creates one that has not subscribed
@@ -113,42 +192,28 @@ func (m *EmbeddedMaster) frameworkOf(info mesos.FrameworkInfo) *frameworkState {
 	return f
 }
 
-// adoptTask records a task that the agent still runs.
-func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info mesos.TaskInfo) {
+// adoptTask records a task that the agent lists, and sends its state if the agent
+// was lost.
+func (m *EmbeddedMaster) adoptTask(f *frameworkState, a *registeredAgent, info mesos.TaskInfo, state mesos.TaskState, lost bool) {
 	id := info.TaskID.Value
-	if t := f.unreachable[id]; t != nil {
-		delete(f.unreachable, id)
-		t.State, t.StatusUpdateState, t.StatusUpdateUUID = mesos.TASK_RUNNING.Enum(), nil, nil
-		f.tasks[id] = t
-		s := masterStatus(info.TaskID, a.id.Value, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
-		t.updateStatus(s)
-		f.sendEvent(events.NewUpdate(s))
+	t := f.unreachable[id]
+	if t == nil {
+		t = f.tasks[id]
+	}
+	if t == nil {
+		t = newTask(f, info, state)
+	}
+	f.tasks[id] = t
+	delete(f.unreachable, id)
+	f.completed = slices.DeleteFunc(f.completed, func(c *masterTask) bool { return c.id() == id })
+	if !lost {
 		return
 	}
-	if f.tasks[id] == nil {
-		f.tasks[id] = newTask(f, info, mesos.TASK_RUNNING)
-	}
-}
-
-// missingTaskState returns the state of a task that its agent does not have.
-// The agent may never have received the launch.
-func missingTaskState(t *masterTask) mesos.TaskState {
-	if t.GetState() == mesos.TASK_STAGING {
-		return mesos.TASK_DROPPED
-	}
-	return mesos.TASK_GONE
-}
-
-// endTask ends a task with a status that the master generates.
-func (m *EmbeddedMaster) endTask(f *frameworkState, t *masterTask, s mesos.TaskStatus) {
+	t.State, t.StatusUpdateState, t.StatusUpdateUUID = state.Enum(), nil, nil
+	s := masterStatus(info.TaskID, a.id.Value, state, mesos.REASON_AGENT_REREGISTERED, "Unreachable agent re-registered")
 	s.ExecutorID = t.ExecutorID
-	if !t.isTerminal() || f.unreachable[t.id()] != nil {
-		t.updateStatus(s)
-		f.sendEvent(events.NewUpdate(s))
-	} else {
-		f.sendEvent(events.NewUpdate(latestStatus(t)))
-	}
-	f.completeTask(t)
+	t.updateStatus(s)
+	f.sendEvent(events.NewUpdate(s))
 }
 
 // UpdateTotal replaces the agent's resources.
@@ -175,30 +240,32 @@ func (m *EmbeddedMaster) Lost(id mesos.AgentID) {
 			return
 		}
 		m.cfg.Log.WithField("agent", id.Value).Info("lost agent")
-		m.lost[id.Value] = *timeInfo(time.Now())
-		a.calls.Close()
-		delete(m.agents, id.Value)
-		for _, f := range sortedValues(m.frameworks) {
-			for _, t := range sortedValues(f.tasks) {
-				if t.AgentID == id {
-					m.loseTask(f, t, a)
-				}
-			}
-		}
-		m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == id.Value })
-		m.rescindInverse(func(o *inverseOffer) bool { return o.agent == id.Value })
-		for _, f := range m.frameworks {
-			f.sendEvent(events.NewFailure(id, nil, nil))
-		}
+		m.lost[id.Value] = &lostAgent{since: *timeInfo(time.Now()), link: a.link, calls: a.calls}
+		m.removeAgent(a, func(f *frameworkState, t *masterTask) { m.loseTask(f, t, a) })
 	})
 }
 
-func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registeredAgent) {
-	if t.isTerminal() {
-		m.endTask(f, t, mesos.TaskStatus{}) // keep the task's last state
-		return
+// removeAgent removes an agent that may still run, and its tasks by end.
+func (m *EmbeddedMaster) removeAgent(a *registeredAgent, end func(*frameworkState, *masterTask)) {
+	delete(m.agents, a.id.Value)
+	for _, f := range sortedValues(m.frameworks) {
+		for _, t := range sortedValues(f.tasks) {
+			if t.AgentID == a.id {
+				end(f, t)
+			}
+		}
 	}
-	since := m.lost[a.id.Value]
+	m.rescindOffers(func(o *outstandingOffer) bool { return o.slot.Agent == a.id.Value })
+	m.rescindInverse(func(o *inverseOffer) bool { return o.agent == a.id.Value })
+	for _, f := range m.frameworks {
+		f.sendEvent(events.NewFailure(a.id, nil, nil))
+	}
+}
+
+// loseTask makes a task unreachable, also one whose terminal status is not
+// acknowledged. The agent sends that again when it returns.
+func (m *EmbeddedMaster) loseTask(f *frameworkState, t *masterTask, a *registeredAgent) {
+	since := m.lost[a.id.Value].since
 	s := masterStatus(t.TaskID, a.id.Value, f.orLost(mesos.TASK_UNREACHABLE), mesos.REASON_AGENT_REMOVED,
 		"Agent "+a.info.Hostname+" is unreachable")
 	s.ExecutorID, s.UnreachableTime = t.ExecutorID, &since

@@ -2,6 +2,7 @@ package master
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,16 @@ func (a *registeringAgent) ShutdownExecutor(f mesos.FrameworkID, e mesos.Executo
 	a.other <- "shutdown executor " + e.Value
 }
 
+func (a *registeringAgent) ReconcileTasks(_ mesos.FrameworkInfo, tasks []mesos.TaskID) {
+	for _, t := range tasks {
+		a.other <- "reconcile " + t.Value
+	}
+}
+
+func (a *registeringAgent) Message(_ mesos.FrameworkID, e mesos.ExecutorID, data []byte) {
+	a.other <- "message " + e.Value + " " + string(data)
+}
+
 func (a *registeringAgent) ShutdownFramework(f mesos.FrameworkID) { a.other <- "shutdown framework" }
 
 func (a *registeringAgent) nextRun(t *testing.T) run {
@@ -70,9 +81,13 @@ func (a *registeringAgent) wants(t *testing.T, want string) {
 	}
 }
 
+// lastPort is the port of the agent that was described last.
+var lastPort atomic.Int32
+
+// agentInfo describes an agent with an address of its own.
 func agentInfo() mesos.AgentInfo {
 	return mesos.AgentInfo{
-		Hostname: "127.0.0.1", Port: proto.Int32(5051),
+		Hostname: "127.0.0.1", Port: proto.Int32(5051 + lastPort.Add(1)),
 		Attributes: []mesos.Attribute{{Name: "gpu_type", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: "V100"}}},
 	}
 }
@@ -93,17 +108,24 @@ func register(t *testing.T, m *EmbeddedMaster, total string) *registeringAgent {
 	return a
 }
 
-// again registers an agent again, with its running executors.
+// again registers an agent again after its process has restarted, with its running
+// executors.
 func (a *registeringAgent) again(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) *registeringAgent {
 	t.Helper()
 	b := newAgent()
 	b.id = a.id
+	b.rejoin(t, m, total, running...)
+	return b
+}
+
+// rejoin registers the same process again.
+func (a *registeringAgent) rejoin(t *testing.T, m *EmbeddedMaster, total string, running ...link.RunningExecutor) {
+	t.Helper()
 	known := agentInfo()
 	known.ID = &a.id
-	if id, err := m.Register(known, res(total), running, b); err != nil || id != a.id {
+	if id, err := m.Register(known, res(total), running, a); err != nil || id != a.id {
 		t.Fatalf("got id %v, err %v, want id %v", id, err, a.id)
 	}
-	return b
 }
 
 // status sends one and returns its uuid.

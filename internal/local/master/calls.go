@@ -29,6 +29,8 @@ func (m *EmbeddedMaster) dispatchCall(f *frameworkState, call *scheduler.Call) (
 		m.killTask(f, call.Kill)
 	case scheduler.Call_SHUTDOWN:
 		m.shutdownExecutor(f, call.Shutdown)
+	case scheduler.Call_MESSAGE:
+		m.sendMessage(f, call.GetMessage())
 	case scheduler.Call_ACKNOWLEDGE:
 		m.acknowledgeStatus(f, call.Acknowledge)
 	case scheduler.Call_RECONCILE:
@@ -95,8 +97,8 @@ func (m *EmbeddedMaster) suppressRoles(f *frameworkState, roles []string) {
 	}
 }
 
-// killTask forwards a kill to the agent. For a task without an agent it answers
-// like a reconciliation.
+// killTask forwards a kill to the agent. For a task that the master does not know
+// it answers like a reconciliation, even if an agent runs it.
 func (m *EmbeddedMaster) killTask(f *frameworkState, call *scheduler.Call_Kill) {
 	t := f.tasks[call.TaskID.Value]
 	if t == nil {
@@ -109,19 +111,27 @@ func (m *EmbeddedMaster) killTask(f *frameworkState, call *scheduler.Call_Kill) 
 		return
 	}
 	if a := m.agents[t.AgentID.Value]; a != nil {
+		a.killed[taskKey{f.id(), t.id()}] = true
 		framework, task, policy := *f.info.ID, t.TaskID, call.KillPolicy
 		m.callAgent(a, func() { a.link.Kill(framework, task, policy) })
 	}
 }
 
+// shutdownExecutor forwards a shutdown to the agent, whether or not the master
+// knows the executor.
 func (m *EmbeddedMaster) shutdownExecutor(f *frameworkState, call *scheduler.Call_Shutdown) {
-	a := m.agents[call.AgentID.Value]
-	if a == nil {
-		return
-	}
-	if _, runs := a.findExecutor(f.id(), call.ExecutorID.Value); runs {
+	if a := m.agents[call.AgentID.Value]; a != nil {
 		framework, executor := *f.info.ID, call.ExecutorID
 		m.callAgent(a, func() { a.link.ShutdownExecutor(framework, executor) })
+	}
+}
+
+// sendMessage forwards a message to the agent, whether or not the master knows
+// the executor.
+func (m *EmbeddedMaster) sendMessage(f *frameworkState, call *scheduler.Call_Message) {
+	if a := m.agents[call.AgentID.Value]; a != nil {
+		framework, executor, data := *f.info.ID, call.ExecutorID, slices.Clone(call.Data)
+		m.callAgent(a, func() { a.link.Message(framework, executor, data) })
 	}
 }
 
@@ -139,6 +149,7 @@ func (m *EmbeddedMaster) acknowledgeStatus(f *frameworkState, call *scheduler.Ca
 	if t != nil && t.AgentID == a.id && t.StatusUpdateState != nil &&
 		events.IsTerminal(*t.StatusUpdateState) && slices.Equal(t.StatusUpdateUUID, call.UUID) {
 		f.completeTask(t)
+		delete(a.killed, taskKey{f.id(), t.id()})
 		defer m.checkDrained(a)
 	}
 	framework, task, uuid := *f.info.ID, call.TaskID, call.UUID

@@ -1,7 +1,9 @@
 package master
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -60,20 +62,22 @@ func TestLostAgentReturns(t *testing.T) {
 			if got := c.event(t, scheduler.Event_FAILURE).Failure; *got.AgentID != a.id || got.ExecutorID != nil {
 				t.Errorf("got %v", got)
 			}
-			c.reconcile(t, asked("stays", ""))
+			c.reconcile(t, asked("stays", a.id.Value))
 			if got := c.update(t, "stays"); got.GetState() != tc.unreachable || got.GetReason() != mesos.REASON_RECONCILIATION {
 				t.Errorf("reconciliation: got %v", got)
 			}
 
 			back := a.again(t, m, gpuAgent, link.RunningExecutor{Framework: first.framework, Executor: first.executor, Tasks: []mesos.TaskInfo{first.task}})
-			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
+			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
 				t.Errorf("came back: got %v", got)
-			}
-			if got := c.update(t, "goes"); got.GetState() != tc.gone {
-				t.Errorf("did not come back: got %v, want %v", got, tc.gone)
 			}
 			if got := c.offers(t)[0].Resources; !near(scalar(got, "cpus"), 2.5) || scalar(got, "gpus") != 1 {
 				t.Errorf("offered beside what runs: %v", mesos.Resources(got))
+			}
+			// Nothing reports a task that the agent does not list: the framework has to ask.
+			c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "goes"}, AgentID: &a.id}})
+			if got := c.update(t, "goes"); got.GetState() != tc.gone || got.GetReason() != mesos.REASON_RECONCILIATION || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
+				t.Errorf("did not come back: got %v, want %v", got, tc.gone)
 			}
 			uuid := back.status(m, c.id, "stays", mesos.TASK_FINISHED)
 			c.update(t, "stays")
@@ -148,22 +152,155 @@ func TestNewMasterLearnsFromAgents(t *testing.T) {
 	a.wants(t, "shutdown framework") // removed frameworks do not come back
 }
 
-// Queued calls are dropped when an agent registers again: the master adopts the
-// tasks that the agent reports.
+// The master asks an agent that registers again about the tasks that it does not
+// list, and no longer charges the executors that it does not list. Kills are
+// repeated for tasks that it lists.
 func TestReregistrationOfARegisteredAgent(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
-	c.accept(t, 0, c.offers(t), launch(taskInfo("t", a.id, "cpus:1")))
-	a.again(t, m, cpuAgent)
-	if got := c.update(t, "t"); got.GetState() != mesos.TASK_DROPPED {
-		t.Errorf("got %v, want the launch dropped", got)
+	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("lost", a.id, "cpus:1"), "lost", "cpus:0.5"), custom(taskInfo("killed", a.id, "cpus:1"), "killed", "cpus:0.5")))
+	a.nextRun(t)
+	killed := a.nextRun(t)
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "killed"}}})
+	a.wants(t, "kill killed grace 0")
+	a = a.again(t, m, cpuAgent, link.RunningExecutor{Framework: killed.framework, Executor: killed.executor, Tasks: []mesos.TaskInfo{killed.task}})
+	a.wants(t, "reconcile lost")
+	a.wants(t, "kill killed grace 0")
+	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 1.5 {
+		t.Errorf("offered %v cpus, want 4 without both tasks and an executor", got)
 	}
-	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 4 {
-		t.Errorf("got %v cpus, want all", got)
+	// The executor that the master has removed runs, and exits.
+	m.ExecutorExited(a.id, *c.id, mesos.ExecutorID{Value: "lost"}, 0)
+	c.quiet(t, scheduler.Event_FAILURE)
+	c.quiet(t, scheduler.Event_UPDATE)
+	a.status(m, c.id, "lost", mesos.TASK_DROPPED)
+	if got := c.update(t, "lost"); got.GetState() != mesos.TASK_DROPPED || got.UUID == nil {
+		t.Errorf("got %v, want the agent's status", got)
+	}
+	m.withLock(m.allocateAll)
+	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
+		t.Errorf("offered %v more cpus, want those of the task", got)
 	}
 	m.Status(mesos.AgentID{Value: "nobody"}, *c.id, mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t"}, State: mesos.TASK_RUNNING.Enum()})
 	c.quiet(t, scheduler.Event_UPDATE)
+}
+
+// A launch that is on its way while its agent is lost and registers again runs,
+// although the master offers its resources. The framework receives its statuses,
+// its KILL is answered by the master, and only SHUTDOWN reaches it.
+func TestLateLaunchRunsUnknownToMaster(t *testing.T) {
+	m := New(MasterConfig{})
+	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
+	a := register(t, m, gpuAgent)
+	a.runs = make(chan run) // Run blocks until the test reads it
+	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("late", a.id, "cpus:1;gpus:1;gpu_ids:{A}"), "late", "cpus:0.5")))
+	m.Lost(a.id)
+	if got := c.update(t, "late"); got.GetState() != mesos.TASK_UNREACHABLE {
+		t.Errorf("got %v", got)
+	}
+	a.rejoin(t, m, gpuAgent)
+	if got := resource.Unallocate(c.offers(t)[0].Resources); !resource.Equal(got, res(gpuAgent)) {
+		t.Errorf("offered %v, want everything", mesos.Resources(got))
+	}
+	kill := &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "late"}, AgentID: &a.id}}
+	c.post(t, http.StatusAccepted, kill)
+	if got := c.update(t, "late"); got.GetState() != mesos.TASK_GONE || got.GetSource() != mesos.SOURCE_MASTER {
+		t.Errorf("got %v", got)
+	}
+	shutdown := &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: a.id, ExecutorID: mesos.ExecutorID{Value: "late"}}}
+	c.post(t, http.StatusAccepted, shutdown)
+	late := a.nextRun(t) // before the SHUTDOWN, which was sent later
+	a.wants(t, "shutdown executor late")
+	running := a.status(m, c.id, "late", mesos.TASK_RUNNING)
+	if got := c.update(t, "late"); got.GetState() != mesos.TASK_RUNNING || got.GetSource() != mesos.SOURCE_EXECUTOR {
+		t.Errorf("got %v", got)
+	}
+	c.acknowledge(t, a, "late", running)
+	a.wants(t, "acknowledge late 16")
+	// The agent lists it when it registers again, and it remains unknown.
+	a.rejoin(t, m, gpuAgent, link.RunningExecutor{Framework: late.framework, Executor: late.executor, Tasks: []mesos.TaskInfo{late.task}})
+	if got := resource.Unallocate(c.offers(t)[0].Resources); !resource.Equal(got, res(gpuAgent)) {
+		t.Errorf("offered %v, want everything", mesos.Resources(got))
+	}
+	c.post(t, http.StatusAccepted, kill)
+	if got := c.update(t, "late"); got.GetState() != mesos.TASK_GONE {
+		t.Errorf("got %v", got)
+	}
+	// Once the agent was lost, the master adopts it.
+	m.Lost(a.id)
+	a.rejoin(t, m, gpuAgent, link.RunningExecutor{Framework: late.framework, Executor: late.executor, Tasks: []mesos.TaskInfo{late.task}})
+	if got := c.update(t, "late"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
+		t.Errorf("got %v", got)
+	}
+	c.post(t, http.StatusAccepted, kill)
+	a.wants(t, "kill late grace 0")
+}
+
+// An agent that has ended tasks lists their terminal states until they are
+// acknowledged.
+func TestReturningAgentListsEndedTasks(t *testing.T) {
+	m := New(MasterConfig{})
+	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
+	a := register(t, m, cpuAgent)
+	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("ends", a.id, "cpus:1"), "ends", "cpus:0.5")))
+	ends := a.nextRun(t)
+	m.Lost(a.id)
+	c.update(t, "ends")
+	a.rejoin(t, m, cpuAgent, link.RunningExecutor{
+		Framework: ends.framework, Executor: ends.executor, Ended: true,
+		Tasks: []mesos.TaskInfo{ends.task}, States: map[string]mesos.TaskState{"ends": mesos.TASK_FINISHED},
+	})
+	if got := c.update(t, "ends"); got.GetState() != mesos.TASK_FINISHED || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
+		t.Errorf("got %v", got)
+	}
+	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 4 {
+		t.Errorf("offered %v cpus, want all", got)
+	}
+	uuid := a.status(m, c.id, "ends", mesos.TASK_FINISHED)
+	c.update(t, "ends")
+	c.acknowledge(t, a, "ends", uuid)
+	a.wants(t, "acknowledge ends 16")
+	c.reconcile(t)
+	c.quiet(t, scheduler.Event_UPDATE)
+}
+
+// An agent without its work directory registers under a new id. The master
+// removes the earlier one, whose containers may run, and its tasks.
+func TestAgentRegistersUnderNewID(t *testing.T) {
+	m := New(MasterConfig{})
+	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
+	a, other := newAgent(), register(t, m, cpuAgent)
+	c.offers(t)
+	address := agentInfo()
+	id, err := m.Register(address, res(cpuAgent), nil, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.accept(t, 0, c.offers(t), launch(taskInfo("t", id, "cpus:1")))
+	a.nextRun(t)
+	next, err := m.Register(address, res(cpuAgent), nil, newAgent())
+	if err != nil || next == id {
+		t.Fatalf("got id %v, %v", next, err)
+	}
+	if got := c.update(t, "t"); got.GetState() != mesos.TASK_LOST || got.GetSource() != mesos.SOURCE_MASTER || got.GetReason() != mesos.REASON_AGENT_REMOVED || *got.AgentID != id {
+		t.Errorf("got %v", got)
+	}
+	if got := c.event(t, scheduler.Event_FAILURE).Failure; *got.AgentID != id {
+		t.Errorf("got %v", got)
+	}
+	if offer := c.offers(t)[0]; offer.AgentID != next || scalar(offer.Resources, "cpus") != 4 {
+		t.Errorf("got %v", offer)
+	}
+	a.status(m, c.id, "t", mesos.TASK_RUNNING) // of the removed agent
+	c.quiet(t, scheduler.Event_UPDATE)
+	c.reconcile(t, asked("t", id.Value))
+	if got := c.update(t, "t"); got.GetState() != mesos.TASK_UNKNOWN {
+		t.Errorf("got %v", got)
+	}
+	if m.agents[other.id.Value] == nil || len(m.agents) != 2 {
+		t.Errorf("registered: %v", slices.Collect(maps.Keys(m.agents)))
+	}
 }
 
 func TestStaleStatusDoesNotChangeState(t *testing.T) {

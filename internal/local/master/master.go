@@ -70,7 +70,7 @@ type EmbeddedMaster struct {
 	frameworks map[string]*frameworkState
 	completed  []*frameworkState // oldest first
 	agents     map[string]*registeredAgent
-	lost       map[string]mesos.TimeInfo   // when agents became unreachable
+	lost       map[string]*lostAgent       // unreachable agents
 	standings  map[string]*agentAdminState // by agent, set by operators
 	offers     map[string]*outstandingOffer
 	inverse    map[string]*inverseOffer
@@ -92,7 +92,7 @@ func New(cfg MasterConfig) *EmbeddedMaster {
 		cfg:        cfg.withDefaults(),
 		frameworks: map[string]*frameworkState{},
 		agents:     map[string]*registeredAgent{},
-		lost:       map[string]mesos.TimeInfo{},
+		lost:       map[string]*lostAgent{},
 		standings:  map[string]*agentAdminState{},
 		offers:     map[string]*outstandingOffer{},
 		inverse:    map[string]*inverseOffer{},
@@ -157,6 +157,9 @@ func (m *EmbeddedMaster) close() {
 	}
 	for _, a := range m.agents {
 		a.calls.Close()
+	}
+	for _, l := range m.lost {
+		l.calls.Close()
 	}
 }
 

@@ -21,26 +21,25 @@ func (m *EmbeddedMaster) reconcileTasks(f *frameworkState, tasks []scheduler.Cal
 	}
 }
 
-// explainTask returns the state of one task as known to the master.
+// explainTask returns the state of one task as known to the master. It proves no
+// end: the agent may run a task that the master does not know, and nothing is
+// known about a task without its agent.
 func (m *EmbeddedMaster) explainTask(f *frameworkState, asked scheduler.Call_Reconcile_Task) mesos.TaskStatus {
 	id, agent := asked.TaskID.Value, asked.GetAgentID().GetValue()
 	if t := f.tasks[id]; t != nil {
 		return latestStatus(t)
 	}
-	if t := f.unreachable[id]; t != nil {
-		agent = t.AgentID.Value
-	}
 	state, message := mesos.TASK_UNKNOWN, "Reconciliation: Task is unknown"
-	since, unreachable := m.lost[agent]
+	lost := m.lost[agent]
 	switch {
 	case m.agents[agent] != nil:
 		state, message = mesos.TASK_GONE, "Reconciliation: Task is unknown to the agent"
-	case unreachable:
+	case lost != nil:
 		state, message = mesos.TASK_UNREACHABLE, "Reconciliation: Task is unreachable"
 	}
 	s := masterStatus(asked.TaskID, agent, f.orLost(state), mesos.REASON_RECONCILIATION, message)
-	if unreachable {
-		s.UnreachableTime = &since
+	if lost != nil {
+		s.UnreachableTime = &lost.since
 	}
 	return s
 }

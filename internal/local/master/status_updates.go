@@ -6,7 +6,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 )
 
-// Status records and forwards a task's status.
+// Status records and forwards a task's status. That of a task that the master
+// does not know is forwarded too.
 func (m *EmbeddedMaster) Status(id mesos.AgentID, framework mesos.FrameworkID, status mesos.TaskStatus) {
 	m.withLock(func() { m.recordStatus(id, framework, status) })
 }

@@ -188,14 +188,18 @@ func TestCallsToAgents(t *testing.T) {
 		TaskID: mesos.TaskID{Value: "t"}, KillPolicy: policy,
 	}})
 	a.wants(t, "kill t grace 5")
-	c.post(t, http.StatusNotImplemented, &scheduler.Call{Type: scheduler.Call_MESSAGE})
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_REQUEST, Request: &scheduler.Call_Request{}})
-	for _, id := range []string{"nobody", "e"} {
-		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{
-			AgentID: a.id, ExecutorID: mesos.ExecutorID{Value: id},
-		}})
+	// The agent may have executors that the master does not know.
+	for _, id := range []string{"unknown", "e"} {
+		executor := mesos.ExecutorID{Value: id}
+		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: a.id, ExecutorID: executor}})
+		a.wants(t, "shutdown executor "+id)
+		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: a.id, ExecutorID: executor, Data: []byte("text")}})
+		a.wants(t, "message "+id+" text")
 	}
-	a.wants(t, "shutdown executor e")
+	nobody := mesos.AgentID{Value: "nobody"}
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: nobody}})
+	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: nobody, Data: []byte("text")}})
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "unknown"}}})
 	if got := c.update(t, "unknown"); got.GetState() != mesos.TASK_LOST || got.GetReason() != mesos.REASON_RECONCILIATION {
 		t.Errorf("kill of an unknown task: got %v", got)

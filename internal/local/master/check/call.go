@@ -53,7 +53,7 @@ func requiredBody(call *scheduler.Call) (body any, needed bool) {
 	body, needed = map[scheduler.Call_Type]any{
 		scheduler.Call_SUBSCRIBE: call.Subscribe, scheduler.Call_ACCEPT: call.Accept, scheduler.Call_DECLINE: call.Decline,
 		scheduler.Call_ACCEPT_INVERSE_OFFERS: call.AcceptInverseOffers, scheduler.Call_DECLINE_INVERSE_OFFERS: call.DeclineInverseOffers,
-		scheduler.Call_KILL: call.Kill, scheduler.Call_SHUTDOWN: call.Shutdown, scheduler.Call_ACKNOWLEDGE: call.Acknowledge,
+		scheduler.Call_KILL: call.Kill, scheduler.Call_SHUTDOWN: call.Shutdown, scheduler.Call_MESSAGE: call.Message, scheduler.Call_ACKNOWLEDGE: call.Acknowledge,
 		scheduler.Call_RECONCILE: call.Reconcile, scheduler.Call_UPDATE_FRAMEWORK: call.UpdateFramework,
 	}[call.Type]
 	return body, needed

@@ -138,7 +138,7 @@ func TestValidateCall(t *testing.T) {
 		want := "'" + strings.ToLower(name) + "'"
 		switch call.Type {
 		case scheduler.Call_UNKNOWN, scheduler.Call_TEARDOWN, scheduler.Call_REVIVE, scheduler.Call_SUPPRESS, scheduler.Call_REQUEST,
-			scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, scheduler.Call_RECONCILE_OPERATIONS, scheduler.Call_MESSAGE:
+			scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, scheduler.Call_RECONCILE_OPERATIONS:
 			want = ""
 		}
 		wantError(t, ValidateCall(call), want)
