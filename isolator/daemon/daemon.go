@@ -335,7 +335,9 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 // serveAPI manages the containers and serves the API. It also returns the containers, for other
 // components.
 func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (components []component, all containerAPI, err error) {
-	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, Log: d.cfg.Log})
+	agent, err := mesosagent.New(mesosagent.ClientConfig{
+		AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, MinInterval: claimQueryInterval, Log: d.cfg.Log,
+	})
 	if err != nil {
 		return nil, nil, err
 	}

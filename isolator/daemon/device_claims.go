@@ -18,6 +18,10 @@ import (
 	"mesos-gpu/isolator/mesosagent"
 )
 
+// claimQueryInterval is the shortest time between two queries of the agent. Each claim waits for a
+// query that starts after it, so a longer one would delay tasks.
+const claimQueryInterval = 100 * time.Millisecond
+
 // engineTimeout bounds the requests to the Docker engine of one reconciliation.
 const engineTimeout = 20 * time.Second
 

@@ -22,11 +22,13 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
 	"mesos-gpu/isolator/containers/kerneltest"
 	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
+	"mesos-gpu/isolator/socket"
 )
 
 // reportedTask is a task of the fake agent, whose executor has the container of the same name.
@@ -71,7 +73,8 @@ func (f *fakeOperator) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	response := &operator.Response{
 		Type: operator.Response_Type(call.Type), GetContainers: &operator.Response_GetContainers{},
-		GetExecutors: &operator.Response_GetExecutors{}, GetTasks: &operator.Response_GetTasks{},
+		GetExecutors: &operator.Response_GetExecutors{}, GetTasks: &operator.Response_GetTasks{}, GetState: &operator.Response_GetState{},
+		GetAgent: &operator.Response_GetAgent{AgentInfo: &mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent"}}},
 	}
 	label := "job"
 	for _, id := range slices.Sorted(maps.Keys(tasks)) {
@@ -477,4 +480,78 @@ func TestUnknownDockerContainerHolds(t *testing.T) {
 	}
 	docker = nil
 	r.must(r.claim("new"))
+}
+
+// The whole daemon, with and without containers of its own: a claim over the socket is recorded,
+// refused to others, and shown; the devices of a container that a new agent does not report leave
+// the offers until its executor has ended.
+func TestDaemonAnswersClaims(t *testing.T) {
+	for name, unmanaged := range map[string]bool{"managed containers": false, "unmanaged containers": true} {
+		t.Run(name, func(t *testing.T) {
+			if !unmanaged {
+				testneeds.RequireRoot(t)
+			}
+			tasks := startFakeOperator(t)
+			agent, calls := startMesosAgentWith(t, tasks.serve)
+			cfg := newConfig(t, agent)
+			cfg.Socket, cfg.Unmanaged, cfg.CgroupsRoot = filepath.Join(t.TempDir(), "agent.sock"), unmanaged, "mesos-gpu-test-claims"
+			cfg.RuntimeDir, cfg.DriverVolume, cfg.NeedsDriver = t.TempDir(), noVolume, needsNoDriver
+			device := simulatedHost(t).Devices[0].UUID
+			executor := exec.Command("sleep", "1000")
+			if err := executor.Start(); err != nil {
+				t.Fatal(err)
+			}
+			end := sync.OnceFunc(func() {
+				_ = executor.Process.Kill()
+				_ = executor.Wait()
+			})
+			t.Cleanup(end)
+			tasks.set("c1", reportedTask{state: mesos.TASK_STARTING, resources: wholeGPUs(device), pid: uint32(executor.Process.Pid)})
+			tasks.set("c2", reportedTask{state: mesos.TASK_STARTING, resources: wholeGPUs(device)})
+			client := socket.NewDaemonClient(cfg.Socket)
+			t.Cleanup(client.Close)
+			claim := func(container string) error {
+				_, err := client.ClaimDevices(t.Context(), container, []string{device})
+				return err
+			}
+			t.Run("first daemon", func(t *testing.T) {
+				runDaemon(t, cfg)
+				wantOffered(t, calls)
+				if err := claim("c1"); err != nil {
+					t.Fatal(err)
+				}
+				said := (*socket.ResponseError)(nil)
+				if err := claim("c2"); !errors.As(err, &said) || said.Status != http.StatusConflict || said.Device != device || len(said.Holders) != 1 || said.Holders[0].Task != "t-c1" {
+					t.Fatalf("the second claim: %v", err)
+				}
+				if list, err := client.ListContainers(t.Context()); err != nil || len(list) != 1 || list[0].Container != "c1" || list[0].Job != "job" {
+					t.Errorf("containers %+v, %v", list, err)
+				}
+			})
+			tasks.remove("c1")
+			runDaemon(t, cfg)
+			if err := claim("c2"); err == nil {
+				t.Fatal("the next daemon gives away a held device")
+			}
+			want := fmt.Sprintf("%s held held by container c1 (task t-c1 of framework f, job job), which the Mesos agent does not report", device)
+			withheld := wantResource(t, calls, gpu.WithheldResource)
+			for len(withheld) == 0 {
+				withheld = wantResource(t, calls, gpu.WithheldResource)
+			}
+			if len(withheld) != 1 || !strings.HasPrefix(withheld[0], want) {
+				t.Errorf("withheld %v, want %q", withheld, want)
+			}
+			devices, err := client.ListDevices(t.Context())
+			if err != nil || !slices.Equal(devices[0].Holders, []string{"c1"}) || !strings.Contains(devices[0].Condition.Holder, "end it") {
+				t.Errorf("device %+v, %v", devices[0], err)
+			}
+			end()
+			if err := claim("c2"); err != nil {
+				t.Errorf("after its end: %v", err)
+			}
+			for len(withheld) != 0 {
+				withheld = wantResource(t, calls, gpu.WithheldResource)
+			}
+		})
+	}
 }

@@ -36,7 +36,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	commands := map[string]func([]string){"call-agent": callAgent, "serve-agent": serveAgent}
+	commands := map[string]func([]string){"call-agent": callAgent, "serve-agent": serveAgent, "claim-devices": claimDevices}
 	if len(os.Args) > 1 && commands[os.Args[1]] != nil {
 		commands[os.Args[1]](os.Args[2:])
 		os.Exit(0)
