@@ -2,7 +2,8 @@
 // one or Apache Mesos. It records the scheduler's calls and the master's events,
 // and injects the faults that a test requests: it rejects, loses or delays
 // calls, redirects them to another master, and drops, repeats, delays or adds
-// events. The master behind it is unchanged. It reads protobuf only.
+// events. The master behind it is unchanged. It reads protobuf only. AgentProxy is
+// the network between the embedded master and an agent.
 package faultproxy
 
 import (

@@ -26,6 +26,7 @@ type fakeMaster struct {
 	changed  chan struct{}
 	agent    link.AgentLink
 	info     mesos.AgentInfo
+	running  []link.RunningExecutor // of the last registration
 	totals   [][]mesos.Resource
 	statuses []mesos.TaskStatus
 	exits    []exited
@@ -53,8 +54,8 @@ func (m *fakeMaster) locked(f func()) {
 	}
 }
 
-func (m *fakeMaster) Register(info mesos.AgentInfo, total []mesos.Resource, _ []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
-	m.locked(func() { m.info, m.agent, m.totals = info, a, append(m.totals, total) })
+func (m *fakeMaster) Register(info mesos.AgentInfo, total []mesos.Resource, running []link.RunningExecutor, a link.AgentLink) (mesos.AgentID, error) {
+	m.locked(func() { m.info, m.running, m.agent, m.totals = info, running, a, append(m.totals, total) })
 	return mesos.AgentID{Value: "agent-1"}, nil
 }
 
