@@ -1,7 +1,9 @@
 package mesostest
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/agent"
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
@@ -22,20 +25,25 @@ import (
 // FakeCluster is a FakeMaster with one agent, "agent-1", that has named V100 GPUs. It
 // offers all free resources to its framework's first role when a framework subscribes or
 // revives, reports each launched task as RUNNING, and ends tasks when the test calls EndTask.
+// The agent lists its tasks and containers.
 type FakeCluster struct {
 	*FakeMaster
-	mu    sync.Mutex
-	all   []string // device ids
-	free  []string // device ids
-	tasks map[string]mesos.TaskInfo
-	state map[string]mesos.TaskState
-	offer int
-	role  string // the framework's first role
+	mu        sync.Mutex
+	all       []string // device ids
+	free      []string // device ids
+	tasks     map[string]mesos.TaskInfo
+	ended     map[string]mesos.TaskInfo
+	forgotten map[string]bool // running tasks that the master does not know
+	state     map[string]mesos.TaskState
+	offer     int
+	role      string // the framework's first role
+	framework string // the framework's id
 }
 
 // NewCluster starts a FakeCluster with that many GPUs.
 func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
-	c := &FakeCluster{FakeMaster: NewMaster(t, options...), tasks: map[string]mesos.TaskInfo{}, state: map[string]mesos.TaskState{}}
+	c := &FakeCluster{FakeMaster: NewMaster(t, options...), tasks: map[string]mesos.TaskInfo{}, ended: map[string]mesos.TaskInfo{},
+		forgotten: map[string]bool{}, state: map[string]mesos.TaskState{}}
 	for i := range gpus {
 		c.free = append(c.free, fmt.Sprintf("GPU-%d", i))
 	}
@@ -46,7 +54,7 @@ func NewCluster(t testing.TB, gpus int, options ...MasterOption) *FakeCluster {
 		AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}, Hostname: "host-1", Attributes: agentAttributes()},
 		Active:    true, PID: &pid, TotalResources: agentResources(c.free, "*"),
 	}}}
-	c.OnCall = c.handleCall
+	c.OnCall, c.OnAgentCall = c.handleCall, c.answerAgentCall
 	return c
 }
 
@@ -89,6 +97,7 @@ func (c *FakeCluster) handleCall(call *scheduler.Call) {
 	case scheduler.Call_SUBSCRIBE:
 		c.mu.Lock()
 		c.role = call.GetSubscribe().GetFrameworkInfo().Roles[0]
+		c.framework = cmp.Or(call.GetFrameworkID().GetValue(), defaultFramework)
 		c.mu.Unlock()
 		c.SendOffer()
 	case scheduler.Call_REVIVE:
@@ -96,7 +105,9 @@ func (c *FakeCluster) handleCall(call *scheduler.Call) {
 	case scheduler.Call_ACCEPT:
 		c.launchTasks(call.GetAccept())
 	case scheduler.Call_KILL:
-		c.EndTask(call.GetKill().GetTaskID().Value, mesos.TASK_KILLED, "killed by signal 15 (SIGTERM)", "")
+		c.killTask(call.GetKill())
+	case scheduler.Call_SHUTDOWN:
+		c.shutdownExecutor(call.GetShutdown().GetExecutorID().Value)
 	case scheduler.Call_RECONCILE:
 		c.answerReconcile(call.GetReconcile().GetTasks())
 	}
@@ -148,6 +159,14 @@ func (c *FakeCluster) launchTasks(a *scheduler.Call_Accept) {
 	}
 }
 
+// executorID returns the id of a task's executor. That of a command task has the task's id.
+func executorID(task mesos.TaskInfo) *mesos.ExecutorID {
+	if task.Executor == nil {
+		return &mesos.ExecutorID{Value: task.TaskID.Value}
+	}
+	return &task.Executor.ExecutorID
+}
+
 func taskDevices(task mesos.TaskInfo) []string {
 	for _, r := range task.Resources {
 		if r.Name == "gpu_ids" {
@@ -157,35 +176,113 @@ func taskDevices(task mesos.TaskInfo) []string {
 	return nil
 }
 
-// answerReconcile sends the state of the given tasks, or of all tasks if there are none.
+const killedMessage = "killed by signal 15 (SIGTERM)"
+
+// killTask kills a task that the master knows. For another one it answers as a
+// reconciliation, also if the agent runs it.
+func (c *FakeCluster) killTask(call *scheduler.Call_Kill) {
+	id := call.GetTaskID().Value
+	c.mu.Lock()
+	_, known := c.tasks[id]
+	known = known && !c.forgotten[id]
+	c.mu.Unlock()
+	if !known {
+		c.answerReconcile([]scheduler.Call_Reconcile_Task{{TaskID: call.TaskID, AgentID: call.AgentID}})
+		return
+	}
+	c.EndTask(id, mesos.TASK_KILLED, killedMessage, "")
+}
+
+// shutdownExecutor ends the task of an executor, also if the master does not know it.
+func (c *FakeCluster) shutdownExecutor(executor string) {
+	for _, id := range c.RunningTasks() {
+		if task, ok := c.FindTask(id); ok && executorID(task).Value == executor {
+			c.EndTask(id, mesos.TASK_KILLED, killedMessage, "")
+		}
+	}
+}
+
+// ForgetTask makes the master forget a running task, as if it had been launched while the
+// agent was registering again: the agent runs it, and the master offers its devices.
+func (c *FakeCluster) ForgetTask(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if task, ok := c.tasks[id]; ok && !c.forgotten[id] {
+		c.forgotten[id] = true
+		c.free = append(c.free, taskDevices(task)...)
+	}
+}
+
+// answerReconcile sends the state of the given tasks, or of all tasks if there are none, as
+// the master knows it.
 func (c *FakeCluster) answerReconcile(asked []scheduler.Call_Reconcile_Task) {
 	reason := mesos.REASON_RECONCILIATION
 	answer := func(id string) {
 		c.mu.Lock()
 		state, ok := c.state[id]
-		c.mu.Unlock()
-		if !ok {
+		if !ok || c.forgotten[id] {
 			state = mesos.TASK_GONE
 		}
-		c.sendStatus(mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, Reason: &reason, AgentID: &mesos.AgentID{Value: "agent-1"}})
+		c.mu.Unlock()
+		c.sendStatus(mesos.TaskStatus{
+			TaskID: mesos.TaskID{Value: id}, State: &state, Source: mesos.SOURCE_MASTER.Enum(), Reason: &reason, AgentID: &mesos.AgentID{Value: "agent-1"},
+		})
 	}
 	for _, t := range asked {
 		answer(t.TaskID.Value)
 	}
-	if len(asked) == 0 {
-		for _, id := range c.RunningTasks() {
+	if len(asked) > 0 {
+		return
+	}
+	for _, id := range c.RunningTasks() {
+		c.mu.Lock()
+		known := !c.forgotten[id]
+		c.mu.Unlock()
+		if known {
 			answer(id)
 		}
 	}
 }
 
-// SendUpdate sends a status update with a UUID, which the framework must acknowledge.
+// answerAgentCall answers as the agent, which knows what it runs and what has ended.
+func (c *FakeCluster) answerAgentCall(call *agent.Call) *agent.Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	framework := mesos.FrameworkID{Value: c.framework}
+	switch call.GetType() {
+	case agent.Call_GET_AGENT:
+		info := &mesos.AgentInfo{ID: &mesos.AgentID{Value: "agent-1"}, Hostname: "host-1"}
+		return &agent.Response{Type: agent.Response_GET_AGENT, GetAgent: &agent.Response_GetAgent{AgentInfo: info}}
+	case agent.Call_GET_TASKS:
+		list := func(tasks map[string]mesos.TaskInfo) (all []mesos.Task) {
+			for _, id := range slices.Sorted(maps.Keys(tasks)) {
+				all = append(all, events.NewTask(tasks[id], framework, executorID(tasks[id]), c.state[id]))
+			}
+			return all
+		}
+		return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: &agent.Response_GetTasks{LaunchedTasks: list(c.tasks), CompletedTasks: list(c.ended)}}
+	case agent.Call_GET_CONTAINERS:
+		containers := &agent.Response_GetContainers{}
+		for _, id := range slices.Sorted(maps.Keys(c.tasks)) {
+			containers.Containers = append(containers.Containers, agent.Response_GetContainers_Container{
+				FrameworkID: &framework, ExecutorID: executorID(c.tasks[id]), ContainerID: mesos.ContainerID{Value: "container-" + id},
+			})
+		}
+		return &agent.Response{Type: agent.Response_GET_CONTAINERS, GetContainers: containers}
+	}
+	return nil
+}
+
+// SendUpdate sends an executor's status update with a UUID, which the framework must
+// acknowledge.
 func (c *FakeCluster) SendUpdate(id string, state mesos.TaskState, message, exit string) {
 	c.mu.Lock()
 	c.state[id] = state
 	c.mu.Unlock()
 	u := uuid.New()
-	status := mesos.TaskStatus{TaskID: mesos.TaskID{Value: id}, State: &state, UUID: u[:], AgentID: &mesos.AgentID{Value: "agent-1"}}
+	status := mesos.TaskStatus{
+		TaskID: mesos.TaskID{Value: id}, State: &state, Source: mesos.SOURCE_EXECUTOR.Enum(), UUID: u[:], AgentID: &mesos.AgentID{Value: "agent-1"},
+	}
 	if message != "" {
 		status.Message = &message
 	}
@@ -203,8 +300,11 @@ func (c *FakeCluster) sendStatus(status mesos.TaskStatus) {
 func (c *FakeCluster) EndTask(id string, state mesos.TaskState, message, exit string) {
 	c.mu.Lock()
 	if task, ok := c.tasks[id]; ok {
-		c.free = append(c.free, taskDevices(task)...)
+		if !c.forgotten[id] {
+			c.free = append(c.free, taskDevices(task)...)
+		}
 		delete(c.tasks, id)
+		c.ended[id] = task
 	}
 	c.mu.Unlock()
 	c.SendUpdate(id, state, message, exit)

@@ -34,6 +34,8 @@ import (
 type FakeMaster struct {
 	// OnCall is called with each accepted call, in order.
 	OnCall func(*scheduler.Call)
+	// OnAgentCall answers operator calls to the agents, except for files; nil is no answer.
+	OnAgentCall func(*agent.Call) *agent.Response
 	// RefuseStatus returns the HTTP status that rejects a call, including SUBSCRIBE; 0
 	// accepts the call, Hang never answers it, 307 redirects to Leader.
 	RefuseStatus func(*scheduler.Call) int
@@ -64,6 +66,9 @@ type FakeMaster struct {
 	files         map[string]string
 	roles         string // the answer to GET /roles
 }
+
+// defaultFramework is the id of a framework that subscribes without one.
+const defaultFramework = "framework-1"
 
 // Hang leaves a call unanswered, accepted or not, until its client disconnects.
 const Hang = -1
@@ -217,10 +222,7 @@ func (m *FakeMaster) serveSubscription(w http.ResponseWriter, r *http.Request, c
 	m.stream, m.id = stream, fmt.Sprintf("stream-%d", m.subscriptions)
 	id := m.id
 	m.mu.Unlock()
-	framework := call.GetFrameworkID().GetValue()
-	if framework == "" {
-		framework = "framework-1"
-	}
+	framework := cmp.Or(call.GetFrameworkID().GetValue(), defaultFramework)
 	m.SendEvents(events.NewSubscribed(mesos.FrameworkID{Value: framework}, m.Heartbeat, nil))
 	m.recordCall(call)
 	_ = stream.Serve(r.Context(), w, id) // fails only if the client disconnected
@@ -359,8 +361,19 @@ func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	if !m.readCall(w, r, &call) {
 		return
 	}
-	if call.GetType() == agent.Call_LIST_FILES {
+	switch call.GetType() {
+	case agent.Call_LIST_FILES:
 		m.serveListFiles(w, r, call.GetListFiles().GetPath())
+		return
+	case agent.Call_READ_FILE:
+	default:
+		if m.OnAgentCall != nil {
+			if answer := m.OnAgentCall(&call); answer != nil {
+				mesosapi.WriteResponse(w, r, answer)
+				return
+			}
+		}
+		http.Error(w, "the fake agent has no "+call.GetType().String(), http.StatusNotImplemented)
 		return
 	}
 	read := call.GetReadFile()
