@@ -15,6 +15,8 @@ import (
 type agentTable struct {
 	// listedAgents are the agents of the master's last list, by id; nil before the first list.
 	listedAgents map[string]Agent
+	// absentTotals are the agents that are no longer listed and on which attempts hold something, as they were last listed.
+	absentTotals map[string]Agent
 	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
 	// since. An agent that is no longer listed is removed.
 	lastOffered map[placement.AgentKey]*agentSnapshot
@@ -46,7 +48,7 @@ func (a *agentSnapshot) isNewer(other *agentSnapshot) bool {
 }
 
 func newAgentTable() agentTable {
-	return agentTable{lastOffered: map[placement.AgentKey]*agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
+	return agentTable{absentTotals: map[string]Agent{}, lastOffered: map[placement.AgentKey]*agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
 }
 
 // CordonOf returns the cordon of a host, or the zero value.

@@ -26,6 +26,8 @@ type StateChanges struct {
 	Transitions []StateTransition
 	// LateEnds are attempts that were given up as lost and have reported their end since.
 	LateEnds []job.Task
+	// Conflicts are offers of what attempts hold that are not known to have ended, each once.
+	Conflicts []OfferConflict
 	// UnaccountedLost is how many ended attempts were forgotten before the accounting had stored them, because too many
 	// of them waited for that.
 	UnaccountedLost int

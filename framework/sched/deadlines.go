@@ -19,6 +19,11 @@ type taskDeadlines struct {
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
+	// unknownToMaster is set while the master reports that it does not know the task, which may run nevertheless. missedAt is
+	// when its agent, while it was registered, was first known not to have it. Both are reset when the task is reported, and
+	// missedAt when the agent is away.
+	unknownToMaster bool
+	missedAt        time.Time
 }
 
 // deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
@@ -34,7 +39,8 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() &&
+		!t.unknownToMaster && t.missedAt.IsZero() {
 		delete(d, id)
 	}
 }

@@ -18,6 +18,8 @@ type attemptResult struct {
 	drained bool
 	// mismatch is set if the image cannot run on the agent.
 	mismatch ImageMismatch
+	// machineFault is why the machine could not start the attempt, "" if it could.
+	machineFault string
 }
 
 // EndCause is why an attempt ended: one of these constants, a job.KillReason, or a Mesos reason in lower case without
@@ -33,6 +35,8 @@ const (
 	CauseDrained EndCause = EndCause(job.KillByDrain)
 	// CauseImageMismatch: its image cannot run on its agent.
 	CauseImageMismatch EndCause = "unfit"
+	// CauseMachineFault: its machine could not start it, for example because another container held its GPU.
+	CauseMachineFault EndCause = "machine_fault"
 	// CauseMaxWait: it waited longer than its job's max_wait.
 	CauseMaxWait EndCause = "max_wait"
 	// CauseAgentAway: its agent was unreachable for too long.
@@ -56,6 +60,8 @@ func (o *attemptResult) endCause(old *job.Task) EndCause {
 		return EndCause(old.KillReason)
 	case o.drained:
 		return CauseDrained
+	case o.machineFault != "":
+		return CauseMachineFault
 	case o.mismatch != "":
 		return CauseImageMismatch
 	case old.State == job.Waiting:

@@ -34,6 +34,10 @@ type (
 		Message  string
 		Reason   string
 		ExitCode *int
+		// Proof is what the state LOST proves; it is ProvenEnd for all others.
+		Proof EndProof
+		// MachineFault is why the machine could not start the task, "" for other ends. It does not count as a failure.
+		MachineFault string
 		// Reconciled: the master answers a reconciliation. Only the state is new, not the other fields.
 		Reconciled bool
 		// Drained: the task ended because its agent is being drained. It does not count as a failure.
@@ -160,6 +164,13 @@ type (
 	OperationUpdated OperationStatus
 	// AgentLost: the master removed the agent.
 	AgentLost struct{ AgentID string }
+	// AgentInspected: an agent answers an InspectAgent of the time At with the framework's tasks that it has: those that run
+	// or are about to, and those that have ended.
+	AgentInspected struct {
+		AgentID string
+		At      time.Time
+		Tasks   []InspectedTask
+	}
 )
 
 // The values of offers and agents that events carry.
@@ -195,10 +206,18 @@ type InverseOffer struct {
 	Duration    time.Duration
 }
 
+// InspectedTask is an attempt that an agent has.
+type InspectedTask struct {
+	TaskID string
+	State  job.State
+}
+
 // Agent is a registered agent with all its resources, used or free.
 type Agent struct {
-	ID        string
-	Hostname  string
+	ID       string
+	Hostname string
+	// Total is the total of CPUs and memory, zero if it is unknown.
+	Total     Amount
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
@@ -250,4 +269,5 @@ func (AgentsListed) isEvent()           {}
 func (MesosQuotasListed) isEvent()      {}
 func (OperationUpdated) isEvent()       {}
 func (AgentLost) isEvent()              {}
+func (AgentInspected) isEvent()         {}
 func (InverseOffersReceived) isEvent()  {}

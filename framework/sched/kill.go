@@ -101,5 +101,9 @@ func (s *State) sendKill(ref taskRef) []Operation {
 	}
 	tm.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
 	tm.killsSent++
-	return []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced, Grace: warnedGrace(ref)}}
+	ops := []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced, Grace: warnedGrace(ref)}}
+	if tm.unknownToMaster {
+		ops = append(ops, ShutdownExecutor{TaskID: t.ID, AgentID: t.AgentID})
+	}
+	return ops
 }

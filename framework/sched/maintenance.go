@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -8,10 +9,12 @@ import (
 // setAgents replaces the registered agents. If attributes, devices or agents differ from the last list, the next plan reads
 // all agents again.
 func (s *State) setAgents(list []Agent) {
+	s.keepTotals(slices.Collect(maps.Keys(s.listedAgents))...)
 	if s.setListedAgents(list) {
 		s.agentCache = agentCache{}
 	}
 	s.explanations, s.offers.stale = nil, true
+	s.noteAgents(func(agentID string) bool { _, listed := s.listedAgents[agentID]; return listed })
 }
 
 // loseAgent forgets an agent that the master removed, and its offers.
@@ -21,7 +24,14 @@ func (s *State) loseAgent(id string) {
 			delete(s.offers.offers, offer)
 		}
 	}
+	s.keepTotals(id)
 	s.removeAgent(id)
+	s.noteAbsence(id)
+	for key := range s.conflicts {
+		if key.ID == id {
+			delete(s.conflicts, key)
+		}
+	}
 	s.explanations, s.agentCache = nil, agentCache{}
 }
 

@@ -11,11 +11,13 @@ func (s *State) addOffers(offers []Offer) {
 	if !s.connected {
 		return // they became void with the subscription
 	}
-	for i := range offers {
-		o := &offers[i]
+	for _, o := range s.restrictOffers(offers) {
 		s.offers.offers[o.ID] = heldOffer{o, s.now}
 		s.changedAgents[keyOfOffer(o)] = false
 	}
+	s.noteAgents(func(agentID string) bool {
+		return slices.ContainsFunc(offers, func(o Offer) bool { return o.AgentID == agentID })
+	})
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)
 	s.freed.dropOffered(offers, func(agentID string) bool { return s.listedAgents[agentID].GPUs > 0 })
@@ -41,7 +43,13 @@ func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
 	declined := slices.Concat(lists...)
 	ids := make([]string, len(declined))
 	for i := range declined {
-		ids[i] = declined[i].OfferID
+		d := &declined[i]
+		ids[i] = d.OfferID
+		if h, isHeld := s.offers.offers[d.OfferID]; isHeld && len(s.conflicts) > 0 {
+			if text, _ := s.explainConflict(keyOfOffer(h.Offer)); text != "" {
+				d.Reason = text
+			}
+		}
 	}
 	s.removeOffers(ids)
 	slices.SortFunc(declined, func(a, b DeclinedOffer) int {

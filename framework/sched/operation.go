@@ -52,6 +52,16 @@ type (
 		// is longer.
 		Grace time.Duration
 	}
+	// ShutdownExecutor ends the executor of a task, whose id is the task's, with the task. It reaches the agent even if the
+	// master does not know the task.
+	ShutdownExecutor struct{ TaskID, AgentID string }
+	// InspectAgent asks an agent by its API which tasks of the framework it has. AgentInspected, with the same time, is the
+	// answer. The question may be lost.
+	InspectAgent struct {
+		// URL is that of the agent's API, "" if it is unknown.
+		AgentID, URL string
+		At           time.Time
+	}
 	// ReconcileTasks requests the states of tasks. If Tasks is empty, it requests those of all of the framework's
 	// tasks.
 	ReconcileTasks struct{ Tasks []TaskLocation }
@@ -76,6 +86,8 @@ func (AcknowledgeUpdate) isOperation()    {}
 func (AcknowledgeOperation) isOperation() {}
 func (KillTask) isOperation()             {}
 func (ReconcileTasks) isOperation()       {}
+func (ShutdownExecutor) isOperation()     {}
+func (InspectAgent) isOperation()         {}
 
 func (o AcceptOffers) String() string {
 	var b strings.Builder
@@ -127,6 +139,11 @@ func (o KillTask) String() string {
 	}
 	return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID)
 }
+
+func (o ShutdownExecutor) String() string {
+	return fmt.Sprintf("shut down executor %s on %s", o.TaskID, o.AgentID)
+}
+func (o InspectAgent) String() string { return "inspect " + o.AgentID }
 
 func (o ReconcileTasks) String() string {
 	if len(o.Tasks) == 0 {

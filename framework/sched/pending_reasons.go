@@ -120,7 +120,9 @@ func (s *State) agentStatus(a *fit.AgentResources) pending.AgentStatus {
 	cordon, _ := FindCordon(s.cordons, a.Hostname, a.ID)
 	_, offered := s.lastOffered[placement.KeyOfAgent(a)]
 	pause, lost := s.launchPause(a.ID, s.now)
+	conflict, whole := s.explainConflict(placement.KeyOfAgent(a))
 	return pending.AgentStatus{
+		Conflict: conflict, Whole: whole,
 		Closed: s.isClosed(a.Hostname, a.ID) || pause > 0, LostLaunches: lost, Draining: s.listedAgents[a.ID].Draining || cordon.Drain,
 		Host: cordonHost(a.Hostname, a.ID), Reason: cordon.Reason, Offered: offered,
 	}

@@ -28,9 +28,18 @@ func (s *State) handleSubscribed(e Subscribed) []Operation {
 		due:        s.now.Add(s.cfg.ReconcileRetry),
 		nextFull:   s.now.Add(s.cfg.ReconcileRetry),
 	}
+	clear(s.inspections)
+	clear(s.absentAgents)
+	clear(s.conflicts)
+	for _, stray := range s.strays {
+		stray.unknownToMaster, stray.missedAt, stray.killAt = false, time.Time{}, time.Time{}
+	}
 	var kills []Operation
 	for ref := range s.placedTasks() {
 		t := ref.get()
+		if d := s.deadlines[t.ID]; d != nil {
+			d.unknownToMaster, d.missedAt = false, time.Time{}
+		}
 		s.reconciliation.unanswered[t.ID] = true
 		if !t.KillRequested.IsZero() {
 			kills = append(kills, s.sendKill(ref)...)
@@ -91,6 +100,9 @@ func (s *State) handleTick() []Operation {
 		doubtful = append(doubtful, slices.Collect(maps.Keys(r.unanswered))...)
 	}
 	ops = append(ops, s.reconcileTasks(doubtful)...)
+	ops = append(ops, s.inspectAgents()...)
+	ops = append(ops, s.killStrays()...)
+	ops = append(ops, s.endTimedHoldings()...)
 	if isDue(r.nextFull, s.now) {
 		r.nextFull = s.now.Add(s.cfg.ReconcileAll)
 		ops = append(ops, ReconcileTasks{})
@@ -136,10 +148,13 @@ func (s *State) reconcileTasks(ids []string) []Operation {
 	return []Operation{ReconcileTasks{Tasks: list}}
 }
 
-// giveUpTask declares a task lost whose agent has been unreachable for too long.
+// giveUpTask declares a task lost whose agent has been unreachable for too long. Until the agent is back and proves its end,
+// it holds its place.
 func (s *State) giveUpTask(ref taskRef) []Operation {
 	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))}
-	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))
+	old := *ref.get()
+	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(&old, u), u))
+	s.addStray(old, ref.job, false)
 	s.retireJob(ref.job)
 	return ops
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
@@ -29,6 +30,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
 		deadlines: deadlineTable{}, clients: map[string]int{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{}, quotaBlockedRoles: map[string]bool{},
 		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{},
+		strays: strayAttempts{}, inspections: map[string]*agentInspection{}, absentAgents: map[string]string{}, conflicts: map[placement.AgentKey]offerConflict{},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
 	s.endedAttempts = endedAttempts{documents: &s.documentStore, beforeDrop: s.keepDroppedAttempt, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
@@ -40,6 +42,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		s.restoreDocument(key, value)
 	}
 	s.restoreOperatorSettings()
+	s.restoreStrays()
 	s.notifications.restore()
 	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)
 	var ended []*job.Job
@@ -57,6 +60,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			}
 			if t.State.IsPlaced() {
 				s.placed.countTask(j, 1)
+				s.held.add(s.holdingOf(j, t))
 			}
 			if t.State == job.Waiting {
 				s.offerDemands.entry(j.Spec.Role).waiting++

@@ -64,6 +64,8 @@ func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran b
 		next.Message = fmt.Sprintf("attempt %d ended with its gang", attempt)
 	case wanted && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: %s", attempt, old.Message)
+	case o.machineFault != "":
+		return s.retryAfterMachineFault(next, old, o), true
 	case o.drained && o.state != job.Finished:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
 	case o.state == job.Failed && o.mismatch != "":
@@ -103,6 +105,8 @@ func (s *State) restartServiceTask(ref taskRef, next job.Task, old *job.Task, o 
 	case o.drained:
 		next.Message = fmt.Sprintf("attempt %d was stopped: its agent is drained", attempt)
 		return next, true
+	case o.machineFault != "":
+		return s.retryAfterMachineFault(next, old, o), true
 	case o.mismatch != "":
 		if again, ok := s.retryElsewhere(next, old, o); ok {
 			return again, true
@@ -142,6 +146,17 @@ func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (j
 	next.ImageExclusions = append(slices.Clip(old.ImageExclusions), c)
 	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.reason, "no reason given"))
 	return next, true
+}
+
+// retryAfterMachineFault returns the attempt after one that its machine could not start, which is neither a failure nor a
+// start of the task. The devices are held back for a while, since another container holds one of them.
+func (s *State) retryAfterMachineFault(next job.Task, old *job.Task, o attemptResult) job.Task {
+	s.recordReportedHolder(old, o.message)
+	attempt := next.Attempt - 1
+	next.Ran = old.Ran
+	next.NotBefore = s.now.Add(backoff.Delay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-1))
+	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.machineFault))
+	return next
 }
 
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.

@@ -166,6 +166,12 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(AcceptFailed{TaskIDs: []string{p.expandTaskID(args[0])}})
 	case "rescind":
 		p.step(OfferRescinded{OfferID: args[0]})
+	case "inspected": // AGENT TASK=STATE …: the agent answers the last question
+		e := AgentInspected{AgentID: args[0], At: p.now}
+		for _, id := range slices.Sorted(maps.Keys(opt)) {
+			e.Tasks = append(e.Tasks, InspectedTask{TaskID: p.expandTaskID(id), State: job.State(opt[id])})
+		}
+		p.step(e)
 	case "agent-lost":
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
@@ -622,7 +628,8 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 // healthy=true or false, check=a_b_c, "silent" for an update without uuid and
 // "reconciled".
 func (p *scenarioRunner) parseUpdate(args []string, opt map[string]string) TaskUpdate {
-	u := TaskUpdate{TaskID: p.expandTaskID(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Mismatch: ImageMismatch(opt["unfit"])}
+	u := TaskUpdate{TaskID: p.expandTaskID(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Mismatch: ImageMismatch(opt["unfit"]),
+		Proof: EndProof(strings.ReplaceAll(opt["proof"], "_", " ")), MachineFault: opt["fault"]}
 	if code, err := strconv.Atoi(opt["exit"]); err == nil {
 		u.ExitCode = &code
 	}

@@ -70,6 +70,20 @@ type State struct {
 	// cfg.ReturnOffersEvery.
 	returnedAt map[string]time.Time
 
+	// strays are the attempts that were given up or replaced and may run. The journal has them.
+	strays strayAttempts
+	// inspections are the questions to agents that are open, by agent id. absentAgents are the agents with unreachable tasks,
+	// with the URL of their API: they are asked when they are back. Both are empty after a subscription, which asks the
+	// master about all tasks.
+	inspections  map[string]*agentInspection
+	absentAgents map[string]string
+	// held is what placed tasks and strays hold. conflicts are the agents that offer some of that.
+	held      heldResources
+	conflicts map[placement.AgentKey]offerConflict
+	// timedHolders are the holdings that end at a time: those of machines that have registered under another id, and those
+	// that an agent's daemon has reported.
+	timedHolders []*holding
+
 	// agentCache and queueCache keep agents, jobs and memory from cycle to cycle. They do not affect plans.
 	agentCache agentCache
 	queueCache queueCache

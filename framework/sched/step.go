@@ -64,6 +64,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		if len(e.UUID) > 0 {
 			ops = []Operation{AcknowledgeOperation(e)}
 		}
+	case AgentInspected:
+		ops = s.handleAgentInspected(e)
 	case AgentLost:
 		s.loseAgent(e.AgentID)
 	case PolicyChanged:

@@ -16,7 +16,7 @@ func (s *State) handleTaskUpdate(u TaskUpdate) []Operation {
 			s.changes.LateEnds = append(s.changes.LateEnds, t)
 			s.unaccounted.add(t.ID)
 		}
-		ops = killStrayTask(u)
+		ops = s.handleStrayUpdate(u)
 	} else {
 		ops = s.applyUpdate(ref, u)
 		s.retireJob(ref.job)
@@ -27,14 +27,6 @@ func (s *State) handleTaskUpdate(u TaskUpdate) []Operation {
 	return ops
 }
 
-// killStrayTask returns a KILL of a task that runs and should not.
-func killStrayTask(u TaskUpdate) []Operation {
-	if !u.State.IsLive() || u.State == job.Unreachable || u.State == job.Killing {
-		return nil
-	}
-	return []Operation{KillTask{TaskID: u.TaskID, AgentID: u.AgentID}}
-}
-
 func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 	t := ref.get()
 	delete(s.reconciliation.unanswered, t.ID)
@@ -42,12 +34,25 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		return nil // a state of a newer Mesos
 	}
 	if !t.State.IsPlaced() {
-		return killStrayTask(u) // given up, or it has ended according to an earlier update
+		return s.handleStrayUpdate(u) // given up, or it has ended according to an earlier update
 	}
-	if d := s.deadlines[t.ID]; d != nil {
+	d := s.deadlines[t.ID]
+	if d != nil {
 		d.confirmBy = time.Time{}
-		s.deadlines.dropIdle(t.ID)
 	}
+	if u.State == job.Lost && !s.isProven(t, u.Proof) {
+		return s.doubtAttempt(ref, u)
+	}
+	if d != nil && u.State.IsLive() {
+		d.missedAt = time.Time{}
+		if u.Reconciled && u.State != job.Unreachable {
+			d.unknownToMaster = false
+		}
+	}
+	if u.State == job.Unreachable {
+		defer s.noteAbsence(t.AgentID)
+	}
+	s.deadlines.dropIdle(t.ID)
 	switch next := nextState(t, u); {
 	case next == t.State:
 		s.applyRepeatedUpdate(ref, u)
@@ -69,9 +74,19 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		if t.State.CanBecome(next) {
 			applyCheckResults(s.changeTask(ref), u)
 		}
-		return s.endAttempt(ref, attemptResultOf(ref, next, u))
+		old := *t
+		ops := s.endAttempt(ref, attemptResultOf(ref, next, u))
+		if u.Proof == AgentRemoved {
+			s.addStray(old, ref.job, false)
+		}
+		return ops
 	}
 	return nil
+}
+
+// isProven reports whether an update that says LOST ends its attempt.
+func (s *State) isProven(t *job.Task, proof EndProof) bool {
+	return proof == ProvenEnd || proof == AgentRemoved || proof == AbsentFromAgent && wasReported(t)
 }
 
 // nextState returns the state to which an update leads, given a requested kill and how far the task has come.
@@ -94,7 +109,7 @@ func nextState(t *job.Task, u TaskUpdate) job.State {
 }
 
 func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
-	o := attemptResult{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained, mismatch: u.Mismatch}
+	o := attemptResult{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained, mismatch: u.Mismatch, machineFault: u.MachineFault}
 	switch t := ref.get(); {
 	case t.KillRequested.IsZero() || next == job.Finished:
 	case t.KillReason == job.KillByTimeout:

@@ -48,8 +48,10 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 	switch was, is := t.State.IsPlaced(), next.IsPlaced(); {
 	case is && !was:
 		s.placed.countTask(ref.job, 1)
+		s.held.add(s.holdingOf(ref.job, t))
 	case was && !is:
 		s.placed.countTask(ref.job, -1)
+		s.releaseHolding(t.AgentID, t.ID)
 		s.recordUsage(ref)
 	}
 	if t.State == job.Waiting {
@@ -83,7 +85,7 @@ func (s *State) updateDeadlines(ref taskRef) {
 	}
 	d := s.deadlines.entry(t.ID)
 	d.timeoutAt = time.Time{}
-	if t.State != job.Unreachable && t.State != job.Killing {
+	if t.State != job.Unreachable && t.State != job.Killing && !d.unknownToMaster {
 		d.giveUpAt = time.Time{}
 	}
 	switch {

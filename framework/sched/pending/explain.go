@@ -22,6 +22,10 @@ type AgentStatus struct {
 	Host, Reason string
 	// LostLaunches is why the agent is paused, "" if it is not.
 	LostLaunches string
+	// Conflict is what the agent offers although one of our tasks holds it, "" for nothing. Whole is then the agent with all
+	// that it offers.
+	Conflict string
+	Whole    *fit.AgentResources
 	// Offered reports that the agent's free resources are known from its offers to the role.
 	Offered bool
 }
@@ -57,7 +61,7 @@ type causeKey struct {
 // not change p while the explainer is in use.
 func NewExplainer(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus, p *placement.Policy, now time.Time) *Explainer {
 	e := &Explainer{policy: p, status: status, causes: map[causeKey]placement.PendingCause{}, exclusions: map[causeKey][]job.ExclusionCount{}}
-	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { return status(&a).Closed }) {
+	if slices.ContainsFunc(agents, func(a fit.AgentResources) bool { s := status(&a); return s.Closed || s.Conflict != "" }) {
 		e.withClosed = fit.NewCluster(assumeFree(agents, status), p.Fit, now)
 	}
 	for i := range agents {
@@ -75,12 +79,17 @@ func ClearFree(a *fit.AgentResources) {
 	a.Free, a.GPUs, a.DeviceIDs, a.Shared, a.Ports = fit.Amount{}, 0, nil, nil, nil
 }
 
-// assumeFree returns the agents as if all resources of closed agents that never offered anything were free.
+// assumeFree returns the agents as if all that they offer was free, and all resources of closed agents that never offered
+// anything.
 func assumeFree(agents []fit.AgentResources, status func(*fit.AgentResources) AgentStatus) []fit.AgentResources {
 	all := slices.Clone(agents)
 	for i := range all {
 		a := &all[i]
-		if s := status(a); !s.Closed || s.Offered {
+		s := status(a)
+		if s.Conflict != "" {
+			*a = *s.Whole
+		}
+		if !s.Closed || s.Offered {
 			continue
 		}
 		a.Free, a.GPUs, a.Shared = fit.Amount{CPUs: 1 << 20, MemMiB: 1 << 40, DiskMiB: 1 << 40}, a.TotalGPUs, a.AllShared
@@ -143,7 +152,8 @@ func (e *Explainer) CountExclusions(j *queue.WaitingJob) []job.ExclusionCount {
 	return counts
 }
 
-// describeClosed names closed agents on which the demand would fit; a gang must fit as a whole.
+// describeClosed names closed agents, and agents that offer what our tasks hold, on which the demand would fit; a gang must
+// fit as a whole.
 func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 	if e.withClosed == nil {
 		return ""
@@ -155,12 +165,12 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			return ""
 		}
 	}
-	var draining, cordoned, paused []string
+	var draining, cordoned, paused, conflicting []string
 	agents := e.withClosed.Agents()
 	for i := range agents {
 		a := &agents[i]
 		s := e.status(a)
-		if !s.Closed {
+		if !s.Closed && s.Conflict == "" {
 			continue
 		}
 		free, ok := e.withClosed.DescribeFree(i, d)
@@ -168,7 +178,7 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			continue
 		}
 		name := s.Host
-		if why := cmp.Or(s.Reason, s.LostLaunches); why != "" {
+		if why := cmp.Or(s.Reason, s.LostLaunches, s.Conflict); why != "" {
 			name += " (" + why + ")"
 		}
 		if s.Offered {
@@ -177,6 +187,8 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			name += fmt.Sprintf(", which has %d %s and never offered any", a.TotalGPUs, gpu.Plural(a.TotalGPUs, "GPU"))
 		}
 		switch {
+		case !s.Closed:
+			conflicting = append(conflicting, name)
 		case s.Draining:
 			draining = append(draining, name)
 		case s.Reason == "" && s.LostLaunches != "":
@@ -185,7 +197,7 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			cordoned = append(cordoned, name)
 		}
 	}
-	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned") + summarizeClosed(paused, "paused")
+	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned") + summarizeClosed(paused, "paused") + summarizeClosed(conflicting, "held back")
 }
 
 // summarizeClosed counts closed agents and names the first.

@@ -1,0 +1,47 @@
+package sched
+
+import (
+	"time"
+
+	"mesos-gpu/job"
+)
+
+// EndProof is what an update with the state LOST proves about its attempt. Updates with other final states come from the
+// executor or the agent, or the launch was rejected: they prove the end.
+//
+// Mesos's books can lag behind an agent. A launch that is sent into a partition may arrive when the agent registers again:
+// the master has removed the task and offers its resources, and the task runs. So only the agent knows.
+type EndProof string
+
+const (
+	// ProvenEnd: nothing of the attempt runs, and nothing will.
+	ProvenEnd EndProof = ""
+	// AbsentFromAgent: the agent reports that it does not have the attempt. A launch that is on its way may still arrive.
+	AbsentFromAgent EndProof = "absent from agent"
+	// UnknownToMaster: the agent is registered, and its master does not know the attempt. The agent may run it.
+	UnknownToMaster EndProof = "unknown to master"
+	// AgentUnknown: the master does not know the agent either.
+	AgentUnknown EndProof = "agent unknown"
+	// AgentRemoved: the agent has shut down for good, or its machine has registered under another id. The attempt is given
+	// up, but containers of it may be left on the machine.
+	AgentRemoved EndProof = "agent removed"
+)
+
+// A launch that was delayed by a partition arrives at most as long after its end as the partition lasted, since TCP repeats
+// what it has sent at growing intervals, of at most maxLaunchDelay. Without a partition it arrives within minLaunchDelay.
+const (
+	minLaunchDelay = 5 * time.Second
+	maxLaunchDelay = 2 * time.Minute
+)
+
+// launchArrivesBy returns when a launch has arrived at its agent or never will. missedAt is when the agent, while it was
+// registered, was first known not to have the attempt.
+func launchArrivesBy(launched, missedAt time.Time) time.Time {
+	return missedAt.Add(min(max(missedAt.Sub(launched), minLaunchDelay), maxLaunchDelay))
+}
+
+// wasReported reports whether the agent is known to have received the attempt. Only then an agent without it has lost or
+// ended it.
+func wasReported(t *job.Task) bool {
+	return !t.Started.IsZero() || t.State == job.Starting || t.State == job.Running
+}
