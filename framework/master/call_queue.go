@@ -38,7 +38,7 @@ func newCallQueue(rate float64) *callQueue {
 // either accepted or declined.
 func isUrgent(op sched.Operation) bool {
 	switch op.(type) {
-	case sched.AcceptOffers, sched.KillTask, sched.AcknowledgeUpdate, sched.AcknowledgeOperation:
+	case sched.AcceptOffers, sched.KillTask, sched.ShutdownExecutor, sched.AcknowledgeUpdate, sched.AcknowledgeOperation:
 		return true
 	default:
 		return false
@@ -88,6 +88,8 @@ func agentOf(op sched.Operation) string {
 	case sched.AcceptOffers:
 		return o.AgentID
 	case sched.KillTask:
+		return o.AgentID
+	case sched.ShutdownExecutor:
 		return o.AgentID
 	case sched.AcknowledgeUpdate:
 		return o.AgentID

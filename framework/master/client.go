@@ -196,7 +196,12 @@ func (c *Client) currentSession() *masterSession {
 // SUBSCRIBE carries: everything else is reconciled after the next SUBSCRIBED.
 func (c *Client) PostOperation(op sched.Operation) {
 	c.roles.applyOperation(op)
-	if s := c.currentSession(); s != nil {
+	s := c.currentSession()
+	switch question, isQuestion := op.(sched.InspectAgent); {
+	case s == nil:
+	case isQuestion:
+		s.inspections.enqueue(question)
+	default:
 		s.queue.enqueue(op)
 	}
 }

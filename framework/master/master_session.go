@@ -33,6 +33,8 @@ type masterSession struct {
 	emit func(sched.Event)
 	// queue has the posted operations that are not sent yet.
 	queue *callQueue
+	// inspections has the questions to agents that are not sent yet.
+	inspections inspectionQueue
 	// leader is the base URL of the master. stream is the Mesos-Stream-Id that it assigned to the subscription.
 	leader, stream string
 	// sentRoles are the roles that SUBSCRIBE contained.
@@ -61,7 +63,7 @@ type masterSession struct {
 // newSession returns a session with a master that is not connected yet.
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {
 	return &masterSession{
-		client: c, http: client, emit: emit, queue: newCallQueue(c.cfg.CallRate), leader: leader,
+		client: c, http: client, emit: emit, queue: newCallQueue(c.cfg.CallRate), inspections: newInspectionQueue(), leader: leader,
 		frameworkID: c.FrameworkID(), offers: map[string]mesos.Offer{},
 	}
 }
@@ -157,6 +159,7 @@ func (s *masterSession) openForCalls(ctx context.Context, sub *scheduler.Event_S
 	s.watchdog.setInterval(sub.GetHeartbeatIntervalSeconds())
 	s.acceptSubscription(sub)
 	s.goroutines.Go(func() { s.sendCalls(ctx, s.cancel) })
+	s.goroutines.Go(func() { s.inspectAgents(ctx) })
 }
 
 // acceptSubscription makes s the session that PostOperation uses.

@@ -57,6 +57,8 @@ func (s *masterSession) buildCall(op sched.Operation) (*scheduler.Call, error) {
 		call = calls.AcknowledgeOperationStatus(o.AgentID, o.ProviderID, o.UUID, o.ID)
 	case sched.KillTask:
 		call = buildKill(o)
+	case sched.ShutdownExecutor:
+		call = calls.Shutdown(o.TaskID, o.AgentID) // each task has an executor of its own
 	case sched.ReconcileTasks:
 		agentByTask := map[string]string{}
 		for _, t := range o.Tasks {

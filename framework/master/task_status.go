@@ -68,13 +68,14 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 		u.Drained = s.GetReason() == mesos.REASON_AGENT_DRAINING
 	}
 	if u.State == job.Lost {
-		u.Message = lostMessage(s, u.Message)
+		u.Message, u.Proof = lostMessage(s, u.Message), proofOf(s)
 	}
 	if u.State == job.Finished || u.State == job.Failed || u.State == job.Killed {
 		u.ExitCode = readExitCode(s)
 	}
 	if u.State == job.Failed {
 		u.Mismatch = unfitCause(s)
+		u.MachineFault, _ = statusLabel(s, job.MachineFaultLabel)
 	}
 	return u
 }
