@@ -352,7 +352,7 @@ func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
 	for _, a := range list {
 		if a.Active || a.Draining {
 			agents = append(agents, sched.Agent{
-				ID: a.ID, Hostname: a.Hostname, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
+				ID: a.ID, Hostname: a.Hostname, Total: sched.Amount{CPUs: a.CPUs, MemMiB: a.MemMiB}, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
 				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
 			})
 		}

@@ -262,6 +262,10 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		if l.notifier != nil {
 			l.notifier.CountDropped(changes.NotificationsDropped)
 		}
+		for _, c := range changes.Conflicts {
+			l.log.WithFields(logrus.Fields{"agent": c.AgentID, "host": c.Hostname, "task": c.TaskID, "offered": c.What}).Warn("Mesos offers what a task holds that is not known to have ended: it is not used")
+		}
+		l.counters.CountConflicts(len(changes.Conflicts))
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}
@@ -279,7 +283,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 // endsTaskOrStatus reports whether an operation ends a task, or the agent's repetition of a status.
 func endsTaskOrStatus(op sched.Operation) bool {
 	switch op.(type) {
-	case sched.AcknowledgeUpdate, sched.AcknowledgeOperation, sched.KillTask:
+	case sched.AcknowledgeUpdate, sched.AcknowledgeOperation, sched.KillTask, sched.ShutdownExecutor:
 		return true
 	}
 	return false

@@ -22,6 +22,8 @@ type SchedulerCounters struct {
 
 	// Offers: how many arrived, were rescinded, and were accepted, and how many ACCEPT calls failed.
 	received, rescinded, accepted, acceptFailures prometheus.Counter
+	// conflicts counts the offers of what tasks hold that are not known to have ended.
+	conflicts prometheus.Counter
 	// The present number of held offers, the size of the journal, and when the master last sent an event.
 	offersHeld, journalSize, lastEvent prometheus.Gauge
 	// Counts by label: declined offers by reason, launches by type, ended tasks by state, journal errors by operation.
@@ -56,6 +58,7 @@ func NewSchedulerCounters() *SchedulerCounters {
 		received:       m.newCounter("offers_received_total", "Offers received from the master."),
 		rescinded:      m.newCounter("offers_rescinded_total", "Offers that the master rescinded."),
 		accepted:       m.newCounter("offers_accepted_total", "Offers on which tasks were launched."),
+		conflicts:      m.newCounter("offer_conflicts_total", "Offers of resources that a task holds which is not known to have ended."),
 		declined:       m.newCounterVec("offers_declined_total", "Offers declined, by reason.", "reason"),
 		offersHeld:     m.newGauge("offers_held", "Offers held for tasks that need more resources on the same agent."),
 		acceptFailures: m.newCounter("accept_failures_total", "ACCEPT calls that did not reach the master, or that it rejected."),
@@ -145,6 +148,9 @@ func (c *SchedulerCounters) CountEvent(ev sched.Event) {
 		c.acceptFailures.Inc()
 	}
 }
+
+// CountConflicts counts offers of what tasks hold that are not known to have ended.
+func (c *SchedulerCounters) CountConflicts(n int) { c.conflicts.Add(float64(n)) }
 
 // SetAPILimit records a limit of the API.
 func (c *SchedulerCounters) SetAPILimit(resource string, n int) {
