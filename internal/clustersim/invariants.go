@@ -32,8 +32,8 @@ type invariants struct {
 	tasks map[job.RunID]map[int]job.Task
 	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
 	killRequested map[string]bool
-	// givenUpUnreachable are the attempts that a user or a timeout stopped and whose agent stayed unreachable. They count as
-	// KILLED or FAILED whatever the agent reports when it returns.
+	// givenUpUnreachable are the attempts that were given up because their agent stayed unreachable: others have replaced
+	// them, or a user or a timeout had stopped them. What the agent reports when it returns does not count.
 	givenUpUnreachable map[string]bool
 	turns              int
 	// state is that of the running process as of its last turn.
@@ -86,6 +86,9 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		touched[run] = true
 		if !t.KillRequested.IsZero() {
 			c.killRequested[t.ID] = true
+		}
+		if before.State == job.Unreachable && before.ID != t.ID {
+			c.givenUpUnreachable[before.ID] = true
 		}
 		if before.ID == t.ID && before.State == job.Unreachable && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout) {
 			c.givenUpUnreachable[t.ID] = true
@@ -196,7 +199,7 @@ func (c *invariants) checkAcknowledged(id, uuid string) {
 		c.world.failf("%s acknowledges an update that no agent sent", id)
 		return
 	}
-	if !events.IsTerminal(u.state) {
+	if !events.IsTerminal(u.state) || u.state == mesos.TASK_DROPPED { // the agent does not have it, which is no proof of its end
 		return
 	}
 	if a := c.attempts[id]; a != nil {
@@ -465,7 +468,7 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 				reported++
 			}
 		}
-		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished && !c.givenUpUnreachable[id]) {
+		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) && !c.givenUpUnreachable[id] {
 			w.failf("%s has finished, which was acknowledged; its task is %s as %s", id, t.State, t.ID)
 		}
 	}

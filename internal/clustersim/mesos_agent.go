@@ -10,12 +10,15 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	executormsg "github.com/mesos/mesos-go/api/v1/lib/executor"
 
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/minimesos/events"
 	"mesos-gpu/internal/minimesos/resource"
 	"mesos-gpu/internal/minimesos/updates"
 	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/job"
 )
 
 // agentNode is a machine with a Mesos agent and the tasks that run there.
@@ -192,7 +195,36 @@ func (n *agentNode) connect() {
 	c := &connection{world: w, cut: &n.cut}
 	c.onBreak = func() { n.disconnected(c) }
 	n.connection, n.ready = c, false
-	c.send(toMaster, "register agent", func() { w.master.register(n, c) })
+	named := n.nameTasks()
+	c.send(toMaster, "register agent", func() { w.master.register(n, c, named) })
+}
+
+// inspectTasks returns the tasks that the agent has, as its API lists them.
+func (n *agentNode) inspectTasks() (list []sched.InspectedTask) {
+	for _, id := range n.taskIDs() {
+		state := job.Running
+		if t := n.tasks[id]; t.ended {
+			state = job.Failed
+		} else if t.reported == mesos.TASK_STAGING {
+			state = job.Staging
+		}
+		list = append(list, sched.InspectedTask{TaskID: id, State: state})
+	}
+	return list
+}
+
+// namedTask is a task in the message with which an agent registers.
+type namedTask struct {
+	id        string
+	resources []mesos.Resource
+	reported  mesos.TaskState
+}
+
+func (n *agentNode) nameTasks() (named []namedTask) {
+	for _, id := range n.taskIDs() {
+		named = append(named, namedTask{id, n.tasks[id].resources, n.tasks[id].reported})
+	}
+	return named
 }
 
 // registered sends the unacknowledged statuses again.
@@ -222,7 +254,7 @@ func (n *agentNode) maybeBreak() {
 
 func (n *agentNode) cutNetwork(length time.Duration) {
 	n.cut.until = max(n.cut.until, n.world.now+length)
-	n.connection.watch(length)
+	n.connection.watch(length, n.world.plan.pingTimeout)
 }
 
 func (n *agentNode) healNetwork() { n.cut.until = min(n.cut.until, n.world.now) }
@@ -270,7 +302,7 @@ func (n *agentNode) startAgain() {
 // run starts a task.
 func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 	w, id := n.world, info.TaskID.Value
-	if n.tasks[id] != nil || !n.ready || info.AgentID.Value != n.id {
+	if n.tasks[id] != nil || n.down || info.AgentID.Value != n.id {
 		return
 	}
 	if !resource.Contains(n.resources, resources) { // it was accepted before the GPU was repartitioned
@@ -339,6 +371,30 @@ func (n *agentNode) kill(id string, policy *mesos.KillPolicy) {
 	n.world.after(grace, "task killed", func() { n.end(t, mesos.TASK_KILLED) })
 }
 
+// shutdownExecutor ends a task with its executor, unless the agent is not registered.
+func (n *agentNode) shutdownExecutor(id string) {
+	x := n.executors[id]
+	switch {
+	case !n.ready:
+	case x == nil:
+		n.kill(id, nil)
+	case x.gone || x.final:
+	case x.launched && x.stream != nil:
+		x.expectKill(x.task.grace)
+		n.toExecutor(x, executormsg.Event{Type: executormsg.Event_SHUTDOWN})
+		fallthrough
+	default:
+		n.world.after(x.task.grace+shutdownMargin, "executor shut down", func() {
+			if n.executors[id] == x && !x.gone {
+				x.end(mesos.REASON_EXECUTOR_TERMINATED, "the executor was shut down")
+			}
+		})
+	}
+}
+
+// shutdownMargin is by how much the shutdown grace period of an executor exceeds the kill grace period of its task.
+const shutdownMargin = 5 * time.Second
+
 // report adds a status to the task's stream.
 func (n *agentNode) report(t *agentTask, state mesos.TaskState, message string) {
 	t.reported = state
@@ -347,7 +403,10 @@ func (n *agentNode) report(t *agentTask, state mesos.TaskState, message string) 
 
 // addStatus adds a status that the agent itself makes. The reason is 0 for none.
 func (n *agentNode) addStatus(task string, state mesos.TaskState, reason mesos.TaskStatus_Reason, message string) {
-	s := mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, State: &state, Message: &message, UUID: []byte(n.world.checks.newUUID(task, state))}
+	s := mesos.TaskStatus{
+		TaskID: mesos.TaskID{Value: task}, State: &state, Message: &message, Source: mesos.SOURCE_AGENT.Enum(),
+		UUID: []byte(n.world.checks.newUUID(task, state)),
+	}
 	if reason != 0 {
 		s.Reason = &reason
 	}

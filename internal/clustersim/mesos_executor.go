@@ -88,6 +88,7 @@ func (x *executorNode) start() {
 	w := x.world
 	x.process = executor.NewDetached(executor.ExecutorConfig{
 		FrameworkID: "framework", ExecutorID: x.task.id, ContainerID: x.task.id, Checkpoint: true, Log: w.scheduler.log,
+		ShutdownGrace: x.task.grace + shutdownMargin,
 	}, executor.DetachedEffects{
 		Now: w.monotonic, Random: func(below time.Duration) time.Duration { return w.between(0, below) },
 		NewUUID:     x.newUUID,

@@ -174,6 +174,8 @@ func (m *masterNode) receive(c *connection, call *scheduler.Call) {
 		m.acknowledge(call.GetAcknowledge())
 	case scheduler.Call_KILL:
 		m.kill(call.GetKill())
+	case scheduler.Call_SHUTDOWN:
+		m.shutdown(call.GetShutdown())
 	case scheduler.Call_RECONCILE:
 		m.reconcile(call.GetReconcile().GetTasks())
 	}
@@ -227,7 +229,7 @@ func (m *masterNode) accept(call *scheduler.Call_Accept) {
 		}
 		rest = resource.Subtract(rest, all)
 		m.tasks[infos[i].TaskID.Value] = &masterTask{id: infos[i].TaskID.Value, agent: agent.id, resources: all, state: mesos.TASK_STAGING}
-		m.toAgent(agent, "run task", func(n *agentNode) { n.run(&infos[i], all) })
+		m.launch(agent, &infos[i], all)
 	}
 	m.addFilter(agent, taken[0].role, rest, call.GetFilters())
 }
@@ -381,6 +383,29 @@ func (m *masterNode) toAgent(a *registeredAgent, what string, act func(*agentNod
 	a.node.maybeBreak()
 }
 
+// launch sends a task to an agent, which receives it also while it registers again. The launch may arrive after the
+// connection broke, as long as the same master leads.
+func (m *masterNode) launch(a *registeredAgent, info *mesos.TaskInfo, resources []mesos.Resource) {
+	if a.connection == nil {
+		return
+	}
+	n, term := a.node, m.term
+	a.connection.sendMessage(fromMaster, message{
+		what: "run task", sent: m.world.now, deliver: func() { n.run(info, resources) },
+		deliverLate: func() {
+			if m.leads && m.term == term && n.connection != nil {
+				n.run(info, resources)
+			}
+		},
+	})
+	n.maybeBreak()
+}
+
+// shutdown passes a SHUTDOWN on to a registered agent, whether or not the executor or its task is known.
+func (m *masterNode) shutdown(call *scheduler.Call_Shutdown) {
+	m.toAgent(m.agents[call.AgentID.Value], "shutdown executor", func(n *agentNode) { n.shutdownExecutor(call.ExecutorID.Value) })
+}
+
 // kill passes a KILL on, or reports the state of a task that is not known.
 func (m *masterNode) kill(call *scheduler.Call_Kill) {
 	t := m.tasks[call.TaskID.Value]
@@ -433,7 +458,7 @@ func (m *masterNode) sendReconciled(task, agent string, state mesos.TaskState) {
 
 // sendStatus sends a status that the master makes, which has no uuid.
 func (m *masterNode) sendStatus(task, agent string, state mesos.TaskState, reason mesos.TaskStatus_Reason) {
-	m.forwardStatus(agent, mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, State: &state, Reason: &reason})
+	m.forwardStatus(agent, mesos.TaskStatus{TaskID: mesos.TaskID{Value: task}, State: &state, Reason: &reason, Source: mesos.SOURCE_MASTER.Enum()})
 }
 
 func (m *masterNode) forwardStatus(agent string, s mesos.TaskStatus) {
@@ -442,8 +467,9 @@ func (m *masterNode) forwardStatus(agent string, s mesos.TaskStatus) {
 	m.send(events.NewUpdate(s))
 }
 
-// register admits an agent, with its tasks: again, or for the first time.
-func (m *masterNode) register(n *agentNode, c *connection) {
+// register admits an agent, with the tasks that it has named: again, or for the first time. It may have received others
+// since it sent its message; the master removes those from its books if it was unreachable.
+func (m *masterNode) register(n *agentNode, c *connection, named []namedTask) {
 	if !m.leads {
 		c.breakUp()
 		return
@@ -465,21 +491,22 @@ func (m *masterNode) register(n *agentNode, c *connection) {
 	}
 	a.connection, a.total, a.unused, a.free = c, n.resources, nil, nil
 	m.rescind(a)
-	for _, id := range n.taskIDs() {
-		t := n.tasks[id]
-		known := m.tasks[id]
+	isNamed := map[string]bool{}
+	for _, t := range named {
+		known := m.tasks[t.id]
+		isNamed[t.id] = true
 		if known == nil {
-			m.tasks[id] = &masterTask{id: id, agent: n.id, resources: t.resources, state: t.reported}
+			m.tasks[t.id] = &masterTask{id: t.id, agent: n.id, resources: t.resources, state: t.reported}
 		} else if known.state == mesos.TASK_UNREACHABLE {
 			known.state = t.reported
 		}
 		if wasUnreachable && !events.IsTerminal(t.reported) {
-			m.sendStatus(id, n.id, t.reported, mesos.REASON_AGENT_REREGISTERED)
+			m.sendStatus(t.id, n.id, t.reported, mesos.REASON_AGENT_REREGISTERED)
 		}
 	}
-	// Tasks that never reached the agent.
+	// Tasks that had not reached the agent.
 	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
-		if t := m.tasks[id]; t.agent == n.id && n.tasks[id] == nil {
+		if t := m.tasks[id]; t.agent == n.id && !isNamed[id] {
 			if events.IsTerminal(t.state) {
 				delete(m.tasks, id)
 				continue
@@ -521,7 +548,7 @@ func (m *masterNode) agentDisconnected(c *connection) {
 	a.connection = nil
 	m.rescind(a)
 	term := m.term
-	m.world.after(heartbeatTimeout, "agent does not answer", func() {
+	m.world.after(m.world.plan.pingTimeout, "agent does not answer", func() {
 		if m.term == term && m.leads && m.agents[a.id] == a && a.connection == nil {
 			m.loseAgent(a)
 		}

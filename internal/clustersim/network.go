@@ -27,24 +27,32 @@ const (
 type partition struct{ until time.Duration }
 
 func (c *connection) send(direction int, what string, deliver func()) {
+	c.sendMessage(direction, message{what: what, deliver: deliver, sent: c.world.now})
+}
+
+func (c *connection) sendMessage(direction int, m message) {
 	if c.broken {
 		return
 	}
 	at := max(c.world.now+c.world.delay(), c.lastArrival[direction])
 	c.lastArrival[direction] = at
-	c.world.after(at-c.world.now, what, func() { c.arrive(direction, message{what, deliver}) })
+	c.world.after(at-c.world.now, m.what, func() { c.arrive(direction, m) })
 }
 
 // message is a message on its way.
 type message struct {
 	what    string
 	deliver func()
+	// deliverLate is called instead of deliver if the message arrives after its connection broke; nil for most.
+	deliverLate func()
+	sent        time.Duration
 }
 
 // arrive delivers a message, or lets it wait for the end of the partition.
 func (c *connection) arrive(direction int, m message) {
 	switch {
 	case c.broken:
+		c.lose(m)
 	case c.cut.until > c.world.now || len(c.waiting[direction]) > 0:
 		if c.waiting[direction] = append(c.waiting[direction], m); len(c.waiting[direction]) == 1 {
 			c.awaitNetwork(direction)
@@ -62,10 +70,12 @@ func (c *connection) awaitNetwork(direction int) {
 			return
 		}
 		for _, m := range c.waiting[direction] {
-			if !c.broken {
-				c.world.note("event", m.what, "", 0)
-				m.deliver()
+			if c.broken {
+				c.lose(m)
+				continue
 			}
+			c.world.note("event", m.what, "", 0)
+			m.deliver()
 		}
 		c.waiting[direction] = nil
 	})
@@ -77,15 +87,45 @@ func (c *connection) breakUp() {
 		return
 	}
 	c.broken = true
+	for _, waiting := range c.waiting {
+		for _, m := range waiting {
+			c.lose(m)
+		}
+	}
+	c.waiting = [2][]message{}
 	c.world.after(c.world.delay(), "connection broken", c.onBreak)
 }
 
-// heartbeatTimeout is how long either side waits for the other before it gives a connection up.
+// lose loses a message of a broken connection. Some arrive nevertheless: TCP repeats what it has sent at growing intervals,
+// so that a message arrives at most as long after the end of a partition as it was delayed by it.
+func (c *connection) lose(m message) {
+	w := c.world
+	if m.deliverLate == nil || !w.chance(w.plan.lateLaunch, "launch arrives late") {
+		return
+	}
+	c.deliverLate(m)
+}
+
+// deliverLate delivers a message some time after the end of the partition, which may be earlier or later than it seems now.
+func (c *connection) deliverLate(m message) {
+	w := c.world
+	if c.cut.until > w.now {
+		w.after(time.Second, "partition", func() { c.deliverLate(m) })
+		return
+	}
+	w.after(w.between(0, min(w.now-m.sent, maxLateness)), m.what+", late", m.deliverLate)
+}
+
+// maxLateness is the longest interval at which TCP repeats what it has sent.
+const maxLateness = 2 * time.Minute
+
+// heartbeatTimeout is how long a scheduler and a master wait for each other before they give a connection up, and usually
+// agents too.
 const heartbeatTimeout = 75 * time.Second
 
-// watch breaks the connection if the network stays cut for too long.
-func (c *connection) watch(length time.Duration) {
-	if c != nil && length > heartbeatTimeout {
-		c.world.after(heartbeatTimeout, "heartbeats missed", c.breakUp)
+// watch breaks the connection if the network stays cut for longer than its ends wait for each other.
+func (c *connection) watch(length, timeout time.Duration) {
+	if c != nil && length > timeout {
+		c.world.after(timeout, "heartbeats missed", c.breakUp)
 	}
 }

@@ -334,7 +334,32 @@ func (p *process) post(op sched.Operation) {
 		p.kill()
 		return
 	}
+	if question, ok := op.(sched.InspectAgent); ok {
+		p.inspectAgent(question)
+		return
+	}
 	p.client.PostOperation(op)
+}
+
+// inspectAgent asks an agent which tasks it has. The question is lost if the agent cannot be reached.
+func (p *process) inspectAgent(question sched.InspectAgent) {
+	w := p.world
+	for _, n := range w.agents {
+		if n.id != question.AgentID {
+			continue
+		}
+		w.after(w.delay(), "inspect agent", func() {
+			if n.down || n.id != question.AgentID || n.cut.until > w.now || p.node.cut.until > w.now {
+				return
+			}
+			answer := sched.AgentInspected{AgentID: n.id, At: question.At, Tasks: n.inspectTasks()}
+			w.after(w.delay(), "agent inspected", func() {
+				if !p.dead {
+					p.emit(answer)
+				}
+			})
+		})
+	}
 }
 
 // subscribe opens a connection to the leading master.
@@ -460,7 +485,7 @@ func (p *process) listAgents() {
 func (n *schedulerNode) cutNetwork(length time.Duration) {
 	n.cut.until = max(n.cut.until, n.world.now+length)
 	if n.process != nil {
-		n.process.connection.watch(length)
+		n.process.connection.watch(length, heartbeatTimeout)
 	}
 }
 

@@ -76,9 +76,15 @@ type plan struct {
 	clockJumps                           bool
 	breakSession, loseCall, loseAnswer   float64
 	breakAgent                           float64
-	rescind                              float64
-	masterFailovers, partitions          int
-	agentRestarts, agentWipes            int
+	// lateLaunch is how often a launch arrives although its connection broke.
+	// pingTimeout is after how long the master gives up an agent's connection, and again until the agent is unreachable.
+	lateLaunch  float64
+	pingTimeout time.Duration
+	// agentCuts is how often agents are cut off for about as long as their master waits for them.
+	agentCuts                   int
+	rescind                     float64
+	masterFailovers, partitions int
+	agentRestarts, agentWipes   int
 	// loseUpdate is how often an executor's call or its answer is lost, breakExecutor how often its connection breaks.
 	loseUpdate, breakExecutor float64
 }
@@ -115,6 +121,10 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 	p.mig, p.marathon = seed%8 == 5, seed%8 == 2
 	if seed%8 == 4 || seed%16 == 10 {
 		p.standbys, p.pauses = true, 1+r.IntN(5)
+	}
+	p.pingTimeout = heartbeatTimeout
+	if seed%2 == 1 {
+		p.lateLaunch, p.pingTimeout, p.agentCuts = float64(1+seed/2%4)/4, 6*time.Second, 4+int(seed/8%8)
 	}
 	switch seed % 16 {
 	case 3, 6, 8, 15: // not seeds of regressions
@@ -162,6 +172,7 @@ func (w *World) Run() error {
 		w.apps.schedule()
 	}
 	w.scheduleFaults()
+	w.scheduleAgentCuts()
 	w.after(w.plan.faultTime, "heal", w.heal)
 	for w.failure == nil && !w.checks.converged && len(w.queue) > 0 {
 		w.step()
@@ -221,6 +232,16 @@ func (w *World) scheduleFaults() {
 			w.anyAgent().cutNetwork(length)
 		}
 	})
+}
+
+// scheduleAgentCuts cuts agents off for about as long as their master waits before they are unreachable.
+func (w *World) scheduleAgentCuts() {
+	for range w.plan.agentCuts {
+		w.after(w.between(5*time.Second, w.plan.faultTime-time.Second), "cut agent off", func() {
+			w.fault("agent cut off")
+			w.anyAgent().cutNetwork(w.between(time.Second, 4*w.plan.pingTimeout))
+		})
+	}
 }
 
 // heal ends all faults.
