@@ -267,18 +267,24 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 		w.Run(ctx)
 		return nil
 	}}
-	var all containerAPI // set once the allocations are open
-	devicesInUseHere := func() map[string]share.DeviceUse { return deviceUsesOf(all) }
+	var all containerAPI // set once the allocations are open, and so is claims
+	var claims *deviceClaims
+	devicesInUseHere := func() map[string]share.DeviceUse {
+		if claims != nil {
+			claims.releaseEnded(ctx)
+		}
+		return deviceUsesOf(all)
+	}
 	shares, err := d.openSharing(ctx, partitioner.AddPlaceholders(named), devicesInUseHere)
 	if err != nil {
 		return nil, err
 	}
 	if d.cfg.Socket != "" {
-		served, opened, err := d.serveAPI(w, h, stockDevices, shares, partitioner)
+		served, opened, made, err := d.serveAPI(w, h, stockDevices, shares, partitioner)
 		if err != nil {
 			return nil, err
 		}
-		all, components = opened, append(components, served...)
+		all, claims, components = opened, made, append(components, served...)
 	}
 	if d.cfg.Provider {
 		components = append(components, d.advertiseDevices(w, named, shares.ModeStore))
@@ -332,35 +338,35 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 	return h
 }
 
-// serveAPI manages the containers and serves the API. It also returns the containers, for other
-// components.
-func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (components []component, all containerAPI, err error) {
+// serveAPI manages the containers and serves the API. It also returns the containers and their
+// claims, for other components.
+func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (components []component, all containerAPI, claims *deviceClaims, err error) {
 	agent, err := mesosagent.New(mesosagent.ClientConfig{
 		AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, MinInterval: claimQueryInterval, Log: d.cfg.Log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	all, claims, components, err := d.trackContainers(w, h, stockDevices, shares, agent)
+	all, claims, components, err = d.trackContainers(w, h, stockDevices, shares, agent)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	metricsHandler, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	server, err := socket.NewServer(socket.ServerConfig{
 		Containers: all, Claims: claims, Devices: w, Metrics: metricsHandler, Version: d.cfg.Version, Host: h, UID: os.Getuid(), CgroupsRoot: d.cfg.CgroupsRoot,
 		Modes: shares, Limiter: shares.limiter, MIGPartitioner: partitioner, Log: d.cfg.Log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	listening, err := d.openListeners(server)
 	return append(append(components, listening...), func(ctx context.Context) error {
 		agent.Run(ctx)
 		return nil
-	}), all, err
+	}), all, claims, err
 }
 
 // trackContainers opens the allocations of the agent's containers, those that the module prepares

@@ -50,6 +50,8 @@ type deviceClaims struct {
 	// seen is when each claim was made or found. A report of the agent that is older does not
 	// show that the container has ended.
 	seen map[string]time.Time
+	// searchedAt is when Docker containers were searched for.
+	searchedAt time.Time
 	// strays describe the containers that are withheld, for the log.
 	strays map[string]string
 }
@@ -100,18 +102,32 @@ func (c *deviceClaims) newClaim(holder gpu.ContainerDevices, pid int) containers
 	return claim
 }
 
-// reconcileAll is reconcile with a search for Docker containers.
+// reconcileAll is reconcile with a search for Docker containers, at most once in discoveryInterval.
 func (c *deviceClaims) reconcileAll(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reconcile(ctx, true)
+	search := time.Since(c.searchedAt) >= discoveryInterval
+	if search {
+		c.searchedAt = time.Now()
+	}
+	c.reconcile(ctx, search)
+}
+
+// releaseEnded queries the agent and releases what has ended, before a decision that needs idle
+// devices. If the agent does not answer, the claims stay.
+func (c *deviceClaims) releaseEnded(ctx context.Context) {
+	if len(c.manager.ListClaims()) == 0 {
+		return
+	}
+	if err := c.agent.RefreshState(ctx); err == nil {
+		c.reconcileAll(ctx)
+	}
 }
 
 // reconcile compares the claims with the agent's last report: it adopts containers that run,
 // releases devices of tasks that have ended, and publishes the devices of containers that the
-// agent does not report. With thorough set it also searches for Docker containers that are not
-// known. The caller holds mu.
-func (c *deviceClaims) reconcile(ctx context.Context, thorough bool) {
+// agent does not report. With search set it also searches for Docker containers that are not known. The caller holds mu.
+func (c *deviceClaims) reconcile(ctx context.Context, search bool) {
 	reported, queriedAt := c.agent.Containers()
 	if queriedAt.IsZero() {
 		return
@@ -128,7 +144,7 @@ func (c *deviceClaims) reconcile(ctx context.Context, thorough bool) {
 		}
 	}
 	engine := &engineView{claims: c}
-	if thorough {
+	if search {
 		c.adoptDockerContainers(ctx, engine, reported)
 	}
 	c.reconcileUnreported(ctx, claims, engine, queriedAt)

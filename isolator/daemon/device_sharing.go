@@ -155,7 +155,8 @@ func (g *discoveredContainers) admitShares(ctx context.Context, container string
 	return setup, nil
 }
 
-// discoveryInterval is how often discovered containers are compared with the agent's.
+// discoveryInterval is how often containers are compared with the agent's last report if the agent
+// does not answer: processes of containers that it does not report may have ended.
 const discoveryInterval = 10 * time.Second
 
 // runDiscovery reconciles the claims, and then the discovered containers. It admits those of an
@@ -163,10 +164,7 @@ const discoveryInterval = 10 * time.Second
 // limits. It releases those that have ended.
 func (c *deviceClaims) runDiscovery(ctx context.Context) error {
 	g := c.discovered
-	if err := g.agent.RefreshState(ctx); err == nil { // otherwise AgentClient.Run retries and logs the error
-		c.reconcileAll(ctx)
-		g.reconcileAdmitted(ctx)
-	}
+	_ = g.agent.RefreshState(ctx) // AgentClient.Run retries and logs the error
 	tick := time.NewTicker(discoveryInterval)
 	defer tick.Stop()
 	for {
@@ -174,9 +172,10 @@ func (c *deviceClaims) runDiscovery(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			c.reconcileAll(ctx)
-			g.reconcileAdmitted(ctx)
+		case <-g.agent.Answered():
 		}
+		c.reconcileAll(ctx)
+		g.reconcileAdmitted(ctx)
 	}
 }
 

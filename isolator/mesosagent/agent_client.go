@@ -48,6 +48,8 @@ type AgentClient struct {
 	// for MinInterval before it does. That caller may use lastQuery.
 	querying  chan struct{}
 	lastQuery queryResult
+	// answered has a token after each successful query.
+	answered chan struct{}
 
 	// mu guards the last successful answer. A failed query leaves it as it is.
 	mu sync.Mutex
@@ -86,7 +88,7 @@ func New(c ClientConfig) (*AgentClient, error) {
 	}
 	c.AgentURL = strings.TrimRight(c.AgentURL, "/")
 	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: c.Timeout}).DialContext, TLSClientConfig: c.TLS, MaxIdleConnsPerHost: 1}
-	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}, querying: make(chan struct{}, 1)}, nil
+	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}, querying: make(chan struct{}, 1), answered: make(chan struct{}, 1)}, nil
 }
 
 // Run queries the agent until ctx ends. It logs the first of consecutive errors.
@@ -127,6 +129,9 @@ func (a *AgentClient) DeviceShares() (shares map[string][]gpu.DeviceShare, queri
 	defer a.mu.Unlock()
 	return a.shares, a.queriedAt
 }
+
+// Answered has a token after each successful query. It has one reader.
+func (a *AgentClient) Answered() <-chan struct{} { return a.answered }
 
 // Containers returns the executors' containers that the agent reported last, and when it was
 // queried: zero before the first answer. The caller must not change the result.
@@ -175,8 +180,12 @@ func (a *AgentClient) queryHolders(ctx context.Context) error {
 	}
 	list, shares, containers := listHolders(answers), sharesByContainer(answers), listContainers(answers)
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.holders, a.shares, a.containers, a.queriedAt = list, shares, containers, now
+	a.mu.Unlock()
+	select {
+	case a.answered <- struct{}{}:
+	default:
+	}
 	return nil
 }
 
