@@ -14,7 +14,8 @@ import (
 
 // Violation is a promise that a history breaks.
 type Violation struct {
-	// Rule is the broken rule: device, repeated, target, gang, end, count or deployment.
+	// Rule is the broken rule: device, repeated, record, instances, target, gang, end, count or
+	// deployment.
 	Rule string
 	// At is when it was broken, as Event.At.
 	At     float64
@@ -27,6 +28,9 @@ type Limits struct {
 	Window float64
 	// Recovery is how long a fault may delay something after it was healed.
 	Recovery float64
+	// Grace is how long a task may run that its job's record calls ended, and how long more
+	// instances may run than wanted, while no fault delays their ends.
+	Grace float64
 }
 
 // clockResolution is the resolution of /proc/uptime, in seconds.
@@ -48,6 +52,10 @@ type checker struct {
 //   - device: a device of an agent has at most one holder at any time.
 //   - repeated: a task id begins at most once, an attempt of a batch job's task has one task id,
 //     and a due time of a schedule has at most one job.
+//   - record: a task does not run, nor begin, after its job's record calls it ended, but for the
+//     grace period.
+//   - instances: at any time at most one attempt of each task of a batch job runs, and not more
+//     instances of a service than wanted, but for the grace period.
 //   - target: each due time of a schedule is followed by a run within the window. A run for a
 //     later due time counts, because the scheduler runs only the last of several missed times.
 //     No run begins before its due time, or after the schedule has ended.
@@ -61,6 +69,8 @@ func Check(events []Event, limits Limits) []Violation {
 	c.collectFaults()
 	c.collectAttempts()
 	c.checkDevices()
+	c.checkRecordedEnds()
+	c.checkInstances()
 	c.checkSchedules()
 	c.checkJobs()
 	c.checkCounts()
@@ -127,14 +137,99 @@ func (c *checker) checkDevices() {
 	}
 }
 
-// deadlineAfter returns when something that is due at at must have happened. Each fault that
-// begins before the deadline and whose effects reach past at moves the deadline.
-func (c *checker) deadlineAfter(at float64) float64 {
-	deadline := at + c.limits.Window
+// checkRecordedEnds reports tasks that run after their job's record calls them ended.
+func (c *checker) checkRecordedEnds() {
+	for _, e := range c.events {
+		if e.Kind != EndRecorded {
+			continue
+		}
+		deadline := c.deadlineAfter(e.At, c.limits.Grace)
+		for _, a := range c.attempts {
+			if a.task == e.Task && a.last > deadline+clockResolution {
+				c.report("record", deadline, "task %s is %s in its job's record since %.2f, and runs on %s from %.2f to %.2f",
+					a.task, e.State, e.At, a.agent, a.began, a.last)
+			}
+		}
+	}
+}
+
+// checkInstances reports too many attempts of tasks of batch jobs, and too many instances of
+// services.
+func (c *checker) checkInstances() {
+	limits := map[string][]instanceChange{} // of services
+	for _, e := range c.events {
+		switch e.Kind {
+		case JobAccepted:
+			for index := range e.Tasks {
+				c.checkExcess(fmt.Sprintf("task %d of job %s", index, e.Job), []instanceChange{{limit: 1}},
+					func(a *attempt) bool { return a.job == e.Job && a.index == index })
+			}
+		case CountLimited:
+			limits[e.Job] = append(limits[e.Job], instanceChange{at: e.At, limit: e.Tasks})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		c.checkExcess("service "+name, limits[name], func(a *attempt) bool { return isJobNamed(a.job, name) })
+	}
+}
+
+// instanceChange is a change of a number of instances by live, or of their limit if that is
+// not 0.
+type instanceChange struct {
+	at          float64
+	live, limit int
+	task        string
+}
+
+// checkExcess reports times when more attempts run than the limit, longer than the grace
+// period. There is no limit before the first of limits.
+func (c *checker) checkExcess(what string, limits []instanceChange, belongs func(*attempt) bool) {
+	changes := limits
+	for _, a := range c.attempts {
+		if belongs(a) {
+			end := max(a.began, a.last-clockResolution)
+			changes = append(changes, instanceChange{at: a.began, live: 1, task: a.task}, instanceChange{at: end, live: -1, task: a.task})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b instanceChange) int { return cmp.Compare(a.at, b.at) })
+	limit, since := math.MaxInt, math.Inf(1)
+	live := map[string]bool{}
+	for _, change := range changes {
+		switch {
+		case change.limit > 0:
+			limit = change.limit
+		case change.live > 0:
+			live[change.task] = true
+		default:
+			if deadline := c.deadlineAfter(since, c.limits.Grace); len(live) > limit && change.at > deadline {
+				c.report("instances", deadline, "%s has %d running tasks since %.2f, want at most %d: %s",
+					what, len(live), since, limit, strings.Join(slices.Sorted(maps.Keys(live)), " "))
+				since = math.Inf(1) // reported
+			}
+			delete(live, change.task)
+		}
+		if len(live) <= limit {
+			since = math.Inf(1)
+		} else if math.IsInf(since, 1) && change.live >= 0 {
+			since = change.at
+		}
+	}
+}
+
+// isJobNamed reports whether a job has the name, or begins with it if that ends in a dot.
+func isJobNamed(jobName, name string) bool {
+	return jobName == name || strings.HasSuffix(name, ".") && strings.HasPrefix(jobName, name)
+}
+
+// deadlineAfter returns when something that is due at at must have happened, if it may take
+// window. Each fault that begins before the deadline and whose effects reach past at moves the
+// deadline.
+func (c *checker) deadlineAfter(at, window float64) float64 {
+	deadline := at + window
 	for moved := true; moved; {
 		moved = false
 		for _, f := range c.faults {
-			if later := f.to + c.limits.Recovery + c.limits.Window; f.from < deadline && f.to+c.limits.Recovery > at && later > deadline {
+			if later := f.to + c.limits.Recovery + window; f.from < deadline && f.to+c.limits.Recovery > at && later > deadline {
 				deadline, moved = later, true
 			}
 		}
@@ -143,7 +238,9 @@ func (c *checker) deadlineAfter(at float64) float64 {
 }
 
 // isCalm reports whether no fault affects the window that starts at at.
-func (c *checker) isCalm(at float64) bool { return c.deadlineAfter(at) == at+c.limits.Window }
+func (c *checker) isCalm(at float64) bool {
+	return c.deadlineAfter(at, c.limits.Window) == at+c.limits.Window
+}
 
 // scheduledJob is a job of a schedule.
 type scheduledJob struct {
@@ -197,7 +294,7 @@ func (c *checker) checkTargets(schedule string, created, ended float64) {
 	last := c.events[len(c.events)-1].At
 	first := math.Ceil((created+c.bootWall)/minute)*minute - c.bootWall
 	for target := first; target < ended; target += minute {
-		deadline := c.deadlineAfter(target)
+		deadline := c.deadlineAfter(target, c.limits.Window)
 		if deadline > min(last, ended) {
 			break // the run may still come, or the schedule may have ended before it
 		}
@@ -287,8 +384,7 @@ func (c *checker) checkCounts() {
 		}
 		var live []string
 		for _, a := range c.attempts {
-			matches := a.job == e.Job || strings.HasSuffix(e.Job, ".") && strings.HasPrefix(a.job, e.Job)
-			if matches && a.began <= e.At && e.At <= a.last {
+			if isJobNamed(a.job, e.Job) && a.began <= e.At && e.At <= a.last {
 				live = append(live, a.task)
 			}
 		}

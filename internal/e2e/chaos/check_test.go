@@ -13,7 +13,7 @@ import (
 // due is the first due time of the schedules in these histories: 100 s after the machine's start.
 var due = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-var limits = Limits{Window: 10, Recovery: 20}
+var limits = Limits{Window: 10, Recovery: 20, Grace: 5}
 
 // parseHistory parses made histories. A line is TIME KIND JOB and fields: task=INDEX.ATTEMPT[.TIME],
 // on=AGENT/DEVICE, and those of Event.
@@ -102,6 +102,66 @@ func TestCheckFindsViolations(t *testing.T) {
 		{"a second attempt", `
 			1 begin a task=0.1 on=h1/G1
 			3 begin a task=0.2 on=h2/G1`, ""},
+		{"a task that ends soon after its record", `
+			1 begin a task=0.1
+			3 recorded a task=0.1 state=KILLED
+			8 killed a task=0.1`, ""},
+		{"a task that runs on after its record", `
+			1 begin a task=0.1
+			3 recorded a task=0.1 state=KILLED
+			9 alive a task=0.1`, "record"},
+		{"a task that begins after its record", `
+			3 recorded a task=0.1 state=LOST
+			9 begin a task=0.1`, "record"},
+		{"a task that a fault hides", `
+			1 begin a task=0.1
+			2 fault 1
+			3 recorded a task=0.1 state=LOST
+			20 heal 1
+			44 killed a task=0.1`, ""},
+		{"a task that a fault hid", `
+			1 begin a task=0.1
+			2 fault 1
+			3 recorded a task=0.1 state=LOST
+			20 heal 1
+			46 alive a task=0.1`, "record"},
+		{"two attempts for a short time", `
+			1 accepted a tasks=1
+			1 begin a task=0.1
+			2 begin a task=0.2
+			6 killed a task=0.1
+			7 end a task=0.2
+			9 state a state=FINISHED`, ""},
+		{"two attempts", `
+			1 accepted a tasks=2
+			1 begin a task=0.1
+			1 begin a task=1.1
+			2 begin a task=0.2
+			8 killed a task=0.1
+			9 end a task=0.2
+			9 end a task=1.1
+			9 state a state=FINISHED`, "instances"},
+		{"two attempts in a row", `
+			1 accepted a tasks=1
+			1 begin a task=0.1
+			12 killed a task=0.1
+			12 begin a task=0.2
+			24 end a task=0.2
+			25 state a state=FINISHED`, ""},
+		{"a service that is scaled down", `
+			1 limit s tasks=2
+			1 begin s task=0.1
+			1 begin s task=1.1
+			20 limit s tasks=1
+			24 killed s task=1.1
+			40 alive s task=0.1`, ""},
+		{"a service that is not scaled down", `
+			1 limit app. tasks=2
+			1 begin app.v1 task=0.1
+			1 begin app.v2 task=0.1
+			20 limit app. tasks=1
+			40 alive app.v1 task=0.1
+			40 alive app.v2 task=0.1`, "instances"},
 		{"a run in time", `
 			50 schedule nightly
 			105 begin ` + run + ` task=0.1

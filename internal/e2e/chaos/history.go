@@ -36,11 +36,16 @@ const (
 	// the run.
 	JobAccepted EventKind = "accepted"
 	JobState    EventKind = "state"
+	// EndRecorded means that a job's record calls a task ended, or has another attempt in its
+	// place. Its time is not before that of the record.
+	EndRecorded EventKind = "recorded"
 	// ScheduleAccepted is a schedule that is due every minute, ScheduleEnded its deletion.
 	ScheduleAccepted EventKind = "schedule"
 	ScheduleEnded    EventKind = "unschedule"
 	// CountExpected is the number of tasks that a service must have at this time.
 	CountExpected EventKind = "count"
+	// CountLimited is the highest number of instances that a service may have from this time on.
+	CountLimited EventKind = "limit"
 	// DeploymentStarted is an accepted Marathon deployment, DeploymentActive one that has not
 	// ended at the end of the run.
 	DeploymentStarted EventKind = "deployment"
@@ -68,13 +73,28 @@ type Event struct {
 	// gang.
 	Tasks int  `json:"tasks,omitempty"`
 	Gang  bool `json:"gang,omitempty"`
-	// State is the last state of a job.
+	// State is the last state of a job, or that of a task in its job's record.
 	State string `json:"state,omitempty"`
 	// Detail describes a fault or a process's exit.
 	Detail string `json:"detail,omitempty"`
 	// Wall is the time since 1970, in seconds.
 	Wall float64 `json:"wall,omitempty"`
 }
+
+// RecordScript is the command of all tasks: it records its begin, a sign of life about every
+// second for DURATION seconds, and its end. The shell writes each line by one write(2),
+// appended to HISTORY.
+const RecordScript = `record() {
+  read up rest </proc/uptime
+  read name </proc/sys/kernel/hostname
+  printf '{"at":%s,"kind":"%s","job":"%s","task":"%s","index":%s,"agent":"%s","devices":"%s"}\n' \
+    "$up" "$1" "$MESOS_GPU_JOB" "$MESOS_TASK_ID" "$MESOS_GPU_TASK_INDEX" "$name" "$NVIDIA_VISIBLE_DEVICES" >>"$HISTORY"
+}
+trap 'record killed; exit 143' TERM
+record begin
+i=0
+while [ $i -lt $DURATION ]; do sleep 1; record alive; i=$((i+1)); done
+record end`
 
 // ReadHistory reads a history, one event a line.
 func ReadHistory(r io.Reader) ([]Event, error) {

@@ -21,20 +21,6 @@ import (
 	"mesos-gpu/job"
 )
 
-// recordScript is the command of all tasks: it records its begin, a sign of life about every
-// second for DURATION seconds, and its end. The shell writes each line by one write(2).
-const recordScript = `record() {
-  read up rest </proc/uptime
-  read name </proc/sys/kernel/hostname
-  printf '{"at":%s,"kind":"%s","job":"%s","task":"%s","index":%s,"agent":"%s","devices":"%s"}\n' \
-    "$up" "$1" "$MESOS_GPU_JOB" "$MESOS_TASK_ID" "$MESOS_GPU_TASK_INDEX" "$name" "$NVIDIA_VISIBLE_DEVICES" >>"$HISTORY"
-}
-trap 'record killed; exit 143' TERM
-record begin
-i=0
-while [ $i -lt $DURATION ]; do sleep 1; record alive; i=$((i+1)); done
-record end`
-
 // historyFile is the file to which the test and all tasks append.
 type historyFile struct {
 	path string
@@ -124,7 +110,7 @@ func newWorkload(t *testing.T, history *historyFile, random *rand.Rand) *workloa
 // newSpec returns a job whose tasks record themselves for so many seconds.
 func (w *workload) newSpec(name string, tasks, gpus, seconds int) job.Spec {
 	return job.Spec{
-		Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 32, Command: []string{"/bin/sh", "-c", recordScript},
+		Name: name, Tasks: tasks, Request: gpu.Request{GPUs: gpus}, CPUs: 0.1, MemMiB: 32, Command: []string{"/bin/sh", "-c", RecordScript},
 		Env: map[string]string{"HISTORY": w.history.path, "DURATION": fmt.Sprint(seconds)}, Retries: 20,
 	}
 }
@@ -228,7 +214,7 @@ func (w *workload) scale(ctx context.Context, tasks int) {
 func (w *workload) deploy(ctx context.Context, version int) {
 	instances := 1 + version%2
 	app, err := json.Marshal(map[string]any{
-		"id": appPath, "cmd": recordScript, "gpus": 1, "cpus": 0.1, "mem": 32, "instances": instances, "taskKillGracePeriodSeconds": 3,
+		"id": appPath, "cmd": RecordScript, "gpus": 1, "cpus": 0.1, "mem": 32, "instances": instances, "taskKillGracePeriodSeconds": 3,
 		"env":            map[string]string{"HISTORY": w.history.path, "DURATION": "1000000", "VERSION": fmt.Sprint(version)},
 		"backoffSeconds": 1, "maxLaunchDelaySeconds": 10, "upgradeStrategy": map[string]float64{"minimumHealthCapacity": 0.5, "maximumOverCapacity": 1},
 	})
