@@ -105,24 +105,25 @@ func (c ContainerClaim) info() containerInfo {
 	}
 }
 
-// CheckPrepared reports whether the module has prepared the container. The error is a
-// *allocation.RejectedError if it has, and the container does not hold one of the devices.
-func (m *Manager) CheckPrepared(container string, devices []string) (prepared bool, err error) {
+// CheckPrepared reports whether the module has prepared the container, and with which devices. The
+// error is a *allocation.RejectedError if the container does not hold one of the devices.
+func (m *Manager) CheckPrepared(container string, devices []string) (holder gpu.ContainerDevices, prepared bool, err error) {
 	if err := CheckID(container); err != nil {
-		return false, err
+		return gpu.ContainerDevices{}, false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.isKnown(container) || m.infos[container].Claimed {
-		return false, nil
+		return gpu.ContainerDevices{}, false, nil
 	}
 	held := m.allocations.EffectiveDevices(container)
 	for _, d := range devices {
 		if !slices.Contains(held, d) {
-			return true, &allocation.RejectedError{Why: fmt.Sprintf("container %s was prepared with %d GPUs, and %s is not one of them", container, len(held), d)}
+			return gpu.ContainerDevices{}, true, &allocation.RejectedError{Why: fmt.Sprintf("container %s was prepared with %d GPUs, and %s is not one of them", container, len(held), d)}
 		}
 	}
-	return true, nil
+	_, shares := m.allocations.EffectiveShares(container)
+	return m.infos[container].describeHolder(container, held, shares), true, nil
 }
 
 // ClaimDevices allocates the devices to a container without the module. Of several containers

@@ -22,8 +22,12 @@ import (
 // query that starts after it, so a longer one would delay tasks.
 const claimQueryInterval = 100 * time.Millisecond
 
-// engineTimeout bounds the requests to the Docker engine of one reconciliation.
-const engineTimeout = 20 * time.Second
+// engineTimeout bounds a list of the Docker engine's containers, and removalTimeout the removal of
+// orphans. Claims wait for them, but only while the agent does not report a container.
+const (
+	engineTimeout  = 5 * time.Second
+	removalTimeout = 20 * time.Second
+)
 
 // deviceClaims keeps the allocations of containers that no module prepares. An executor claims the
 // devices of its task before it starts it. Containers that never claim, those of other frameworks,
@@ -59,18 +63,15 @@ type deviceClaims struct {
 // Claim implements socket.DeviceClaimer. The devices are what the agent reports that it gave the
 // container, so a caller can obtain nothing else for it.
 func (c *deviceClaims) Claim(ctx context.Context, request containers.ClaimRequest) (gpu.ContainerDevices, error) {
-	if prepared, err := c.manager.CheckPrepared(request.Container, request.Devices); err != nil {
-		return gpu.ContainerDevices{}, err
-	} else if prepared {
-		status, err := c.manager.Status(request.Container)
-		return status.Holder, err
+	if holder, prepared, err := c.manager.CheckPrepared(request.Container, request.Devices); prepared || err != nil {
+		return holder, err
 	}
 	if err := c.agent.RefreshState(ctx); err != nil {
 		return gpu.ContainerDevices{}, fmt.Errorf("query the agent for the devices of container %s: %w", request.Container, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reconcile(ctx, false)
+	c.reconcile(ctx, &engineView{claims: c}, false)
 	reported, _ := c.agent.Containers()
 	i := slices.IndexFunc(reported, func(r mesosagent.ReportedContainer) bool { return r.Container == request.Container })
 	if i < 0 {
@@ -105,12 +106,18 @@ func (c *deviceClaims) newClaim(holder gpu.ContainerDevices, pid int) containers
 // reconcileAll is reconcile with a search for Docker containers, at most once in discoveryInterval.
 func (c *deviceClaims) reconcileAll(ctx context.Context) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	search := time.Since(c.searchedAt) >= discoveryInterval
 	if search {
 		c.searchedAt = time.Now()
 	}
-	c.reconcile(ctx, search)
+	c.mu.Unlock()
+	engine := &engineView{claims: c}
+	if search {
+		engine.list(ctx) // an engine that hangs must not delay claims
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reconcile(ctx, engine, search)
 }
 
 // releaseEnded queries the agent and releases what has ended, before a decision that needs idle
@@ -127,7 +134,7 @@ func (c *deviceClaims) releaseEnded(ctx context.Context) {
 // reconcile compares the claims with the agent's last report: it adopts containers that run,
 // releases devices of tasks that have ended, and publishes the devices of containers that the
 // agent does not report. With search set it also searches for Docker containers that are not known. The caller holds mu.
-func (c *deviceClaims) reconcile(ctx context.Context, search bool) {
+func (c *deviceClaims) reconcile(ctx context.Context, engine *engineView, search bool) {
 	reported, queriedAt := c.agent.Containers()
 	if queriedAt.IsZero() {
 		return
@@ -143,7 +150,6 @@ func (c *deviceClaims) reconcile(ctx context.Context, search bool) {
 			c.updateReported(ctx, claim, known, r, queriedAt)
 		}
 	}
-	engine := &engineView{claims: c}
 	if search {
 		c.adoptDockerContainers(ctx, engine, reported)
 	}
@@ -193,17 +199,24 @@ func (c *deviceClaims) updateReported(ctx context.Context, claim containers.Cont
 }
 
 func (c *deviceClaims) isPrepared(container string) bool {
-	prepared, err := c.manager.CheckPrepared(container, nil)
+	_, prepared, err := c.manager.CheckPrepared(container, nil)
 	return prepared || err != nil
 }
 
 // adoptDockerContainers records Docker containers of executors that neither the agent nor a claim
 // names, as after an update of this program.
 func (c *deviceClaims) adoptDockerContainers(ctx context.Context, engine *engineView, reported []mesosagent.ReportedContainer) {
-	list, _ := engine.list(ctx)
-	for _, d := range list {
+	isUnknown := func(d gpu.ContainerDevices) bool {
 		_, err := c.manager.Devices(d.Container)
-		if err == nil || slices.ContainsFunc(reported, func(r mesosagent.ReportedContainer) bool { return r.Container == d.Container }) {
+		return err != nil && !slices.ContainsFunc(reported, func(r mesosagent.ReportedContainer) bool { return r.Container == d.Container })
+	}
+	list, _ := engine.list(ctx)
+	if slices.ContainsFunc(list, isUnknown) { // it may have ended since
+		engine.listed = false
+		list, _ = engine.list(ctx)
+	}
+	for _, d := range list {
+		if !isUnknown(d) {
 			continue
 		}
 		d.Devices = slices.DeleteFunc(slices.Clone(d.Devices), func(uuid string) bool { return !c.hasDevice(uuid) })
@@ -277,9 +290,9 @@ func (c *deviceClaims) findLiveContainers(ctx context.Context, claims map[string
 	}
 	list, err := engine.list(ctx)
 	if isClaimed(list) && c.removeOrphans != nil {
-		ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+		removal, cancel := context.WithTimeout(ctx, removalTimeout)
 		defer cancel()
-		if err := c.removeOrphans(ctx); err != nil {
+		if err := c.removeOrphans(removal); err != nil {
 			c.log.WithError(err).Warn("cannot remove containers whose executor was killed: they keep their GPUs")
 		}
 		engine.listed = false
