@@ -24,26 +24,41 @@ import (
 // findExecutor returns the pid of a task's executor, or 0 if there is none.
 func findExecutor(t *testing.T, task string) int {
 	t.Helper()
+	return findExecutors(t, "", func(id string) bool { return id == task })[task]
+}
+
+// findExecutors returns the pids of the executors whose task the condition selects, by task, of
+// those that have the sandbox below a folder.
+func findExecutors(t *testing.T, folder string, selects func(task string) bool) map[string]int {
+	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		t.Fatal(err)
 	}
+	found := map[string]int{}
 	for _, path := range all {
 		env, err := os.ReadFile(path) // it may end meanwhile
-		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), "MESOS_EXECUTOR_ID="+task) {
+		if err != nil {
+			continue
+		}
+		variables := map[string]string{}
+		for v := range strings.SplitSeq(string(env), "\x00") {
+			name, value, _ := strings.Cut(v, "=")
+			variables[name] = value
+		}
+		task := variables["MESOS_EXECUTOR_ID"]
+		if task == "" || !selects(task) || !strings.HasPrefix(variables["MESOS_SANDBOX"], folder) {
 			continue
 		}
 		argv, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		if err != nil || !bytes.HasSuffix(argv, []byte("\x00executor\x00")) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
+		if found[task], err = strconv.Atoi(filepath.Base(filepath.Dir(path))); err != nil {
 			t.Fatal(err)
 		}
-		return pid
 	}
-	return 0
+	return found
 }
 
 // listContainers returns the names of an image's containers, running or not, without those of

@@ -27,7 +27,9 @@ const (
 	TaskKilled EventKind = "killed"
 	// RunStarted has the wall clock, from which the due times of schedules are computed.
 	RunStarted EventKind = "start"
-	// FaultStarted and FaultEnded enclose a fault; both have its name.
+	// FaultInjected is a fault that lasts no time and excuses nothing. FaultStarted and
+	// FaultEnded enclose one that excuses delays; both have its name.
+	FaultInjected EventKind = "strike"
 	FaultStarted EventKind = "fault"
 	FaultEnded   EventKind = "heal"
 	// ProcessExited reports a process that ended without a fault of the test, and is restarted.
