@@ -45,8 +45,11 @@ test-marathon: ## existing clients of Marathon on a cluster of this machine; CLI
 
 CHAOS ?= 15m
 SEED ?= 0
-test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run
-	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED)
+LEADER ?= -1
+FAULTS ?= all
+MODULE ?= false
+test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run, LEADER=0 to 2 chooses the first leading master, FAULTS=basic omits those of single agents, MODULE=true loads the module
+	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED) -chaos.leader=$(LEADER) -chaos.faults=$(FAULTS) -chaos.module=$(MODULE)
 
 test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/internals/sharing-results.md
 	scripts/test-gpu.sh

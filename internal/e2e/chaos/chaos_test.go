@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -21,12 +22,17 @@ import (
 var (
 	duration = flag.Duration("chaos.duration", 15*time.Minute, "how long faults are injected and work is submitted")
 	seed     = flag.Uint64("chaos.seed", 0, "seed of faults and work; 0 chooses one and prints it")
+	leader   = flag.Int("chaos.leader", -1, "number of the master that leads first, from 0; -1: the seed chooses it")
+	faults   = flag.String("chaos.faults", "all", "all, or basic: partitions of hosts from each other, loss, stopped and killed processes")
+	module   = flag.Bool("chaos.module", false, "load the module of the agents: MESOS_GPU_MODULE, or bin/libmesosgpumodule.so")
 	output   = flag.String("chaos.output", "../../../bin/test-output/chaos", "folder of the history, the timeline and the processes' logs")
 )
 
 // runLimits are the limits of a run. After a fault was healed, a leader whose session has ended
 // needs a new one (10 s), and a scheduler subscribes with pauses of up to 15 s.
-var runLimits = Limits{Window: 10, Recovery: 30}
+// The grace period has the scheduler's wait until a task is unreachable, its question to the
+// agent, and the kill grace of a task.
+var runLimits = Limits{Window: 10, Recovery: 30, Grace: 20}
 
 // convergenceLimit is how long the work may take to end after the last fault.
 const convergenceLimit = 4 * time.Minute
@@ -49,7 +55,12 @@ func TestChaos(t *testing.T) {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-chaos.seed=%d -chaos.duration=%s", *seed, *duration)
+	leaderRandom := rand.New(rand.NewPCG(*seed, 3))
+	leaders := map[string]int{"master": leaderRandom.IntN(masters), "scheduler": leaderRandom.IntN(schedulers)}
+	if *leader >= 0 {
+		leaders["master"] = *leader % masters
+	}
+	t.Logf("-chaos.seed=%d -chaos.duration=%s -chaos.leader=%d -chaos.faults=%s -chaos.module=%t", *seed, *duration, leaders["master"], *faults, *module)
 	logs, err := filepath.Abs(*output)
 	if err == nil {
 		err = os.RemoveAll(logs)
@@ -62,13 +73,17 @@ func TestChaos(t *testing.T) {
 	}
 	history := createHistory(t, filepath.Join(logs, "history.jsonl"))
 	history.record(Event{Kind: RunStarted, Wall: float64(time.Now().UnixNano()) / 1e9})
-	cluster := startCluster(t, binary, logs, history)
+	cluster := startCluster(t, binary, findModule(t), logs, history, leaders)
 	work := newWorkload(t, history, rand.New(rand.NewPCG(*seed, 1)))
 	apachemesos.PollUntil(t, "all GPUs to be offered", func() bool {
 		gpus, err := work.client.ListGPUs(t.Context())
 		return err == nil && len(gpus) == 2*agents
 	})
 	work.start(t.Context())
+	recording, stopRecording := context.WithCancel(t.Context())
+	recordingDone := make(chan struct{})
+	go func() { defer close(recordingDone); work.recordEnds(recording) }()
+	defer func() { stopRecording(); <-recordingDone }()
 
 	ctx, stop := context.WithTimeout(t.Context(), *duration)
 	defer stop()
@@ -76,10 +91,15 @@ func TestChaos(t *testing.T) {
 	defer stopRequests()
 	workDone := make(chan struct{})
 	go func() { defer close(workDone); work.run(ctx, requests) }()
-	nemesis := &nemesis{cluster: cluster, random: rand.New(rand.NewPCG(*seed, 2))}
+	nemesis := &nemesis{cluster: cluster, work: work, random: rand.New(rand.NewPCG(*seed, 2))}
+	if *faults == "all" {
+		nemesis.agentRandom = rand.New(rand.NewPCG(*seed, 4))
+	}
 	nemesis.run(ctx)
 	<-workDone
 	checkEnd(t, work, history)
+	stopRecording()
+	<-recordingDone
 
 	events := history.read(t)
 	violations := Check(events, runLimits)
@@ -94,6 +114,22 @@ func TestChaos(t *testing.T) {
 	}
 	writeReport(t, filepath.Join(logs, "timeline.html"), events, violations)
 	t.Logf("%d faults, %s", nemesis.faults, summarizeHistory(events))
+}
+
+// findModule returns the path of the module that the agents load, or "".
+func findModule(t *testing.T) string {
+	t.Helper()
+	if !*module {
+		return ""
+	}
+	path, err := filepath.Abs(cmp.Or(os.Getenv("MESOS_GPU_MODULE"), "../../../bin/libmesosgpumodule.so"))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("%v: run make module", err)
+	}
+	return path
 }
 
 // lockRun fails the test if another run uses the machine.

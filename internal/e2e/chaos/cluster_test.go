@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/clustersetup"
 	"mesos-gpu/internal/zktest"
 )
 
@@ -114,6 +116,15 @@ func (p *program) signal(s syscall.Signal) {
 	}
 }
 
+// awaitEnd waits until the process, which was killed, has ended.
+func (p *program) awaitEnd() {
+	for ended := false; !ended; time.Sleep(10 * time.Millisecond) {
+		p.mu.Lock()
+		ended = p.process == nil
+		p.mu.Unlock()
+	}
+}
+
 // setHeld prevents or permits that the program starts.
 func (p *program) setHeld(held bool) {
 	p.mu.Lock()
@@ -129,6 +140,7 @@ func (p *program) setHeld(held bool) {
 type chaosCluster struct {
 	t       *testing.T
 	binary  string
+	module  string // the agents' module, or ""
 	dir     string
 	logs    string
 	history *historyFile
@@ -142,12 +154,18 @@ type chaosCluster struct {
 const (
 	zooKeepers, masters, schedulers, agents = 3, 3, 3, 5
 	agentGPUs                               = "2xV100"
+
+	// pingTimeout and pingTimeouts are how long a master waits for an agent's answer, and how many
+	// answers must be missing before it removes the agent.
+	pingTimeout, pingTimeouts = 3 * time.Second, 4
 )
 
-// startCluster starts the processes until the test ends. It does not wait until they serve.
-func startCluster(t *testing.T, binary, logs string, history *historyFile) *chaosCluster {
+// startCluster starts the processes until the test ends. It returns when the master and the
+// scheduler with the numbers in leaders lead, and does not wait until the other processes serve.
+// module is the path of the agents' module, or "".
+func startCluster(t *testing.T, binary, module, logs string, history *historyFile, leaders map[string]int) *chaosCluster {
 	t.Helper()
-	c := &chaosCluster{t: t, binary: binary, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
+	c := &chaosCluster{t: t, binary: binary, module: module, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
 	for i := range agents {
 		apachemesos.RemoveCgroups(t, agentCgroup(i)) // of a killed run
 	}
@@ -168,7 +186,7 @@ func startCluster(t *testing.T, binary, logs string, history *historyFile) *chao
 		command := append([]string{apachemesos.LookupProgram(t, "mesos-master")}, apachemesos.ListenFlags(h.ip+":5050")...)
 		c.addProgram(h.name, "master", h, append(command, "--zk="+c.zooKeeperURL("/mesos"), "--quorum=2", "--registry=replicated_log",
 			"--work_dir="+filepath.Join(c.dir, h.name), "--allocation_interval=500ms", "--zk_session_timeout=5secs",
-			"--agent_ping_timeout=3secs", "--max_agent_ping_timeouts=4"))
+			fmt.Sprintf("--agent_ping_timeout=%.0fsecs", pingTimeout.Seconds()), fmt.Sprint("--max_agent_ping_timeouts=", pingTimeouts)))
 	}
 	for i := range schedulers {
 		h := c.addHost("sched", i, 31)
@@ -180,11 +198,40 @@ func startCluster(t *testing.T, binary, logs string, history *historyFile) *chao
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	for group, leader := range leaders {
+		for i, p := range c.programsOf(group) {
+			p.held = i != leader
+		}
+	}
 	for _, p := range c.programs {
 		running.Go(func() { p.supervise(ctx) })
 	}
-	t.Cleanup(func() { stop(); running.Wait() })
+	for _, group := range slices.Sorted(maps.Keys(leaders)) { // the scheduler needs the master
+		programs := c.programsOf(group)
+		want := programs[leaders[group]].host
+		apachemesos.PollUntil(t, want.name+" to lead", func() bool { return c.findLeader(group) == want })
+		for _, p := range programs {
+			p.setHeld(false)
+		}
+	}
 	return c
+}
+
+// programsOf returns the programs of a group.
+func (c *chaosCluster) programsOf(group string) []*program {
+	return slices.DeleteFunc(slices.Clone(c.programs), func(p *program) bool { return p.group != group })
+}
+
+// findProgram returns the program of a group on a host.
+func (c *chaosCluster) findProgram(group string, h *host) *program {
+	for _, p := range c.programsOf(group) {
+		if p.host == h {
+			return p
+		}
+	}
+	c.t.Fatalf("no %s on %s", group, h.name)
+	return nil
 }
 
 func agentCgroup(i int) string { return fmt.Sprintf("%sagent%d", prefix, i) }
@@ -226,6 +273,21 @@ func (c *chaosCluster) zooKeeperCommand(i int) []string {
 	return zktest.ServerCommand("96m", filepath.Join(dir, "zoo.cfg"))
 }
 
+// deviceNodesScript gives an agent's /dev nodes of two GPUs that no driver serves. %[1]s is a folder.
+const deviceNodesScript = `mkdir -p "%[1]s/dev"
+mount -t tmpfs -o mode=755 tmpfs "%[1]s/dev"
+cp -a /dev/. "%[1]s/dev/"
+rm -f "%[1]s"/dev/nvidia*
+mkdir -p "%[1]s/dev/pts" "%[1]s/dev/shm"
+for n in 0 1; do mknod -m 666 "%[1]s/dev/nvidia$n" c 195 $n; done
+mknod -m 666 "%[1]s/dev/nvidiactl" c 195 255
+mknod -m 666 "%[1]s/dev/nvidia-uvm" c 510 0
+mount --bind /dev/pts "%[1]s/dev/pts"
+mount --rbind "%[1]s/dev" /dev`
+
+// agentWorkDir returns the work directory of the Mesos agent on a host.
+func (c *chaosCluster) agentWorkDir(h *host) string { return filepath.Join(c.dir, h.name, "agent") }
+
 // addAgent adds a Mesos agent and its GPU daemon, which offers two simulated GPUs.
 func (c *chaosCluster) addAgent(i int) {
 	c.t.Helper()
@@ -237,12 +299,20 @@ func (c *chaosCluster) addAgent(i int) {
 		c.t.Fatal(err)
 	}
 	attributes := slices.DeleteFunc(strings.Fields(string(flags)), func(flag string) bool { return !strings.HasPrefix(flag, "--attributes=") })
-	c.addProgram(h.name, "agent", h, apachemesos.AgentProcess{
-		Master: c.zooKeeperURL("/mesos"), Addr: h.ip + ":5051", WorkDir: dir, Cgroup: agentCgroup(i),
+	agent := apachemesos.AgentProcess{
+		Master: c.zooKeeperURL("/mesos"), Addr: h.ip + ":5051", WorkDir: dir, Cgroup: agentCgroup(i), RuntimeDir: filepath.Join(dir, "run"),
 		ExecutorEnv: map[string]string{"MESOS_GPU_SOCKET": socket, "MESOS_GPU_VOLUMES": filepath.Join(dir, "volumes")},
-		Flags: append(attributes, "--isolation=cgroups/cpu,cgroups/mem,filesystem/linux", "--resources=gpus:0;cpus:8;mem:2048;disk:1024",
-			"--executor_reregistration_timeout=5secs", "--zk_session_timeout=5secs"),
-	}.Command(c.t))
+		Flags:       append(attributes, "--resources=gpus:0;cpus:8;mem:2048;disk:1024", "--executor_reregistration_timeout=5secs", "--zk_session_timeout=5secs"),
+	}
+	isolation := "cgroups/cpu,cgroups/mem,filesystem/linux"
+	if c.module != "" {
+		isolation = "cgroups/devices," + isolation + "," + clustersetup.IsolatorName
+		agent.Prepare = fmt.Sprintf(deviceNodesScript, dir)
+		agent.Flags = append(agent.Flags, fmt.Sprintf(`--modules={"libraries":[{"file":%q,"modules":[{"name":%q,"parameters":[
+			{"key":"socket","value":%q},{"key":"runtime_dir","value":%q}]}]}]}`, c.module, clustersetup.IsolatorName, socket, agent.RuntimeDir))
+	}
+	agent.Flags = append(agent.Flags, "--isolation="+isolation)
+	c.addProgram(h.name, "agent", h, agent.Command(c.t))
 	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, []string{c.binary, "agent", "--simulate", agentGPUs, "--agent", "http://" + h.ip + ":5051", "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
 		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)})
 }

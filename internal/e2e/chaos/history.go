@@ -30,8 +30,8 @@ const (
 	// FaultInjected is a fault that lasts no time and excuses nothing. FaultStarted and
 	// FaultEnded enclose one that excuses delays; both have its name.
 	FaultInjected EventKind = "strike"
-	FaultStarted EventKind = "fault"
-	FaultEnded   EventKind = "heal"
+	FaultStarted  EventKind = "fault"
+	FaultEnded    EventKind = "heal"
 	// ProcessExited reports a process that ended without a fault of the test, and is restarted.
 	ProcessExited EventKind = "exit"
 	// JobAccepted is an accepted submission of a batch job, JobState its state at the end of

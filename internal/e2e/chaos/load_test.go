@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,6 +88,7 @@ type workload struct {
 	mu       sync.Mutex
 	replicas int // the accepted number of tasks of serviceName
 	appTasks int // the accepted number of instances of the app
+	bursts   int // jobs of submitBurst
 }
 
 const (
@@ -129,6 +131,7 @@ func (w *workload) start(ctx context.Context) {
 		})
 		w.history.record(Event{Kind: ScheduleAccepted, Job: name})
 	}
+	w.history.record(Event{Kind: CountLimited, Job: serviceName, Tasks: w.replicas})
 	service := w.newSpec(serviceName, w.replicas, 1, 1_000_000)
 	service.Retries, service.Service = 0, &job.Service{}
 	w.retry(ctx, "submit the service", func() error {
@@ -203,10 +206,46 @@ func (w *workload) submit(ctx context.Context, spec job.Spec) {
 }
 
 func (w *workload) scale(ctx context.Context, tasks int) {
+	w.mu.Lock()
+	before := w.replicas
+	w.mu.Unlock()
+	// The request may be executed before its answer arrives.
+	w.history.record(Event{Kind: CountLimited, Job: serviceName, Tasks: max(before, tasks)})
 	if w.retry(ctx, "scale the service", func() error { return w.client.ScaleJob(ctx, serviceName, tasks) }) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.replicas = tasks
+		w.history.record(Event{Kind: CountLimited, Job: serviceName, Tasks: tasks})
+	}
+}
+
+// submitBurst submits a job of many tasks without GPUs, and returns once some of them are being
+// launched, or ctx has ended.
+func (w *workload) submitBurst(ctx context.Context, tasks int) {
+	w.mu.Lock()
+	w.bursts++
+	spec := w.newSpec(fmt.Sprint("burst-", w.bursts), tasks, 0, 2)
+	w.mu.Unlock()
+	w.submit(ctx, spec)
+	for wait(ctx, 20*time.Millisecond) {
+		v, err := w.client.GetJob(ctx, spec.Name)
+		if err == nil && (v.Terminal || slices.ContainsFunc(v.Tasks, func(t job.Task) bool { return t.State == job.Launching || t.State == job.Staging })) {
+			return
+		}
+	}
+}
+
+// recordEnds records which tasks have ended by their jobs' records, until ctx ends.
+func (w *workload) recordEnds(ctx context.Context) {
+	var tracker EndTracker
+	for wait(ctx, time.Second) {
+		jobs, err := w.client.ListJobs(ctx)
+		if err != nil {
+			continue
+		}
+		for _, e := range tracker.FindEnds(jobs) {
+			w.history.record(e)
+		}
 	}
 }
 
@@ -221,6 +260,11 @@ func (w *workload) deploy(ctx context.Context, version int) {
 	if err != nil {
 		panic(err)
 	}
+	w.mu.Lock()
+	before := w.appTasks
+	w.mu.Unlock()
+	// The deployment may have twice as many instances.
+	w.history.record(Event{Kind: CountLimited, Job: appJobs, Tasks: 2 * max(before, instances)})
 	var answer struct{ DeploymentID string }
 	if w.retry(ctx, "deploy the app", func() error {
 		return callMarathon(ctx, http.MethodPut, "/apps"+appPath+"?force=true", string(app), &answer)

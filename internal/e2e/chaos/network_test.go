@@ -67,14 +67,19 @@ func (n *network) addHost(name, ip string) {
 // separate drops all packets between two groups of hosts.
 func (n *network) separate(these, those []*host) {
 	n.t.Helper()
-	for _, side := range [][2][]*host{{these, those}, {those, these}} {
-		var from []string
-		for _, h := range side[1] {
-			from = append(from, h.ip)
-		}
-		for _, h := range side[0] {
-			n.runIn(h, "iptables -w -A INPUT -s "+strings.Join(from, ",")+" -j DROP")
-		}
+	n.dropPackets(these, those)
+	n.dropPackets(those, these)
+}
+
+// dropPackets drops the packets from some hosts to others, but not those of the other direction.
+func (n *network) dropPackets(from, to []*host) {
+	n.t.Helper()
+	var sources []string
+	for _, h := range from {
+		sources = append(sources, h.ip)
+	}
+	for _, h := range to {
+		n.runIn(h, "iptables -w -A INPUT -s "+strings.Join(sources, ",")+" -j DROP")
 	}
 }
 
