@@ -18,6 +18,9 @@ func TestWithheldDevices(t *testing.T) {
 		"recovering":         {DeviceCondition{Health: Recovering}, WithheldDevice{"GPU-a", WithheldUnhealthy, ""}},
 		"cordoned":           {DeviceCondition{Health: Healthy, Cordoned: true, Cordon: "new fans"}, WithheldDevice{"GPU-a", WithheldCordoned, "new fans"}},
 		"sick and cordoned":  {DeviceCondition{Health: Failed, Reason: "XID 79", Cordoned: true}, WithheldDevice{"GPU-a", WithheldCordoned, ""}},
+		"held":               {DeviceCondition{Health: Healthy, Holder: "held by container c"}, WithheldDevice{"GPU-a", WithheldHeld, "held by container c"}},
+		"sick and held":      {DeviceCondition{Health: Failed, Reason: "XID 79", Holder: "held"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "XID 79"}},
+		"cordoned and held":  {DeviceCondition{Cordoned: true, Cordon: "fan", Holder: "held"}, WithheldDevice{"GPU-a", WithheldCordoned, "fan"}},
 		"lines":              {DeviceCondition{Cordoned: true, Cordon: " fan\n\x1b[1mbroken\xff "}, WithheldDevice{"GPU-a", WithheldCordoned, "fan  [1mbroken?"}},
 		"more than there is": {DeviceCondition{Cordoned: true, Cordon: long}, WithheldDevice{"GPU-a", WithheldCordoned, long[:maxNote-4] + "…"}},
 	} {

@@ -146,9 +146,7 @@ func (c *deviceClaims) reconcile(ctx context.Context, engine *engineView, search
 	for _, r := range reported {
 		claim, known := claims[r.Container]
 		delete(claims, r.Container)
-		if !known || queriedAt.After(c.seen[r.Container]) {
-			c.updateReported(ctx, claim, known, r, queriedAt)
-		}
+		c.updateReported(ctx, claim, known, r, queriedAt)
 	}
 	if search {
 		c.adoptDockerContainers(ctx, engine, reported)

@@ -555,3 +555,74 @@ func TestDaemonAnswersClaims(t *testing.T) {
 		})
 	}
 }
+
+// Two containers that hold one device already both hold it, also after a restart: it is free once
+// both have ended.
+func TestTwoHoldersSurviveRestart(t *testing.T) {
+	r := newClaimsRig(t)
+	for _, id := range []string{"c1", "c2"} {
+		r.agent.set(id, reportedTask{state: mesos.TASK_RUNNING, resources: wholeGPUs("GPU-a")})
+	}
+	r.refresh()
+	r.restart()
+	if h := r.manager.Holders(); len(h) != 2 {
+		t.Errorf("after the restart: %+v", h)
+	}
+	r.agent.remove("c1")
+	r.wantHeld(r.launch("c3", wholeGPUs("GPU-a")), "GPU-a", "c2")
+	r.agent.remove("c2")
+	r.must(r.claim("c3"))
+}
+
+// A later process with the number of the executor's is not the executor.
+func TestReusedProcessNumberHoldsNothing(t *testing.T) {
+	r := newClaimsRig(t)
+	stat := filepath.Join(r.processes.procRoot, "77", "stat")
+	r.must(os.Mkdir(filepath.Dir(stat), 0o700))
+	started := func(ticks int) {
+		t.Helper()
+		r.must(os.WriteFile(stat, fmt.Appendf(nil, "77 (a) b) S 1 %s%d 0 0\n", strings.Repeat("0 ", 17), ticks), 0o600))
+	}
+	started(100)
+	r.agent.set("c1", reportedTask{state: mesos.TASK_STARTING, resources: wholeGPUs("GPU-a"), pid: 77})
+	r.must(r.claim("c1"))
+	r.agent.remove("c1")
+	r.wantHeld(r.launch("c2", wholeGPUs("GPU-a")), "GPU-a", "c1")
+	started(200)
+	r.must(r.claim("c2"))
+}
+
+// A container that the module has released is not adopted, although the agent still reports its
+// task as running.
+func TestReleasedContainersAreNotAdopted(t *testing.T) {
+	r := newClaimsRig(t)
+	b := managedContainers{Manager: r.manager, discovered: r.discovered, ended: make(chan struct{}, 1)}
+	_, err := b.Prepare(t.Context(), containers.LaunchRequest{Container: "p1", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}, {Name: "gpu_ids", Set: []string{"GPU-a"}}}})
+	r.must(err)
+	r.agent.set("p1", reportedTask{state: mesos.TASK_RUNNING, resources: wholeGPUs("GPU-a")})
+	r.refresh()
+	if claims := r.manager.ListClaims(); len(claims) != 0 {
+		t.Errorf("a prepared container is a claim: %+v", claims)
+	}
+	r.must(b.Cleanup("p1"))
+	r.refresh()
+	if h := r.manager.Holders(); len(h) != 0 {
+		t.Errorf("after its cleanup: %+v", h)
+	}
+}
+
+// A container whose shares were discovered before it claimed them is listed once.
+func TestClaimReplacesDiscoveredShares(t *testing.T) {
+	r := newClaimsRig(t)
+	r.agent.set("c1", reportedTask{state: mesos.TASK_STARTING, resources: shareOf("GPU-s", 10, 0)})
+	r.refresh()
+	r.discovered.reconcileAdmitted(t.Context())
+	if len(r.discovered.listHolders()) != 1 {
+		t.Fatal("not discovered")
+	}
+	r.must(r.claim("c1"))
+	b := managedContainers{Manager: r.manager, discovered: r.discovered}
+	if h := b.Holders(); len(h) != 1 {
+		t.Errorf("holders %+v", h)
+	}
+}

@@ -31,6 +31,9 @@ func listContainers(a agentState) []ReportedContainer {
 		c.Container, c.Framework, c.Executor = r.container, r.framework, r.executor
 		given, used := slices.Clone(r.resources), slices.Clone(r.resources)
 		for _, t := range r.tasks {
+			if hasEnded(&t) {
+				continue // the agent is about to move it to another list
+			}
 			given = append(given, t.Resources...)
 			if hasStarted(&t) {
 				used = append(used, t.Resources...)
@@ -44,6 +47,14 @@ func listContainers(a agentState) []ReportedContainer {
 		list = append(list, c)
 	}
 	return list
+}
+
+func hasEnded(t *mesos.Task) bool {
+	switch t.GetState() {
+	case mesos.TASK_FINISHED, mesos.TASK_FAILED, mesos.TASK_KILLED, mesos.TASK_ERROR, mesos.TASK_DROPPED, mesos.TASK_GONE:
+		return true
+	}
+	return false
 }
 
 // hasStarted reports whether the task's process may run.
