@@ -49,10 +49,14 @@ func (e *machineFaultError) Error() string { return "not started: " + e.err.Erro
 
 func (e *machineFaultError) Unwrap() error { return e.err }
 
-// machineFaultOf returns the fault of a machineFaultError, "" for other errors.
+// machineFaultOf returns the value of job.MachineFaultLabel for a task that did not start, "" if
+// its machine is not at fault.
 func machineFaultOf(err error) string {
 	if e := (*machineFaultError)(nil); errors.As(err, &e) {
 		return e.fault
+	}
+	if e := (*DeviceRefusedError)(nil); errors.As(err, &e) { // of a simulated task
+		return job.DeviceHeld
 	}
 	return ""
 }
