@@ -64,7 +64,7 @@ func (b unmanagedContainers) Devices(container string) ([]string, error) {
 // openUnmanaged opens the claims of containers that other software manages.
 func (d *Daemon) openUnmanaged(h gpu.Host, shares deviceSharing) (managedContainers, error) {
 	all, err := containers.Open(containers.ManagerConfig{
-		Kernel: unenforcedKernel{h}, Dir: filepath.Join(d.cfg.StateDir, "claims"), CgroupsRoot: d.cfg.CgroupsRoot,
+		Kernel: unenforcedKernel{h}, Dir: filepath.Join(d.cfg.StateDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot,
 		LookUpShare: shares.SharedCapacity, LookUpParent: func(uuid string) string { return parentGPU(h, uuid) }, Limiter: shares.limiter,
 		DriverVolume: func(context.Context) (string, error) { return "", errUnmanaged },
 		NeedsDriver:  func(_, _ map[string]string) (bool, error) { return false, errUnmanaged },
