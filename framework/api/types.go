@@ -98,6 +98,21 @@ type AgentSummary struct {
 	Cordoned string `json:"cordoned,omitempty"`
 	// Draining means that this scheduler or Mesos drains the agent.
 	Draining bool `json:"draining,omitempty"`
+	// Strays are attempts on the agent that no job owns any more.
+	Strays []StrayTask `json:"strays,omitempty"`
+}
+
+// StrayTask is an attempt that its job has given up or replaced and whose end is not proven. It holds its GPUs until its
+// agent proves the end.
+type StrayTask struct {
+	// Task is the id of the attempt, or HiddenTaskID. Role is the role of its job, "" if that is unknown.
+	Task string `json:"task"`
+	Role string `json:"role,omitempty"`
+	// Since is when it was given up, or found on its agent.
+	Since time.Time `json:"since"`
+	// Runs means that its agent has reported it since: the scheduler ends it.
+	Runs bool     `json:"runs,omitempty"`
+	GPUs []string `json:"gpus,omitempty"`
 }
 
 // SharedGPUs summarizes an agent's shared GPUs and their memory.

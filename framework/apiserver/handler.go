@@ -337,6 +337,9 @@ func (s *apiServer) handleListAgents(reads ReadBackend, w http.ResponseWriter, r
 	if err != nil {
 		return err
 	}
+	for i := range page {
+		hideStrays(r, page[i].Strays)
+	}
 	writeJSON(w, http.StatusOK, api.AgentList{Agents: emptyIfNil(page), Next: next})
 	return nil
 }
@@ -350,6 +353,7 @@ func (s *apiServer) handleGetAgent(reads ReadBackend, w http.ResponseWriter, r *
 	if err != nil {
 		return err
 	}
+	hideStrays(r, agent.Strays)
 	writeJSONWithETag(w, agent.ETag, agent)
 	return nil
 }

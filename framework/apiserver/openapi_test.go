@@ -148,7 +148,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
 		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),
 		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Rerun": filledValue[api.RerunRequest](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
-		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "Device": filledValue[gpu.Device](),
+		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "StrayTask": filledValue[api.StrayTask](), "Device": filledValue[gpu.Device](),
 		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
 		"Holding": filledValue[api.HoldRequest](), "Requeueing": filledValue[api.RequeueRequest](), "Hold": filledValue[job.Hold](), "HeldTarget": filledValue[api.HoldView](), "HoldList": filledValue[api.HoldList](),
 		"NotificationRule": filledValue[job.NotificationRule](), "NotificationView": filledValue[api.NotificationView](), "NotificationList": filledValue[api.NotificationList](),

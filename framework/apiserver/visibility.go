@@ -64,3 +64,16 @@ func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
 	}
 	return nil
 }
+
+// hideStrays replaces the ids of attempts in roles that the requester may not see.
+func hideStrays(r *http.Request, strays []api.StrayTask) {
+	g := GrantOf(r.Context())
+	if g.HasPermissionOnAllRoles(access.View) {
+		return
+	}
+	for i := range strays {
+		if s := &strays[i]; s.Role == "" || !g.HasPermission(access.View, s.Role) {
+			s.Task, s.Role = api.HiddenTaskID, ""
+		}
+	}
+}

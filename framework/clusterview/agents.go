@@ -87,11 +87,23 @@ func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
 		return nil, err
 	}
 	var views []api.AgentSummary
-	cordons := r.Model.CordonedHosts()
+	cordons, strays := r.Model.CordonedHosts(), r.Model.StrayAttempts()
 	for _, a := range agents {
-		views = append(views, agentView(&a, cordons))
+		view := agentView(&a, cordons)
+		view.Strays = straysOn(a.ID, strays)
+		views = append(views, view)
 	}
 	return views, nil
+}
+
+// straysOn returns the attempts on an agent that no job owns any more.
+func straysOn(agentID string, all []sched.StrayAttempt) (strays []api.StrayTask) {
+	for i := range all {
+		if t := &all[i].Task; t.AgentID == agentID {
+			strays = append(strays, api.StrayTask{Task: t.ID, Role: all[i].Role, Since: all[i].Since, Runs: all[i].Runs, GPUs: t.DeviceIDs})
+		}
+	}
+	return strays
 }
 
 // agentView returns the API's view of an agent, whose cordon is looked up by host name and ID.
@@ -117,7 +129,9 @@ func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, erro
 	a := &agents[at]
 	cordons := r.Model.CordonedHosts()
 	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
-	return api.AgentDetail{AgentSummary: agentView(a, cordons), Devices: append([]gpu.Device{}, a.Host.ExpandPaths()...), ETag: CordonTag(cordon)}, nil
+	view := agentView(a, cordons)
+	view.Strays = straysOn(a.ID, r.Model.StrayAttempts())
+	return api.AgentDetail{AgentSummary: view, Devices: append([]gpu.Device{}, a.Host.ExpandPaths()...), ETag: CordonTag(cordon)}, nil
 }
 
 // gpuStateOf returns the state of a device, or "" if the agent does not offer its

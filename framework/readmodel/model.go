@@ -322,6 +322,13 @@ func (v *Model) CordonedHosts() map[string]sched.CordonState {
 	return sched.ParseCordons(v.ownDocuments)
 }
 
+// StrayAttempts returns the attempts that their jobs have given up and whose end is not proven, by task id.
+func (v *Model) StrayAttempts() []sched.StrayAttempt {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return sched.ParseStrays(v.ownDocuments)
+}
+
 // LiveContents returns the state from which a scheduler would recover, without ended jobs.
 func (v *Model) LiveContents() sched.RecoveredState {
 	v.mu.RLock()
@@ -536,20 +543,26 @@ func (v *Model) DeviceHolders() map[string]string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	holder := map[string]string{}
+	add := func(t *job.Task) {
+		for _, id := range t.DeviceIDs {
+			if holder[id] != "" {
+				holder[id] += ", "
+			}
+			holder[id] += t.ID
+		}
+	}
 	for _, e := range v.bySubmission {
 		if e.removed || e.liveTasks == 0 {
 			continue
 		}
 		for i := range e.Tasks {
 			if t := &e.Tasks[i]; t.State.IsPlaced() {
-				for _, id := range t.DeviceIDs {
-					if holder[id] != "" {
-						holder[id] += ", "
-					}
-					holder[id] += t.ID
-				}
+				add(t)
 			}
 		}
+	}
+	for _, stray := range sched.ParseStrays(v.ownDocuments) {
+		add(&stray.Task)
 	}
 	return holder
 }

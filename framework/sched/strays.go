@@ -20,6 +20,8 @@ type StrayAttempt struct {
 	// Amount is what it takes of its agent, GPUs how many GPUs, whole ones or shares.
 	Amount fit.Amount `json:"amount"`
 	GPUs   int        `json:"gpus,omitempty"`
+	// Role is the role of its job, "" if that is unknown.
+	Role string `json:"role,omitempty"`
 	// Runs: its agent has reported it since.
 	Runs bool `json:"runs,omitempty"`
 	// Since is when it was given up or found.
@@ -32,16 +34,27 @@ type StrayAttempt struct {
 }
 
 // strayPrefix, followed by its id, is the key of a stray attempt.
-const strayPrefix = "stray/"
+const strayPrefix = reservedPrefix + "stray/"
 
 // maxStrays limits the stray attempts that are remembered.
 const maxStrays = 10_000
 
-// ParseStray decodes a stray attempt from one of the scheduler's documents. It returns false for other documents and for a
+// parseStray decodes a stray attempt from one of the scheduler's documents. It returns false for other documents and for a
 // deleted one.
-func ParseStray(key string, value []byte) (stray StrayAttempt, ok bool) {
+func parseStray(key string, value []byte) (stray StrayAttempt, ok bool) {
 	id, ok := strings.CutPrefix(key, strayPrefix)
 	return stray, ok && len(value) > 0 && json.Unmarshal(value, &stray) == nil && stray.Task.ID == id
+}
+
+// ParseStrays returns the stray attempts among documents, by task id.
+func ParseStrays(documents map[string][]byte) (all []StrayAttempt) {
+	for key, value := range documents {
+		if stray, ok := parseStray(key, value); ok {
+			all = append(all, stray)
+		}
+	}
+	slices.SortFunc(all, func(a, b StrayAttempt) int { return strings.Compare(a.Task.ID, b.Task.ID) })
+	return all
 }
 
 // strayAttempts are the stray attempts by task id.
@@ -49,8 +62,8 @@ type strayAttempts map[string]*StrayAttempt
 
 // restoreStrays reads the recorded stray attempts.
 func (s *State) restoreStrays() {
-	for key, value := range s.DocumentsIn(strayPrefix) {
-		if stray, ok := ParseStray(key, value); ok {
+	for key, value := range s.documents[reservedPrefix] {
+		if stray, ok := parseStray(key, value); ok {
 			s.strays[stray.Task.ID] = &stray
 			s.held.add(holdingOfStray(&stray))
 		}
@@ -62,6 +75,7 @@ func (s *State) addStray(t job.Task, j *job.Job, runs bool) *StrayAttempt {
 	stray := &StrayAttempt{Task: t, Runs: runs, Since: s.now}
 	if j != nil {
 		spec := j.SpecOf(&t)
+		stray.Role = spec.Role
 		stray.Amount, stray.GPUs = queue.TaskAmount(spec, s.cfg.Policy.Overhead), spec.Request.GPUs
 	}
 	if len(s.strays) >= maxStrays {

@@ -4,13 +4,15 @@ import { createTable } from './table.js';
 import { fetchJSON, encodePath } from './api.js';
 import { drawCell, formatCellState } from './map.js';
 import { drawActions, listAgentActions } from './actions.js';
-import { agentNote, isPlaced, summarizeCluster } from './cluster.js';
+import { agentNote, describeStrays, isPlaced, summarizeCluster } from './cluster.js';
 import { attemptBar, createTimeline } from './timeline.js';
 import { hueOfSeries } from './color.js';
 import { readParameter, writeParameter } from './url_state.js';
 import { renderAgentUsage, createUsage } from './usage.js';
 
 const maxRows = 300;
+
+const noteOf = (agent) => [agentNote(agent), describeStrays(agent)].filter(Boolean).join('; ');
 
 export function renderAgents(store) {
   const list = createTable({
@@ -23,13 +25,13 @@ export function renderAgents(store) {
       { name: 'CPUs', number: true, phone: 'hide', text: (agent) => formatNumber(agent.cpus), sortBy: (agent) => agent.cpus },
       { name: 'Memory', number: true, phone: 'hide', text: (agent) => formatSize(agent.mem_mib), sortBy: (agent) => agent.mem_mib },
       { name: 'Driver', phone: 'hide', text: formatDriver, sortBy: formatDriver },
-      { name: 'Note', class: 'wide', phone: 'wide', text: (agent) => agentNote(agent), sortBy: agentNote },
+      { name: 'Note', class: 'wide', phone: 'wide', text: noteOf, sortBy: noteOf },
     ],
   });
   const note = createElement('p', { class: 'note' });
   let filter = readParameter('q');
   const update = () => {
-    const matching = summarizeCluster(store).agents.filter((agent) => !filter || `${agent.hostname} ${agent.types.join(' ')} ${agent.driver ?? ''} ${agentNote(agent)}`.toLowerCase().includes(filter.toLowerCase()));
+    const matching = summarizeCluster(store).agents.filter((agent) => !filter || `${agent.hostname} ${agent.types.join(' ')} ${agent.driver ?? ''} ${noteOf(agent)}`.toLowerCase().includes(filter.toLowerCase()));
     list.update(matching.slice(0, maxRows), !store.agentsError);
     setText(note, store.agentsError || (matching.length > maxRows ? `${maxRows} of ${formatNumber(matching.length)}: type to see fewer` : formatCount(matching.length, 'agent')));
   };
@@ -79,7 +81,7 @@ export function renderAgent(store, id) {
     timeline.update(timelineRows(store, agent));
     facts.update([
       ['GPUs', `${agent.count.free} of ${agent.count.all} free`], ['Types', agent.types.join(', ')], ['CPUs', formatNumber(agent.cpus)], ['Memory', formatSize(agent.mem_mib)],
-      ['Driver', formatDriver(agent)], ['Takes no tasks', agentNote(agent)], ['Id', agent.id], ['Address', agent.url],
+      ['Driver', formatDriver(agent)], ['Takes no tasks', agentNote(agent)], ['Strays', describeStrays(agent)], ['Id', agent.id], ['Address', agent.url],
     ]);
     devices.update(agent.cells.map((cell, index) => ({ ...cell, index, inventory: inventory.get(cell.uuid) })));
     gpus.update(renderAgentUsage(store, id), store.health?.role);

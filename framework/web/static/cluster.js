@@ -158,6 +158,14 @@ function markUnnamed(cells, agent, own) {
   unnamed.slice(0, heldCount).forEach((cell, i) => { cell.state = i < own ? 'used' : 'other'; });
 }
 
+// describeStrays returns which tasks an agent may run that no job owns, '' for none.
+export function describeStrays(agent) {
+  const [first, ...others] = agent.strays ?? [];
+  if (!first) return '';
+  const more = others.length > 0 ? `, and ${others.length} more` : '';
+  return `no job owns task ${first.task}, which ${first.runs ? 'is being ended' : 'may run'}${more}`;
+}
+
 // agentNote returns why an agent takes no tasks, '' if it does.
 export function agentNote(agent) {
   if (agent.draining) return 'draining';

@@ -56,17 +56,29 @@ func formatSharedGPUs(s *api.SharedGPUs) string {
 	return fmt.Sprintf("%d, %d/%d MiB", s.GPUs, s.MemMiB-s.MemFreeMiB, s.MemMiB)
 }
 
-// formatAgentNote returns why an agent gets no tasks, or "".
+// formatAgentNote returns why an agent gets no tasks, and which tasks it may run that no job owns, or "".
 func formatAgentNote(g api.AgentSummary) string {
+	var notes []string
 	switch {
 	case g.Draining && g.Cordoned != "":
-		return "draining: " + g.Cordoned
+		notes = append(notes, "draining: "+g.Cordoned)
 	case g.Draining:
-		return "draining"
+		notes = append(notes, "draining")
 	case g.Cordoned != "":
-		return "cordoned: " + g.Cordoned
+		notes = append(notes, "cordoned: "+g.Cordoned)
 	}
-	return ""
+	if n := len(g.Strays); n > 0 {
+		state := "may run"
+		if g.Strays[0].Runs {
+			state = "is being ended"
+		}
+		note := fmt.Sprintf("no job owns task %s, which %s", g.Strays[0].Task, state)
+		if n > 1 {
+			note += fmt.Sprintf(", and %d more", n-1)
+		}
+		notes = append(notes, note)
+	}
+	return strings.Join(notes, "; ")
 }
 
 func (a *clusterCommands) gpusCommand() *cobra.Command {
