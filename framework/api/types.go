@@ -186,6 +186,9 @@ const (
 	ReasonDraining GPUReason = "draining"
 	// ReasonUnhealthy means that the agent's daemon withholds the GPU after a fault.
 	ReasonUnhealthy GPUReason = "sick"
+	// ReasonHeldByContainer means that the agent's daemon withholds the GPU because a container that is no task of the agent
+	// holds it, for example one that the agent lost.
+	ReasonHeldByContainer GPUReason = "held"
 	// ReasonForeignTask means that a task of another framework holds the GPU.
 	ReasonForeignTask GPUReason = "foreign"
 	// ReasonNotOffered means that the GPU is unhealthy or cordoned, and it is unknown

@@ -203,6 +203,8 @@ func gpuReasonOf(g *api.GPUView, a *api.AgentSummary, w *gpu.WithheldDevice) (ap
 	switch {
 	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.WithheldUnhealthy:
 		return api.ReasonUnhealthy, withReason("GPU is sick", w.Note)
+	case g.State == api.WithheldGPU && w != nil && w.Cause == gpu.WithheldHeld:
+		return api.ReasonHeldByContainer, withReason("a container that is no task of the agent holds it", w.Note)
 	case g.State == api.WithheldGPU && w != nil:
 		return api.ReasonCordoned, withReason("GPU is cordoned", w.Note)
 	case g.State == api.WithheldGPU:

@@ -107,6 +107,7 @@ func TestGPUReasons(t *testing.T) {
 		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // it may be partly free
 		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "unhealthy, or cordoned on its agent: mesos-gpu agent devices there shows which"},
 		{api.GPUView{State: api.WithheldGPU}, drained, sick, api.ReasonUnhealthy, "GPU is sick: XID 79"},
+		{api.GPUView{State: api.WithheldGPU}, plain, &gpu.WithheldDevice{Cause: gpu.WithheldHeld, Note: "container c"}, api.ReasonHeldByContainer, "a container that is no task of the agent holds it: container c"},
 		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // no reason was given
 		{api.GPUView{State: api.FreeGPU}, cordoned, nil, api.ReasonCordoned, "agent is cordoned: new fans"},
 		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.ReasonDraining, "agent is being drained: dust"},
