@@ -152,9 +152,8 @@ func (s *State) reconcileTasks(ids []string) []Operation {
 // it holds its place.
 func (s *State) giveUpTask(ref taskRef) []Operation {
 	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))}
-	old := *ref.get()
-	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(&old, u), u))
-	s.addStray(old, ref.job, false)
+	s.addStray(*ref.get(), ref.job, false) // first, so that its place is not free in between
+	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))
 	s.retireJob(ref.job)
 	return ops
 }

@@ -74,12 +74,10 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		if t.State.CanBecome(next) {
 			applyCheckResults(s.changeTask(ref), u)
 		}
-		old := *t
-		ops := s.endAttempt(ref, attemptResultOf(ref, next, u))
-		if u.Proof == AgentRemoved {
-			s.addStray(old, ref.job, false)
+		if u.Proof == AgentRemoved && t.State.CanBecome(next) {
+			s.addStray(*t, ref.job, false) // first, so that its place is not free in between
 		}
-		return ops
+		return s.endAttempt(ref, attemptResultOf(ref, next, u))
 	}
 	return nil
 }
