@@ -30,11 +30,15 @@ type killStorm struct {
 	start   func() *cluster
 	cluster *cluster
 	client  *client.Client
+	work    string // the cluster's work directory
 	history string // file to which the test and the tasks append
 	ends    chaos.EndTracker
 	jobs    int
 	// killed has the executors that were killed, by pid.
 	killed map[int]bool
+	// losesWorkDir means that the agent of a killed cluster loses its work directory: the next one
+	// has another id.
+	losesWorkDir bool
 }
 
 // record appends an event with the current time to the history.
@@ -193,6 +197,12 @@ func (s *killStorm) strike() {
 	if victims < 2 {
 		kill("cluster", s.cluster.cmd.Process.Pid)
 		<-s.cluster.ended
+		if s.losesWorkDir {
+			s.record(chaos.Event{Kind: chaos.FaultInjected, Detail: "agent's work directory"})
+			if err := os.RemoveAll(filepath.Join(s.work, "agent")); err != nil {
+				s.t.Fatal(err)
+			}
+		}
 		s.restart()
 	}
 }
@@ -204,6 +214,18 @@ func (s *killStorm) strike() {
 // repeats the choices of a run.
 func TestKillStorm(t *testing.T) {
 	t.Parallel()
+	runKillStorm(t, "127.2", false)
+}
+
+// TestKillStormWithoutAgentState is TestKillStorm with an agent that loses its work directory at
+// each kill of the cluster.
+func TestKillStormWithoutAgentState(t *testing.T) {
+	t.Parallel()
+	runKillStorm(t, "127.3", true)
+}
+
+// runKillStorm runs a storm on a cluster whose agent listens in a part of the loopback network.
+func runKillStorm(t *testing.T, network string, losesWorkDir bool) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	makeReadable(t, dir)
@@ -216,13 +238,18 @@ func TestKillStorm(t *testing.T) {
 	t.Logf("MESOS_GPU_TEST_SEED=%d", seed)
 	work := filepath.Join(dir, "work")
 	program := buildReleased(t)
-	agent := fmt.Sprintf("127.2.%d.%d:5051", os.Getpid()>>8&0xff, os.Getpid()&0xff)
+	agent := fmt.Sprintf("%s.%d.%d:5051", network, os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	s := &killStorm{
-		t: t, random: rand.New(rand.NewPCG(seed, 1)), history: filepath.Join(dir, "history"), killed: map[int]bool{},
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), work: work, history: filepath.Join(dir, "history"), killed: map[int]bool{}, losesWorkDir: losesWorkDir,
 		start: func() *cluster {
 			return startDaemon(t, program, "local", "--free-ports", "--agent", agent, "--process-user=", "--work-dir", work, "--gpus", "4xV100")
 		},
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("history:\n%s", formatHistory(s.readHistory()))
+		}
+	})
 	s.record(chaos.Event{Kind: chaos.RunStarted, Wall: float64(time.Now().UnixNano()) / 1e9})
 	s.restart()
 	strikes := 6
@@ -251,7 +278,7 @@ func TestKillStorm(t *testing.T) {
 		t.Errorf("%s at %.2f: %s", v.Rule, v.At, v.Detail)
 	}
 	if t.Failed() {
-		t.Logf("history:\n%s\n%s", formatHistory(events), s.cluster.mustRun("events"))
+		t.Log(s.cluster.mustRun("events"))
 	}
 	s.cluster.mustRun("run", "--gpus", "4", "--", "echo", "all four")
 	s.cluster.stop()
