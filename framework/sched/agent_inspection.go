@@ -171,6 +171,9 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 		case known: // its final status is repeated until it is acknowledged
 			askAgain(s.now.Add(lastInspectionRetry))
 		case wasReported(t) || !d.missedAt.IsZero() && !e.At.Before(launchArrivesBy(t.Launched, d.missedAt)):
+			if d.launchedEarlier && !wasReported(t) {
+				s.addStray(*t, ref.job, false).missedAt = d.missedAt // by the clock of another process it might still arrive
+			}
 			u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent %s does not have it", cmp.Or(t.Hostname, t.AgentID))}
 			ops = append(ops, s.endAttempt(ref, attemptResultOf(ref, nextState(t, u), u))...)
 			s.retireJob(ref.job)

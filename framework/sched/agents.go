@@ -15,7 +15,8 @@ import (
 type agentTable struct {
 	// listedAgents are the agents of the master's last list, by id; nil before the first list.
 	listedAgents map[string]Agent
-	// absentTotals are the agents that are no longer listed and on which attempts hold something, as they were last listed.
+	// absentTotals are agents as they were last listed: those that were removed since the last list, and all on which attempts
+	// hold something.
 	absentTotals map[string]Agent
 	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
 	// since. An agent that is no longer listed is removed.

@@ -24,6 +24,8 @@ type taskDeadlines struct {
 	// missedAt when the agent is away.
 	unknownToMaster bool
 	missedAt        time.Time
+	// launchedEarlier is set if another process has launched the task: its clock may have differed.
+	launchedEarlier bool
 }
 
 // deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
@@ -40,7 +42,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
 	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() &&
-		!t.unknownToMaster && t.missedAt.IsZero() {
+		!t.unknownToMaster && t.missedAt.IsZero() && !t.launchedEarlier {
 		delete(d, id)
 	}
 }

@@ -146,15 +146,15 @@ func (s *State) totalsOf(agentID string) Agent {
 	return s.absentTotals[agentID]
 }
 
-// keepTotals remembers the totals of agents that are about to be forgotten, as long as attempts hold something there.
-func (s *State) keepTotals(agents ...string) {
+// keepTotals remembers the agents that a new list may lack, as long as attempts hold something there.
+func (s *State) keepTotals() {
 	for id := range s.absentTotals {
 		if len(s.held.byAgent[id]) == 0 {
 			delete(s.absentTotals, id)
 		}
 	}
-	for _, id := range agents {
-		if a, listed := s.listedAgents[id]; listed && len(s.held.byAgent[id]) > 0 {
+	for id, a := range s.listedAgents {
+		if len(s.held.byAgent[id]) > 0 {
 			s.absentTotals[id] = a
 		}
 	}
@@ -240,12 +240,16 @@ func (s *State) findConflict(o *Offer, sum fit.Amount) (c *offerConflict, rest *
 
 // likeliestHolder returns which of the attempts on an agent the master probably does not know.
 func (s *State) likeliestHolder(holdings []*holding) *holding {
-	for _, h := range holdings {
-		if ref, isTask := s.tasks[h.taskID]; s.strays[h.taskID] != nil || isTask && s.isDoubtful(ref.get()) {
-			return h
-		}
+	if i := slices.IndexFunc(holdings, s.mayBeForgotten); i >= 0 {
+		return holdings[i]
 	}
 	return holdings[len(holdings)-1]
+}
+
+// mayBeForgotten reports whether the master may not know the attempt.
+func (s *State) mayBeForgotten(h *holding) bool {
+	ref, isTask := s.tasks[h.taskID]
+	return s.strays[h.taskID] != nil || isTask && s.isDoubtful(ref.get())
 }
 
 // holderOf returns the attempt that holds a device which an offer has as a whole, or the GPU to which it belongs; nil if it
@@ -296,7 +300,7 @@ func (s *State) restrictShare(o *Offer, d SharedDevice, edit func(*holding, stri
 	left, isKnown := s.totalShare(o, d)
 	for _, h := range s.held.byDevice[d.UUID] {
 		s.noteMoved(o, h)
-		if slices.Contains(h.deviceIDs, d.UUID) {
+		if slices.Contains(h.deviceIDs, d.UUID) || !isKnown && s.mayBeForgotten(h) {
 			left.MemMiB, left.Cores = 0, 0
 		}
 		for _, share := range h.shares {

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -9,7 +8,7 @@ import (
 // setAgents replaces the registered agents. If attributes, devices or agents differ from the last list, the next plan reads
 // all agents again.
 func (s *State) setAgents(list []Agent) {
-	s.keepTotals(slices.Collect(maps.Keys(s.listedAgents))...)
+	s.keepTotals()
 	if s.setListedAgents(list) {
 		s.agentCache = agentCache{}
 	}
@@ -24,7 +23,9 @@ func (s *State) loseAgent(id string) {
 			delete(s.offers.offers, offer)
 		}
 	}
-	s.keepTotals(id)
+	if a, listed := s.listedAgents[id]; listed {
+		s.absentTotals[id] = a // until the next list: it may be back before
+	}
 	s.removeAgent(id)
 	s.noteAbsence(id)
 	for key := range s.conflicts {

@@ -61,6 +61,9 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			if t.State.IsPlaced() {
 				s.placed.countTask(j, 1)
 				s.held.add(s.holdingOf(j, t))
+				if !wasReported(t) {
+					s.deadlines.entry(t.ID).launchedEarlier = true
+				}
 			}
 			if t.State == job.Waiting {
 				s.offerDemands.entry(j.Spec.Role).waiting++

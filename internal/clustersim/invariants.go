@@ -240,6 +240,12 @@ func (c *invariants) taskEnded(id string, state mesos.TaskState) {
 	c.attempts[id].state = state
 }
 
+// taskRefused notes an attempt that its machine did not start: its failure counts for nothing.
+func (c *invariants) taskRefused(id string) {
+	c.world.note("task refused", id, "", 0)
+	c.attempts[id] = &attemptTruth{state: mesos.TASK_DROPPED}
+}
+
 func (c *invariants) taskVanished(id string) {
 	if a := c.attempts[id]; a.state == mesos.TASK_RUNNING {
 		a.vanished = true
@@ -390,6 +396,9 @@ func (c *invariants) missing() string {
 	for _, a := range w.agents {
 		if !a.ready {
 			return a.host + " is not registered"
+		}
+		if len(a.leftovers) > 0 {
+			return "containers are left on " + a.host
 		}
 		for _, id := range a.taskIDs() {
 			if t := a.tasks[id]; !t.ended && !running[id] {

@@ -46,6 +46,9 @@ type agentNode struct {
 	tasks   map[string]*agentTask
 	updates *updates.UpdateStreams
 	repeat  time.Time
+	// leftovers are the tasks that run on although the agent has lost its work directory: containers of an engine, which only
+	// the daemon knows.
+	leftovers []*agentTask
 	// executors are the containers of tasks by id, in worlds with executors.
 	executors map[string]*executorNode
 }
@@ -58,7 +61,9 @@ type agentTask struct {
 	reported mesos.TaskState
 	ended    bool
 	killed   bool
-	grace    time.Duration
+	// lost is whether the agent has lost the task, so that nothing of it is reported.
+	lost  bool
+	grace time.Duration
 }
 
 // newUpdateStreams returns streams without updates. An agent repeats an update after 10 s to 5 minutes.
@@ -276,12 +281,20 @@ func (n *agentNode) restart() {
 	n.world.after(n.world.between(time.Second, 2*time.Minute), "agent starts", n.startAgain)
 }
 
-// wipe ends everything on a machine, which comes back as a new agent.
+// wipe ends everything on a machine, which comes back as a new agent. Or it ends only what the agent knows: containers that an
+// engine runs for its tasks are left.
 func (n *agentNode) wipe() {
 	n.restart()
+	isLeft := !n.world.plan.executors && n.world.random.IntN(2) == 0
 	for _, id := range n.taskIDs() {
+		t := n.tasks[id]
 		n.world.checks.taskVanished(id)
-		n.tasks[id].ended = true
+		if isLeft && !t.ended {
+			t.lost = true
+			n.leftovers = append(n.leftovers, t)
+			continue
+		}
+		t.ended = true
 	}
 	for _, x := range n.executors {
 		x.gone = true
@@ -292,12 +305,18 @@ func (n *agentNode) wipe() {
 
 func (n *agentNode) startAgain() {
 	n.down = false
+	for _, t := range n.leftovers {
+		n.world.after(n.world.between(0, orphanDelay), "daemon ends container", func() { n.end(t, mesos.TASK_KILLED) })
+	}
 	if n.world.plan.executors {
 		n.recoverExecutors()
 		return
 	}
 	n.connect()
 }
+
+// orphanDelay is within which the daemon finds and ends containers that no executor owns.
+const orphanDelay = 2 * time.Minute
 
 // run starts a task.
 func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
@@ -310,6 +329,10 @@ func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 		return
 	}
 	n.checkDevices(id, resources)
+	if n.isHeldByLeftover(resources) {
+		n.refuseByDaemon(id)
+		return
+	}
 	t := &agentTask{id: id, resources: resources, reported: mesos.TASK_STAGING, grace: time.Duration(info.GetKillPolicy().GetGracePeriod().GetNanoseconds())}
 	n.tasks[id] = t
 	w.checks.taskStarted(id, n)
@@ -319,7 +342,7 @@ func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 	}
 	o := w.users.outcomeOf(id)
 	w.after(w.between(10*time.Millisecond, 2*time.Second), "task starts", func() {
-		if t.ended {
+		if t.ended || t.lost {
 			return
 		}
 		n.report(t, mesos.TASK_STARTING, "")
@@ -343,12 +366,42 @@ func (n *agentNode) checkDevices(id string, resources []mesos.Resource) {
 	}
 }
 
+// isHeldByLeftover reports whether a container that the agent does not know holds a GPU, or too much of one.
+func (n *agentNode) isHeldByLeftover(resources []mesos.Resource) bool {
+	isGPU := func(r mesos.Resource) bool { return strings.HasPrefix(r.Name, "gpu") }
+	used := [][]mesos.Resource{slices.DeleteFunc(slices.Clone(resources), func(r mesos.Resource) bool { return !isGPU(r) })}
+	for _, t := range n.leftovers {
+		if !t.ended {
+			used = append(used, slices.DeleteFunc(slices.Clone(t.resources), func(r mesos.Resource) bool { return !isGPU(r) }))
+		}
+	}
+	return len(used) > 1 && (resource.Overlaps(used...) || !resource.Contains(n.resources, resource.Sum(used...)))
+}
+
+// refuseByDaemon reports that the daemon has refused the devices of a task.
+func (n *agentNode) refuseByDaemon(id string) {
+	n.world.fault("refused by the daemon")
+	n.world.checks.taskRefused(id)
+	fault := job.DeviceHeld
+	s := mesos.TaskStatus{
+		TaskID: mesos.TaskID{Value: id}, State: mesos.TASK_FAILED.Enum(), Source: mesos.SOURCE_EXECUTOR.Enum(),
+		UUID:   []byte(n.world.checks.newUUID(id, mesos.TASK_FAILED)),
+		Labels: &mesos.Labels{Labels: []mesos.Label{{Key: job.MachineFaultLabel, Value: &fault}}},
+	}
+	n.addUpdate(s)
+}
+
 // end ends a task by itself or because it was killed.
 func (n *agentNode) end(t *agentTask, state mesos.TaskState) {
 	if t.ended {
 		return
 	}
 	t.ended = true
+	if t.lost {
+		n.leftovers = slices.DeleteFunc(n.leftovers, func(other *agentTask) bool { return other == t })
+		n.world.note("lost task ended", t.id, "", 0)
+		return
+	}
 	n.world.checks.taskEnded(t.id, state)
 	n.report(t, state, "exited with status "+strconv.Itoa(int(state)))
 }
