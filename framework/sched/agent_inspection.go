@@ -89,8 +89,12 @@ func (s *State) doubtAttempt(ref taskRef, u TaskUpdate) []Operation {
 	if d.missedAt.IsZero() && u.Proof != AgentUnknown {
 		d.missedAt = s.now
 	}
-	if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 && d.giveUpAt.IsZero() {
-		d.giveUpAt = s.now.Add(wait)
+	if d.giveUpAt.IsZero() { // if the agent cannot be asked
+		if wait := s.unreachableTimeout(ref.job.Spec); !wasReported(t) {
+			d.giveUpAt = s.now.Add(maxLaunchDelay)
+		} else if wait > 0 {
+			d.giveUpAt = s.now.Add(wait)
+		}
 	}
 	first := !d.unknownToMaster
 	d.unknownToMaster = true
@@ -132,6 +136,9 @@ func (s *State) noteAbsence(agentID string) {
 	for _, h := range s.held.byAgent[agentID] {
 		if d := s.deadlines[h.taskID]; d != nil {
 			d.missedAt = time.Time{}
+			if d.unknownToMaster && d.confirmBy.IsZero() {
+				d.confirmBy = s.now // the master reports only tasks that it knows as unreachable
+			}
 		}
 		if ref, isTask := s.tasks[h.taskID]; isTask {
 			s.absentAgents[agentID] = ref.get().AgentURL

@@ -16,7 +16,8 @@ type EndProof string
 const (
 	// ProvenEnd: nothing of the attempt runs, and nothing will.
 	ProvenEnd EndProof = ""
-	// AbsentFromAgent: the agent reports that it does not have the attempt. A launch that is on its way may still arrive.
+	// AbsentFromAgent: the agent reports that it does not have the attempt. A launch that is on its way may still arrive, or
+	// may have arrived since: agents repeat such a report until it is acknowledged.
 	AbsentFromAgent EndProof = "absent from agent"
 	// UnknownToMaster: the agent is registered, and its master does not know the attempt. The agent may run it.
 	UnknownToMaster EndProof = "unknown to master"

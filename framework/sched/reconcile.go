@@ -71,7 +71,9 @@ func (s *State) handleTick() []Operation {
 			continue // it ended with its gang
 		}
 		tm.timeoutAt = limitWait(tm.timeoutAt, s.now, ref.job.Spec.Timeout)
-		tm.giveUpAt = limitWait(tm.giveUpAt, s.now, s.unreachableTimeout(ref.job.Spec))
+		if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 {
+			tm.giveUpAt = limitWait(tm.giveUpAt, s.now, wait)
+		}
 		if isDue(tm.confirmBy, s.now) {
 			tm.confirmBy = s.now.Add(s.cfg.LaunchTimeout)
 			doubtful = append(doubtful, id)
@@ -151,7 +153,11 @@ func (s *State) reconcileTasks(ids []string) []Operation {
 // giveUpTask declares a task lost whose agent has been unreachable for too long. Until the agent is back and proves its end,
 // it holds its place.
 func (s *State) giveUpTask(ref taskRef) []Operation {
-	u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))}
+	message := fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))
+	if s.deadlines.entry(ref.get().ID).unknownToMaster {
+		message = "the master does not know it, and its agent does not answer"
+	}
+	u := TaskUpdate{State: job.Lost, Message: message}
 	s.addStray(*ref.get(), ref.job, false) // first, so that its place is not free in between
 	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))
 	s.retireJob(ref.job)

@@ -40,7 +40,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 	if d != nil {
 		d.confirmBy = time.Time{}
 	}
-	if u.State == job.Lost && !s.isProven(t, u.Proof) {
+	if u.State == job.Lost && u.Proof != ProvenEnd && u.Proof != AgentRemoved {
 		return s.doubtAttempt(ref, u)
 	}
 	if d != nil && u.State.IsLive() {
@@ -80,11 +80,6 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		return s.endAttempt(ref, attemptResultOf(ref, next, u))
 	}
 	return nil
-}
-
-// isProven reports whether an update that says LOST ends its attempt.
-func (s *State) isProven(t *job.Task, proof EndProof) bool {
-	return proof == ProvenEnd || proof == AgentRemoved || proof == AbsentFromAgent && wasReported(t)
 }
 
 // nextState returns the state to which an update leads, given a requested kill and how far the task has come.
