@@ -26,6 +26,11 @@ func asked(task, agent string) scheduler.Call_Reconcile_Task {
 	return out
 }
 
+// isByMaster reports whether the master itself generated a status.
+func isByMaster(s mesos.TaskStatus, state mesos.TaskState, reason mesos.TaskStatus_Reason) bool {
+	return s.GetState() == state && s.GetReason() == reason && s.GetSource() == mesos.SOURCE_MASTER && s.UUID == nil
+}
+
 func TestLostAgentReturns(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -68,15 +73,15 @@ func TestLostAgentReturns(t *testing.T) {
 			}
 
 			back := a.again(t, m, gpuAgent, link.RunningExecutor{Framework: first.framework, Executor: first.executor, Tasks: []mesos.TaskInfo{first.task}})
-			if got := c.update(t, "stays"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
+			if got := c.update(t, "stays"); !isByMaster(got, mesos.TASK_RUNNING, mesos.REASON_AGENT_REREGISTERED) {
 				t.Errorf("came back: got %v", got)
 			}
 			if got := c.offers(t)[0].Resources; !near(scalar(got, "cpus"), 2.5) || scalar(got, "gpus") != 1 {
 				t.Errorf("offered beside what runs: %v", mesos.Resources(got))
 			}
 			// Nothing reports a task that the agent does not list: the framework has to ask.
-			c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "goes"}, AgentID: &a.id}})
-			if got := c.update(t, "goes"); got.GetState() != tc.gone || got.GetReason() != mesos.REASON_RECONCILIATION || got.GetSource() != mesos.SOURCE_MASTER || got.UUID != nil {
+			c.kill(t, "goes", a.id)
+			if got := c.update(t, "goes"); !isByMaster(got, tc.gone, mesos.REASON_RECONCILIATION) {
 				t.Errorf("did not come back: got %v, want %v", got, tc.gone)
 			}
 			uuid := back.status(m, c.id, "stays", mesos.TASK_FINISHED)
@@ -159,10 +164,11 @@ func TestReregistrationOfARegisteredAgent(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info(mesos.FrameworkInfo_Capability_PARTITION_AWARE))
 	a := register(t, m, cpuAgent)
-	c.accept(t, 0, c.offers(t), launch(custom(taskInfo("lost", a.id, "cpus:1"), "lost", "cpus:0.5"), custom(taskInfo("killed", a.id, "cpus:1"), "killed", "cpus:0.5")))
+	lost := custom(taskInfo("lost", a.id, "cpus:1"), "lost", "cpus:0.5")
+	c.accept(t, 0, c.offers(t), launch(lost, custom(taskInfo("killed", a.id, "cpus:1"), "killed", "cpus:0.5")))
 	a.nextRun(t)
 	killed := a.nextRun(t)
-	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "killed"}}})
+	c.kill(t, "killed", a.id)
 	a.wants(t, "kill killed grace 0")
 	a = a.again(t, m, cpuAgent, link.RunningExecutor{Framework: killed.framework, Executor: killed.executor, Tasks: []mesos.TaskInfo{killed.task}})
 	a.wants(t, "reconcile lost")
@@ -203,13 +209,11 @@ func TestLateLaunchRunsUnknownToMaster(t *testing.T) {
 	if got := resource.Unallocate(c.offers(t)[0].Resources); !resource.Equal(got, res(gpuAgent)) {
 		t.Errorf("offered %v, want everything", mesos.Resources(got))
 	}
-	kill := &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "late"}, AgentID: &a.id}}
-	c.post(t, http.StatusAccepted, kill)
-	if got := c.update(t, "late"); got.GetState() != mesos.TASK_GONE || got.GetSource() != mesos.SOURCE_MASTER {
+	c.kill(t, "late", a.id)
+	if got := c.update(t, "late"); !isByMaster(got, mesos.TASK_GONE, mesos.REASON_RECONCILIATION) {
 		t.Errorf("got %v", got)
 	}
-	shutdown := &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: a.id, ExecutorID: mesos.ExecutorID{Value: "late"}}}
-	c.post(t, http.StatusAccepted, shutdown)
+	c.shutdown(t, "late", a.id)
 	late := a.nextRun(t) // before the SHUTDOWN, which was sent later
 	a.wants(t, "shutdown executor late")
 	running := a.status(m, c.id, "late", mesos.TASK_RUNNING)
@@ -223,7 +227,7 @@ func TestLateLaunchRunsUnknownToMaster(t *testing.T) {
 	if got := resource.Unallocate(c.offers(t)[0].Resources); !resource.Equal(got, res(gpuAgent)) {
 		t.Errorf("offered %v, want everything", mesos.Resources(got))
 	}
-	c.post(t, http.StatusAccepted, kill)
+	c.kill(t, "late", a.id)
 	if got := c.update(t, "late"); got.GetState() != mesos.TASK_GONE {
 		t.Errorf("got %v", got)
 	}
@@ -233,7 +237,7 @@ func TestLateLaunchRunsUnknownToMaster(t *testing.T) {
 	if got := c.update(t, "late"); got.GetState() != mesos.TASK_RUNNING || got.GetReason() != mesos.REASON_AGENT_REREGISTERED {
 		t.Errorf("got %v", got)
 	}
-	c.post(t, http.StatusAccepted, kill)
+	c.kill(t, "late", a.id)
 	a.wants(t, "kill late grace 0")
 }
 
@@ -283,7 +287,7 @@ func TestAgentRegistersUnderNewID(t *testing.T) {
 	if err != nil || next == id {
 		t.Fatalf("got id %v, %v", next, err)
 	}
-	if got := c.update(t, "t"); got.GetState() != mesos.TASK_LOST || got.GetSource() != mesos.SOURCE_MASTER || got.GetReason() != mesos.REASON_AGENT_REMOVED || *got.AgentID != id {
+	if got := c.update(t, "t"); !isByMaster(got, mesos.TASK_LOST, mesos.REASON_AGENT_REMOVED) || *got.AgentID != id {
 		t.Errorf("got %v", got)
 	}
 	if got := c.event(t, scheduler.Event_FAILURE).Failure; *got.AgentID != id {

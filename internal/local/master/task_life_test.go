@@ -191,17 +191,36 @@ func TestCallsToAgents(t *testing.T) {
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_REQUEST, Request: &scheduler.Call_Request{}})
 	// The agent may have executors that the master does not know.
 	for _, id := range []string{"unknown", "e"} {
-		executor := mesos.ExecutorID{Value: id}
-		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: a.id, ExecutorID: executor}})
+		c.shutdown(t, id, a.id)
 		a.wants(t, "shutdown executor "+id)
-		c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: a.id, ExecutorID: executor, Data: []byte("text")}})
+		c.message(t, id, a.id)
 		a.wants(t, "message "+id+" text")
 	}
-	nobody := mesos.AgentID{Value: "nobody"}
-	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: nobody}})
-	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: nobody, Data: []byte("text")}})
+	c.shutdown(t, "e", mesos.AgentID{Value: "nobody"})
+	c.message(t, "e", mesos.AgentID{Value: "nobody"})
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "unknown"}}})
 	if got := c.update(t, "unknown"); got.GetState() != mesos.TASK_LOST || got.GetReason() != mesos.REASON_RECONCILIATION {
 		t.Errorf("kill of an unknown task: got %v", got)
 	}
+}
+
+func (c *masterClient) kill(t *testing.T, task string, agent mesos.AgentID) {
+	t.Helper()
+	c.post(t, http.StatusAccepted, &scheduler.Call{
+		Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: task}, AgentID: &agent},
+	})
+}
+
+func (c *masterClient) shutdown(t *testing.T, executor string, agent mesos.AgentID) {
+	t.Helper()
+	c.post(t, http.StatusAccepted, &scheduler.Call{
+		Type: scheduler.Call_SHUTDOWN, Shutdown: &scheduler.Call_Shutdown{AgentID: agent, ExecutorID: mesos.ExecutorID{Value: executor}},
+	})
+}
+
+func (c *masterClient) message(t *testing.T, executor string, agent mesos.AgentID) {
+	t.Helper()
+	c.post(t, http.StatusAccepted, &scheduler.Call{
+		Type: scheduler.Call_MESSAGE, Message: &scheduler.Call_Message{AgentID: agent, ExecutorID: mesos.ExecutorID{Value: executor}, Data: []byte("text")},
+	})
 }
