@@ -136,9 +136,6 @@ func (s *State) noteAbsence(agentID string) {
 	for _, h := range s.held.byAgent[agentID] {
 		if d := s.deadlines[h.taskID]; d != nil {
 			d.missedAt = time.Time{}
-			if d.unknownToMaster && d.confirmBy.IsZero() {
-				d.confirmBy = s.now // the master reports only tasks that it knows as unreachable
-			}
 		}
 		if ref, isTask := s.tasks[h.taskID]; isTask {
 			s.absentAgents[agentID] = ref.get().AgentURL
@@ -176,6 +173,10 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 			ops = append(ops, s.applyUpdate(ref, TaskUpdate{TaskID: t.ID, AgentID: e.AgentID, State: state, Reconciled: true})...)
 			s.deadlines.entry(t.ID).unknownToMaster = unknown
 		case known: // its final status is repeated until it is acknowledged
+			d.missedAt, d.giveUpAt = time.Time{}, time.Time{}
+			if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 {
+				d.giveUpAt = s.now.Add(wait)
+			}
 			askAgain(s.now.Add(lastInspectionRetry))
 		case wasReported(t) || !d.missedAt.IsZero() && !e.At.Before(launchArrivesBy(t.Launched, d.missedAt)):
 			if d.launchedEarlier && !wasReported(t) {

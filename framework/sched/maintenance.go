@@ -3,6 +3,8 @@ package sched
 import (
 	"slices"
 	"time"
+
+	"mesos-gpu/job"
 )
 
 // setAgents replaces the registered agents. If attributes, devices or agents differ from the last list, the next plan reads
@@ -28,6 +30,11 @@ func (s *State) loseAgent(id string) {
 	}
 	s.removeAgent(id)
 	s.noteAbsence(id)
+	for _, h := range s.held.byAgent[id] { // the master reports only the tasks that it knows as unreachable
+		if ref, isTask := s.tasks[h.taskID]; isTask && ref.get().State.IsPlaced() && ref.get().State != job.Unreachable {
+			s.deadlines.entry(h.taskID).confirmBy = s.now
+		}
+	}
 	for key := range s.conflicts {
 		if key.ID == id {
 			delete(s.conflicts, key)
