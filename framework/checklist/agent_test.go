@@ -27,10 +27,12 @@ type agent struct {
 	t testing.TB
 
 	mu      sync.Mutex
+	port    int32 // of its API, which it serves at its machine's address
 	id      mesos.AgentID
 	master  link.MasterLink
 	tasks   map[string]runs
 	over    map[string]runs        // ended tasks whose terminal update is not sent yet
+	ended   map[string]runs        // all ended tasks
 	streams *updates.UpdateStreams // unacknowledged updates
 }
 
@@ -38,6 +40,7 @@ type runs struct {
 	framework mesos.FrameworkInfo
 	executor  mesos.ExecutorInfo
 	task      mesos.TaskInfo
+	state     mesos.TaskState // the last one that was reported
 }
 
 var _ link.AgentLink = (*agent)(nil)
@@ -46,7 +49,12 @@ var _ link.AgentLink = (*agent)(nil)
 const repeatAfter = 3 * time.Second
 
 func newAgent(t testing.TB, m machine) *agent {
-	a := &agent{t: t, machine: m, tasks: map[string]runs{}, over: map[string]runs{}, streams: updates.New(repeatAfter, repeatAfter)}
+	t.Helper()
+	a := &agent{
+		t: t, machine: m, tasks: map[string]runs{}, over: map[string]runs{}, ended: map[string]runs{},
+		streams: updates.New(repeatAfter, repeatAfter),
+	}
+	a.serveAPI()
 	ended := make(chan struct{})
 	var repeats sync.WaitGroup
 	repeats.Go(func() {
@@ -94,7 +102,7 @@ func scalar(name string, value float64) mesos.Resource {
 // updates again.
 func (a *agent) registerWith(m *master.EmbeddedMaster) {
 	a.mu.Lock()
-	info := mesos.AgentInfo{Hostname: a.ip, Port: new(int32)}
+	info := mesos.AgentInfo{Hostname: a.ip, Port: new(a.port)}
 	if known := a.id; known.Value != "" {
 		info.ID = &known
 	}
@@ -123,7 +131,7 @@ func (a *agent) registerWith(m *master.EmbeddedMaster) {
 // Run implements link.AgentLink.
 func (a *agent) Run(f mesos.FrameworkInfo, e mesos.ExecutorInfo, t mesos.TaskInfo) {
 	a.mu.Lock()
-	a.tasks[t.TaskID.Value] = runs{f, e, t}
+	a.tasks[t.TaskID.Value] = runs{framework: f, executor: e, task: t, state: mesos.TASK_STAGING}
 	a.mu.Unlock()
 	a.sendStatus(t.TaskID.Value, mesos.TASK_RUNNING, func(s *mesos.TaskStatus) { s.Message = proto.String("up") })
 }
@@ -200,6 +208,8 @@ func (a *agent) sendStatus(task string, state mesos.TaskState, change func(*meso
 		if !runs {
 			return nil
 		}
+		r.state = state
+		a.tasks[task] = r
 		agent := a.id
 		s := mesos.TaskStatus{
 			TaskID: mesos.TaskID{Value: task}, AgentID: &agent, ExecutorID: &r.executor.ExecutorID, State: &state,
@@ -222,6 +232,17 @@ func (a *agent) endTask(task string, state mesos.TaskState) {
 	a.mu.Unlock()
 	a.sendStatus(task, state, nil)
 	a.mu.Lock()
+	if runs {
+		a.ended[task] = a.tasks[task]
+	}
 	delete(a.tasks, task)
 	a.mu.Unlock()
+}
+
+// loseTask removes a task without an update, as an agent does that loses its work directory: it does not know the task
+// any longer.
+func (a *agent) loseTask(task string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.tasks, task)
 }

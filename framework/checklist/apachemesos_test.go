@@ -67,6 +67,9 @@ func (c *cluster) handler() http.Handler { return c.proxy }
 // finishTasks does nothing: tasks poll for a file.
 func (c *cluster) finishTasks(string) {}
 
+// loseTasks returns false: an agent of Apache Mesos reports the end of every task that it has started.
+func (c *cluster) loseTasks(string) bool { return false }
+
 // disconnect stops an agent's process, heal continues it.
 func (c *cluster) disconnect(m machine) { c.signalAgent(m, syscall.SIGSTOP) }
 func (c *cluster) reconnect(m machine)  { c.signalAgent(m, syscall.SIGCONT) }

@@ -52,6 +52,16 @@ func (c *cluster) finishTasks(name string) {
 	}
 }
 
+// loseTasks makes the agents lose the job's tasks without an update. It returns false if they cannot.
+func (c *cluster) loseTasks(name string) bool {
+	for _, a := range c.agents {
+		for _, id := range a.runningTasks(name) {
+			a.loseTask(id)
+		}
+	}
+	return true
+}
+
 // disconnect disconnects an agent from the master, heal reconnects it.
 func (c *cluster) disconnect(m machine) { c.master.Lost(c.findAgent(m).id) }
 

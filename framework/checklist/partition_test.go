@@ -30,19 +30,60 @@ func TestMesos34_UnreachableTasksMayReturn(t *testing.T) {
 	}
 	w.finishTasks("train")
 	in.awaitTask("train", job.Finished)
-	// The other states end a task, and another attempt follows. A master reports
-	// UNKNOWN for a task of which it has no record.
-	for _, state := range []mesos.TaskState{mesos.TASK_GONE, mesos.TASK_DROPPED, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_LOST, mesos.TASK_UNKNOWN} {
-		name := state.String()
-		in.submit(w.newSpec(name, 0))
-		before := in.awaitTask(name, job.Running)
-		w.InjectEvents(updateEvent(mesos.TaskStatus{
-			TaskID: mesos.TaskID{Value: before.ID}, AgentID: &mesos.AgentID{Value: before.AgentID}, State: &state, Source: mesos.SOURCE_MASTER.Enum(),
-		}))
-		again := in.awaitTaskCondition(name, "running anew", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
-		if again.Attempt != 2 {
-			t.Errorf("after %s comes attempt %d", state, again.Attempt)
-		}
+	w.SetFilter(dropEvents(isReconciliation)) // the master does know the tasks that it reports as unknown
+	for _, state := range []mesos.TaskState{mesos.TASK_GONE, mesos.TASK_LOST, mesos.TASK_UNKNOWN} {
+		w.testUnknownToMaster(in, state)
+	}
+	w.SetFilter(nil)
+	for _, state := range []mesos.TaskState{mesos.TASK_DROPPED, mesos.TASK_GONE_BY_OPERATOR} {
+		w.testProvenEnd(in, state)
+	}
+}
+
+// testUnknownToMaster sends a state that only says that the master does not know a running task. The scheduler asks the
+// agent: the task continues if the agent has it, otherwise another attempt follows.
+func (w *testEnv) testUnknownToMaster(in *testInstance, state mesos.TaskState) {
+	w.t.Helper()
+	name := state.String()
+	in.submit(w.newSpec(name, 0))
+	before := in.awaitTask(name, job.Running)
+	w.awaitAcknowledged(before.ID, mesos.TASK_RUNNING) // a repeated RUNNING would also show that it runs
+	asked := len(w.listCalls(scheduler.Call_RECONCILE, isReconcileOf(before.ID)))
+	w.injectFromMaster(before, state)
+	w.awaitCall(asked+1, scheduler.Call_RECONCILE, isReconcileOf(before.ID)) // the agent is asked at the same time
+	w.awaitProcessed(in, name+"-settled")
+	if got := in.getJob(name).Tasks[0]; got.ID != before.ID || got.State != job.Running {
+		w.t.Errorf("after %s the task is %s, %s, but the agent runs %s", state, got.ID, got.State, before.ID)
+	}
+	if w.cluster.loseTasks(name) {
+		w.injectFromMaster(before, state)
+		w.awaitSecondAttempt(in, before, state)
+	}
+}
+
+// testProvenEnd sends a state that proves the end of a running task. Another attempt follows.
+func (w *testEnv) testProvenEnd(in *testInstance, state mesos.TaskState) {
+	w.t.Helper()
+	name := state.String()
+	in.submit(w.newSpec(name, 0))
+	before := in.awaitTask(name, job.Running)
+	w.injectFromMaster(before, state)
+	w.awaitSecondAttempt(in, before, state)
+}
+
+// injectFromMaster sends a state of a task with the master as its source.
+func (w *testEnv) injectFromMaster(task job.Task, state mesos.TaskState) {
+	w.InjectEvents(updateEvent(mesos.TaskStatus{
+		TaskID: mesos.TaskID{Value: task.ID}, AgentID: &mesos.AgentID{Value: task.AgentID}, State: &state, Source: mesos.SOURCE_MASTER.Enum(),
+	}))
+}
+
+// awaitSecondAttempt waits until the next attempt of a task runs.
+func (w *testEnv) awaitSecondAttempt(in *testInstance, before job.Task, state mesos.TaskState) {
+	w.t.Helper()
+	again := in.awaitTaskCondition(before.Job, "running again", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
+	if again.Attempt != 2 {
+		w.t.Errorf("after %s comes attempt %d", state, again.Attempt)
 	}
 }
 
