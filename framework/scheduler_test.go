@@ -206,7 +206,11 @@ func TestCrashBetweenIntentAndAccept(t *testing.T) {
 	}
 	s := frameworktest.JobSpec("train", 1, 1)
 	s.SetDefaults()
-	j := &job.Job{Spec: new(s), Submitted: time.Now(), Tasks: []job.Task{{ID: "train.0.1.x", Job: "train", Attempt: 1, State: job.Launching, AgentID: "agent-1", DeviceIDs: []string{"GPU-0"}, Changed: time.Now()}}}
+	now := time.Now()
+	j := &job.Job{Spec: new(s), Submitted: now, Tasks: []job.Task{{
+		ID: "train.0.1.x", Job: "train", Attempt: 1, State: job.Launching, AgentID: "agent-1", AgentURL: c.AgentURL(),
+		DeviceIDs: []string{"GPU-0"}, Launched: now, Changed: now,
+	}}}
 	if err := store.Commit(context.Background(), journal.Change{FrameworkID: "framework-1", Jobs: []*job.Job{j}, Tasks: j.Tasks}); err != nil {
 		t.Fatal(err)
 	}
