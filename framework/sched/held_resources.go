@@ -160,28 +160,53 @@ func (s *State) keepTotals() {
 	}
 }
 
-// sumOffers returns what agents with holdings have in all their offers, held ones and new ones, by agent.
-func (s *State) sumOffers(offers []Offer) map[string]fit.Amount {
-	sums := map[string]fit.Amount{}
+// offeredSum is what all offers of an agent have together, held ones and new ones.
+type offeredSum struct {
+	amount fit.Amount
+	gpus   int
+	shared map[string]SharedDevice
+}
+
+func (sum *offeredSum) add(o *Offer) {
+	sum.amount, sum.gpus = sum.amount.Plus(o.Free), sum.gpus+o.GPUs
+	for _, d := range o.Shared {
+		if sum.shared == nil {
+			sum.shared = map[string]SharedDevice{}
+		}
+		before := sum.shared[d.UUID]
+		sum.shared[d.UUID] = SharedDevice{UUID: d.UUID, MemMiB: before.MemMiB + d.MemMiB, Cores: before.Cores + d.Cores}
+	}
+}
+
+// sumOffers returns the sums of the agents in new offers on which attempts hold something, by agent.
+func (s *State) sumOffers(offers []Offer) map[string]*offeredSum {
+	sums := map[string]*offeredSum{}
 	for i := range offers {
 		if o := &offers[i]; len(s.held.byAgent[o.AgentID]) > 0 {
-			sums[o.AgentID] = sums[o.AgentID].Plus(o.Free)
+			if sums[o.AgentID] == nil {
+				sums[o.AgentID] = &offeredSum{}
+			}
+			sums[o.AgentID].add(o)
 		}
 	}
-	if len(sums) == 0 || len(s.offers.offers) == 0 {
+	if len(sums) == 0 {
 		return sums
 	}
 	for _, h := range s.offers.offers {
-		if sum, ok := sums[h.AgentID]; ok {
-			sums[h.AgentID] = sum.Plus(h.Free)
+		if sum := sums[h.AgentID]; sum != nil {
+			sum.add(h.Offer)
 		}
 	}
 	return sums
 }
 
 // findConflict returns the first conflict of an offer and the offer without what is held, nil without a conflict. sum is what
-// all offers of the agent have together.
-func (s *State) findConflict(o *Offer, sum fit.Amount) (c *offerConflict, rest *Offer) {
+// all offers of the agent have together, nil if no attempt holds anything there.
+func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest *Offer) {
+	if sum == nil {
+		sum = &offeredSum{}
+		sum.add(o)
+	}
 	edit := func(h *holding, what string) *Offer {
 		if c == nil {
 			clone := *o
@@ -198,7 +223,7 @@ func (s *State) findConflict(o *Offer, sum fit.Amount) (c *offerConflict, rest *
 			}
 		}
 		for _, d := range o.Shared {
-			s.restrictShare(o, d, edit)
+			s.restrictShare(o, d, sum.shared[d.UUID], edit)
 		}
 	}
 	holdings := s.held.byAgent[o.AgentID]
@@ -219,8 +244,8 @@ func (s *State) findConflict(o *Offer, sum fit.Amount) (c *offerConflict, rest *
 	}
 	last := s.likeliestHolder(holdings)
 	listed := s.totalsOf(o.AgentID)
-	if len(o.DeviceIDs) == 0 && listed.GPUs > 0 && o.GPUs > max(listed.GPUs-gpus, 0) {
-		edit(last, fmt.Sprintf("%d of %d GPUs", gpus, listed.GPUs)).GPUs = max(listed.GPUs-gpus, 0)
+	if excess := sum.gpus + gpus - listed.GPUs; len(o.DeviceIDs) == 0 && o.GPUs > 0 && listed.GPUs > 0 && excess > 0 {
+		edit(last, fmt.Sprintf("%d of %d GPUs", gpus, listed.GPUs)).GPUs = max(o.GPUs-excess, 0)
 	}
 	limit := func(offered *float64, sum, used, total float64, unit string) {
 		const rounding = 0.01 // Mesos rounds to thousandths
@@ -230,8 +255,8 @@ func (s *State) findConflict(o *Offer, sum fit.Amount) (c *offerConflict, rest *
 		}
 	}
 	free := o.Free
-	limit(&free.CPUs, sum.CPUs, used.CPUs, listed.Total.CPUs, "CPUs")
-	limit(&free.MemMiB, sum.MemMiB, used.MemMiB, listed.Total.MemMiB, "MiB of memory")
+	limit(&free.CPUs, sum.amount.CPUs, used.CPUs, listed.Total.CPUs, "CPUs")
+	limit(&free.MemMiB, sum.amount.MemMiB, used.MemMiB, listed.Total.MemMiB, "MiB of memory")
 	if c != nil {
 		rest.Free = free
 	}
@@ -291,13 +316,17 @@ func (s *State) noteMoved(o *Offer, h *holding) {
 	}
 }
 
-// restrictShare removes from an offer what attempts hold of a shared device, as far as it exceeds what is left of its total.
-func (s *State) restrictShare(o *Offer, d SharedDevice, edit func(*holding, string) *Offer) {
+// restrictShare removes from an offer what attempts hold of a shared device, as far as all offers exceed what is left of its
+// total. offered is what all offers of the agent have of the device.
+func (s *State) restrictShare(o *Offer, d, offered SharedDevice, edit func(*holding, string) *Offer) {
 	holder := s.holderOf(o, d.UUID)
 	if holder == nil {
 		return
 	}
 	left, isKnown := s.totalShare(o, d)
+	if isKnown { // the other offers have their part
+		left.MemMiB, left.Cores = left.MemMiB-(offered.MemMiB-d.MemMiB), left.Cores-(offered.Cores-d.Cores)
+	}
 	for _, h := range s.held.byDevice[d.UUID] {
 		s.noteMoved(o, h)
 		if slices.Contains(h.deviceIDs, d.UUID) || !isKnown && s.mayBeForgotten(h) {
