@@ -112,6 +112,8 @@ type ModuleFacts struct {
 type DaemonFacts struct {
 	Version, AgentAPI, Problem string
 	Socket                     string
+	// StrayHolders describes the containers that hold GPUs and are no tasks of the agent, by GPU.
+	StrayHolders map[string]string
 }
 
 // DriverFacts describes the GPU driver.
@@ -432,6 +434,9 @@ func checkModule(f *Facts, report func(severity, problem, fix string)) {
 }
 
 func checkDaemon(f *Facts, report func(severity, problem, fix string)) {
+	for _, device := range slices.Sorted(maps.Keys(f.Daemon.StrayHolders)) {
+		report(Warning, fmt.Sprintf("GPU %s is not offered: %s holds it and is no task of the agent", device, f.Daemon.StrayHolders[device]), "end that container; mesos-gpu agent devices shows when the GPU is free")
+	}
 	if f.Daemon.Problem != "" {
 		report(Error, "the agent daemon does not answer, so no GPU container starts: "+f.Daemon.Problem, "systemctl enable --now mesos-gpu-agent; its log says why it does not start: journalctl -u mesos-gpu-agent")
 	}

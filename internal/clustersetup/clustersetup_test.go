@@ -152,6 +152,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"module of other Mesos":   {"module", Error, "built for Mesos 1.10.0", func(f *Facts) { f.Module.Mesos = "1.10.0" }},
 		"module of other API":     {"module", Error, "uses API v2", func(f *Facts) { f.Module.AgentAPI = "v2" }},
 		"other socket":            {"module", Error, "calls /tmp/s", func(f *Facts) { f.Module.Socket = "/tmp/s" }},
+		"stray container":         {"daemon", Warning, "GPU GPU-a is not offered: container c holds it", func(f *Facts) { f.Daemon.StrayHolders = map[string]string{"GPU-a": "container c"} }},
 		"no daemon":               {"daemon", Error, "no GPU container starts", func(f *Facts) { f.Daemon.Problem = "connection refused" }},
 		"simulated next to real":  {"driver", Warning, "4 real ones", func(f *Facts) { f.Driver.PCI = 4 }},
 		"no GPU":                  {"driver", Error, "no NVIDIA GPU", func(f *Facts) { f.Conf[Agent]["simulate"] = "" }},

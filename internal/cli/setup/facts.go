@@ -457,12 +457,24 @@ func (c *collector) askDaemon(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
-	version, err := socket.NewDaemonClient(c.root + d.Socket).DaemonVersion(ctx)
+	daemon := socket.NewDaemonClient(c.root + d.Socket)
+	version, err := daemon.DaemonVersion(ctx)
 	if err != nil {
 		d.Problem = err.Error()
 		return
 	}
 	d.Version, d.AgentAPI = version, socket.APIVersion
+	devices, err := daemon.ListDevices(ctx)
+	if err != nil {
+		d.Problem = err.Error()
+		return
+	}
+	d.StrayHolders = map[string]string{}
+	for _, device := range devices {
+		if holder := device.Condition.Holder; holder != "" {
+			d.StrayHolders[device.Device.UUID] = holder
+		}
+	}
 }
 
 var kernelModule = regexp.MustCompile(`Kernel Module.*?\s([0-9]+\.[0-9.]+)`)
