@@ -59,22 +59,26 @@ func newCluster(t testing.TB) *crashCluster {
 	running.Go(func() { _ = m.Run(ctx) }) // always returns nil
 	t.Cleanup(func() { cancel(); running.Wait(); server.Close() })
 	for n := range agents {
-		c.startAgent(m, fmt.Sprint("agent-", n+1))
+		c.startAgent(m, fmt.Sprint("127.0.0.", n+2))
 	}
 	t.Cleanup(c.printLogs)
 	return c
 }
 
-// startAgent starts an agent whose containers are plain processes.
-func (c *crashCluster) startAgent(m *master.EmbeddedMaster, name string) {
+// startAgent starts an agent at an IP address, which is also its host name: the scheduler, too, calls its API. Its containers
+// are plain processes.
+func (c *crashCluster) startAgent(m *master.EmbeddedMaster, ip string) {
 	c.t.Helper()
-	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpusPerAgent), name)
+	host, err := simulated.NewHost(fmt.Sprintf("%dxV100", gpusPerAgent), ip)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(nil)
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	a, err := agent.New(agent.AgentConfig{
-		Log: c.newLogger(name), Master: m, WorkDir: c.t.TempDir(), Addr: server.Listener.Addr().String(), Hostname: name,
+		Log: c.newLogger("agent-" + ip), Master: m, WorkDir: c.t.TempDir(), Addr: listener.Addr().String(), Hostname: ip,
 		Resources:    append(advertise.MachineGPUs{Host: host}.Resources(""), scalar("cpus", 16), scalar("mem", 16384), scalar("disk", 10000)),
 		Attributes:   advertise.MachineGPUs{Host: host}.Attributes(),
 		ExecutorPath: c.binary, RetryMin: 200 * time.Millisecond, RetryMax: time.Second,
@@ -82,7 +86,7 @@ func (c *crashCluster) startAgent(m *master.EmbeddedMaster, name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	server.Config.Handler = a.Handler()
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: a.Handler()}}
 	server.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -90,7 +94,7 @@ func (c *crashCluster) startAgent(m *master.EmbeddedMaster, name string) {
 	c.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			c.t.Errorf("%s ended with %v", name, err)
+			c.t.Errorf("agent %s ended with %v", ip, err)
 		}
 		server.Close()
 	})
