@@ -190,7 +190,7 @@ func startCluster(t *testing.T, binary, module, logs string, history *historyFil
 	}
 	for i := range schedulers {
 		h := c.addHost("sched", i, 31)
-		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--master", c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
+		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--log-level", "debug", "--master", c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
 			"--listen", h.ip + ":8080", "--insecure-api", "--executor", binary, "--process-user", "root", "--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"})
 	}
 	for i := range agents {
