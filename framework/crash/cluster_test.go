@@ -25,10 +25,11 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// The number of agents, and of V100s on each.
+// The number of agents, and of V100s on each. There are more GPUs than the jobs of all users need at a time, because
+// launches that crashes lost hold GPUs for minutes.
 const (
 	agents       = 3
-	gpusPerAgent = 2
+	gpusPerAgent = 8
 )
 
 // crashCluster is an embedded master with agents that run real executors. None of them is
