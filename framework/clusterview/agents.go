@@ -90,20 +90,27 @@ func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
 	cordons, strays := r.Model.CordonedHosts(), r.Model.StrayAttempts()
 	for _, a := range agents {
 		view := agentView(&a, cordons)
-		view.Strays = straysOn(a.ID, strays)
+		addStrays(&view, &a, strays)
 		views = append(views, view)
 	}
 	return views, nil
 }
 
-// straysOn returns the attempts on an agent that no job owns any more.
-func straysOn(agentID string, all []sched.StrayAttempt) (strays []api.StrayTask) {
+// addStrays adds to the view of an agent the attempts there that no job owns any more. The GPUs that they hold are not free,
+// also if Mesos offers them.
+func addStrays(view *api.AgentSummary, a *master.ListedAgent, all []sched.StrayAttempt) {
 	for i := range all {
-		if t := &all[i].Task; t.AgentID == agentID {
-			strays = append(strays, api.StrayTask{Task: t.ID, Role: all[i].Role, Since: all[i].Since, Runs: all[i].Runs, GPUs: t.DeviceIDs})
+		t := &all[i].Task
+		if t.AgentID != a.ID {
+			continue
+		}
+		view.Strays = append(view.Strays, api.StrayTask{Task: t.ID, Role: all[i].Role, Since: all[i].Since, Runs: all[i].Runs, GPUs: t.DeviceIDs})
+		for _, id := range t.DeviceIDs {
+			if slices.Contains(a.DeviceIDs, id) && !slices.Contains(a.DevicesHeld, id) {
+				view.GPUsFree = max(view.GPUsFree-1, 0)
+			}
 		}
 	}
-	return strays
 }
 
 // agentView returns the API's view of an agent, whose cordon is looked up by host name and ID.
@@ -130,7 +137,7 @@ func (r *Reader) GetAgent(ctx context.Context, id string) (api.AgentDetail, erro
 	cordons := r.Model.CordonedHosts()
 	cordon, _ := sched.FindCordon(cordons, a.Hostname, a.ID)
 	view := agentView(a, cordons)
-	view.Strays = straysOn(a.ID, r.Model.StrayAttempts())
+	addStrays(&view, a, r.Model.StrayAttempts())
 	return api.AgentDetail{AgentSummary: view, Devices: append([]gpu.Device{}, a.Host.ExpandPaths()...), ETag: CordonTag(cordon)}, nil
 }
 
@@ -368,7 +375,7 @@ func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
 	for _, a := range list {
 		if a.Active || a.Draining {
 			agents = append(agents, sched.Agent{
-				ID: a.ID, Hostname: a.Hostname, Total: sched.Amount{CPUs: a.CPUs, MemMiB: a.MemMiB}, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
+				ID: a.ID, Hostname: a.Hostname, URL: a.URL, Total: sched.Amount{CPUs: a.CPUs, MemMiB: a.MemMiB}, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
 				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
 			})
 		}

@@ -29,7 +29,7 @@ import (
 // launches that crashes lost hold GPUs for minutes.
 const (
 	agents       = 3
-	gpusPerAgent = 8
+	gpusPerAgent = 2
 )
 
 // crashCluster is an embedded master with agents that run real executors. None of them is

@@ -80,7 +80,7 @@ func runScheduler(args []string) error {
 		Clock:       func() time.Time { return moveWallClock(time.Now(), time.Duration(ahead.Load())) },
 		WrapJournal: func(j journal.Journal) journal.Journal { return crashingJournal{Journal: j, fate: f} },
 		Sched: sched.SchedulerSettings{
-			LaunchTimeout: time.Second, KillRetry: 500 * time.Millisecond, ReconcileRetry: time.Second,
+			LaunchTimeout: time.Second, MaxLaunchDelay: 5 * time.Second, KillRetry: 500 * time.Millisecond, ReconcileRetry: time.Second,
 			ReviveEvery: 50 * time.Millisecond, HoldOffers: time.Second,
 			// A task may be lost each time its scheduler dies.
 			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 1000,

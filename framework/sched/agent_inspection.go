@@ -14,7 +14,7 @@ import (
 // agentInspection is a question to an agent which attempts it has. It exists as long as it is not known of an attempt on the
 // agent whether it runs.
 type agentInspection struct {
-	// url is that of the agent's API.
+	// url is that of the agent's API when its task was launched. The list of agents may have a newer one.
 	url string
 	// due is when the agent is asked next, tries how often it was asked.
 	due   time.Time
@@ -51,7 +51,7 @@ func (s *State) inspectAgents() (ops []Operation) {
 		}
 		i.due = s.now.Add(backoff.Delay(firstInspectionRetry, lastInspectionRetry, i.tries))
 		i.tries++
-		ops = append(ops, InspectAgent{AgentID: id, URL: i.url, At: s.now})
+		ops = append(ops, InspectAgent{AgentID: id, URL: cmp.Or(s.listedAgents[id].URL, i.url), At: s.now})
 		if asked == nil {
 			asked = map[string]bool{}
 		}
@@ -80,6 +80,9 @@ func (s *State) isDoubtful(t *job.Task) bool {
 	return t.State == job.Unreachable || d != nil && d.unknownToMaster
 }
 
+// doubtMessage is the message of a task until its agent has answered.
+const doubtMessage = "the master does not know the task; its agent is asked"
+
 // doubtAttempt handles an update that says LOST and does not prove it: the agent is asked. Until it answers the task keeps
 // its state and its resources. If its end was requested, its executor is shut down, which reaches the agent although the
 // master does not know the task.
@@ -91,18 +94,17 @@ func (s *State) doubtAttempt(ref taskRef, u TaskUpdate) []Operation {
 	}
 	if d.giveUpAt.IsZero() { // if the agent cannot be asked
 		if wait := s.unreachableTimeout(ref.job.Spec); !wasReported(t) {
-			d.giveUpAt = s.now.Add(maxLaunchDelay)
+			d.giveUpAt = s.now.Add(s.cfg.MaxLaunchDelay)
 		} else if wait > 0 {
 			d.giveUpAt = s.now.Add(wait)
 		}
 	}
 	first := !d.unknownToMaster
 	d.unknownToMaster = true
-	const message = "the master does not know the task; its agent is asked"
-	if t.State != job.Killing && t.Message != message {
-		s.changeTask(ref).Message = message
+	if t.State != job.Killing && t.Message != doubtMessage {
+		s.changeTask(ref).Message = doubtMessage
 	}
-	if s.inspections[t.AgentID] == nil {
+	if first || s.inspections[t.AgentID] == nil {
 		s.planInspection(t.AgentID, t.AgentURL)
 	}
 	if first && !t.KillRequested.IsZero() {
@@ -172,13 +174,16 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 			d.giveUpAt = time.Time{}
 			ops = append(ops, s.applyUpdate(ref, TaskUpdate{TaskID: t.ID, AgentID: e.AgentID, State: state, Reconciled: true})...)
 			s.deadlines.entry(t.ID).unknownToMaster = unknown
+			if ref.get().Message == doubtMessage {
+				s.changeTask(ref).Message = ""
+			}
 		case known: // its final status is repeated until it is acknowledged
 			d.missedAt, d.giveUpAt = time.Time{}, time.Time{}
 			if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 {
 				d.giveUpAt = s.now.Add(wait)
 			}
 			askAgain(s.now.Add(lastInspectionRetry))
-		case wasReported(t) || !d.missedAt.IsZero() && !e.At.Before(launchArrivesBy(t.Launched, d.missedAt)):
+		case wasReported(t) || !d.missedAt.IsZero() && !e.At.Before(s.launchArrivesBy(t.Launched, d.missedAt)):
 			if d.launchedEarlier && !wasReported(t) {
 				s.addStray(*t, ref.job, false).missedAt = d.missedAt // by the clock of another process it might still arrive
 			}
@@ -188,7 +193,7 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 		case d.missedAt.IsZero(): // the master has not reported yet that the agent is registered
 			askAgain(s.inspectionDue(e.AgentID))
 		default:
-			askAgain(launchArrivesBy(t.Launched, d.missedAt))
+			askAgain(s.launchArrivesBy(t.Launched, d.missedAt))
 		}
 	}
 	ops = append(ops, s.inspectStrays(e, has, askAgain)...)

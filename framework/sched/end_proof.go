@@ -28,17 +28,14 @@ const (
 	AgentRemoved EndProof = "agent removed"
 )
 
-// A launch that was delayed by a partition arrives at most as long after its end as the partition lasted, since TCP repeats
-// what it has sent at growing intervals, of at most maxLaunchDelay. Without a partition it arrives within minLaunchDelay.
-const (
-	minLaunchDelay = 5 * time.Second
-	maxLaunchDelay = 2 * time.Minute
-)
+// minLaunchDelay is within which a launch arrives without a partition.
+const minLaunchDelay = 5 * time.Second
 
-// launchArrivesBy returns when a launch has arrived at its agent or never will. missedAt is when the agent, while it was
-// registered, was first known not to have the attempt.
-func launchArrivesBy(launched, missedAt time.Time) time.Time {
-	return missedAt.Add(min(max(missedAt.Sub(launched), minLaunchDelay), maxLaunchDelay))
+// launchArrivesBy returns when a launch has arrived at its agent or never will: a partition delays it at most for as long as
+// the partition lasted, and by MaxLaunchDelay. missedAt is when the agent, while it was registered, was first known not to
+// have the attempt.
+func (s *State) launchArrivesBy(launched, missedAt time.Time) time.Time {
+	return missedAt.Add(min(max(missedAt.Sub(launched), minLaunchDelay), s.cfg.MaxLaunchDelay))
 }
 
 // wasReported reports whether the agent is known to have received the attempt. Only then an agent without it has lost or

@@ -216,6 +216,8 @@ type InspectedTask struct {
 type Agent struct {
 	ID       string
 	Hostname string
+	// URL is that of the agent's API.
+	URL string
 	// Total is the total of CPUs and memory, zero if it is unknown.
 	Total     Amount
 	GPUs      int

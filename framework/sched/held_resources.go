@@ -111,6 +111,9 @@ type offerConflict struct {
 	offer *Offer
 	// holder is the attempt, what the resource that it holds, for users.
 	holder, what string
+	// isAmount is set if the agent has too little CPUs or memory for what its attempts hold. Mesos can forget the executor of
+	// a task that it knows, so that this may last as long as the task.
+	isAmount bool
 }
 
 // restrictOffers returns offers without what attempts hold that are not known to have ended. Conflicts are remembered for
@@ -129,7 +132,13 @@ func (s *State) restrictOffers(offers []Offer) []*Offer {
 			}
 			continue
 		}
-		if before, known := s.conflicts[key]; !known || before.holder != c.holder {
+		before, known := s.conflicts[key]
+		isNew := !known || before.holder != c.holder
+		if c.isAmount {
+			isNew = !s.amountsReported[o.AgentID].Add(amountReportInterval).After(s.now)
+			s.amountsReported[o.AgentID] = s.now
+		}
+		if isNew {
 			s.changes.Conflicts = append(s.changes.Conflicts, OfferConflict{AgentID: o.AgentID, Hostname: o.Hostname, TaskID: c.holder, What: c.what})
 		}
 		s.conflicts[key] = *c
@@ -159,6 +168,10 @@ func (s *State) keepTotals() {
 		}
 	}
 }
+
+// amountReportInterval is for how long an agent must have offered no CPUs or memory of its attempts before that is reported
+// again.
+const amountReportInterval = 10 * time.Minute
 
 // offeredSum is what all offers of an agent have together, held ones and new ones.
 type offeredSum struct {
@@ -251,7 +264,9 @@ func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest 
 		const rounding = 0.01 // Mesos rounds to thousandths
 		if excess := sum + used - total; total > 0 && excess > rounding {
 			*offered = max(*offered-excess, 0)
+			isFirst := c == nil
 			edit(last, fmt.Sprintf("%.4g of %.4g %s", used, total, unit))
+			c.isAmount = c.isAmount || isFirst
 		}
 	}
 	free := o.Free

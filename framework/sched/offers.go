@@ -45,7 +45,7 @@ func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
 	for i := range declined {
 		d := &declined[i]
 		ids[i] = d.OfferID
-		if h, isHeld := s.offers.offers[d.OfferID]; isHeld && len(s.conflicts) > 0 {
+		if h, isHeld := s.offers.offers[d.OfferID]; isHeld && len(s.conflicts) > 0 && !s.conflicts[keyOfOffer(h.Offer)].isAmount {
 			if text, _ := s.explainConflict(keyOfOffer(h.Offer)); text != "" {
 				d.Reason = text
 			}

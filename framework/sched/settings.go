@@ -25,6 +25,9 @@ type SchedulerSettings struct {
 	Policy Policy
 	// LaunchTimeout is how long a launch may stay unconfirmed before it is reconciled.
 	LaunchTimeout time.Duration
+	// MaxLaunchDelay is by how long a partition may delay a launch: TCP repeats what it has sent at growing intervals, of at
+	// most two minutes.
+	MaxLaunchDelay time.Duration
 	// KillRetry is the first wait before a KILL is repeated. Waits double up to KillRetryMax.
 	KillRetry, KillRetryMax time.Duration
 	// ReconcileRetry is the first wait before a RECONCILE is repeated. Waits double up to ReconcileRetryMax.
@@ -70,6 +73,7 @@ type SchedulerSettings struct {
 func (c *SchedulerSettings) setDefaults() {
 	c.Policy.SetDefaults()
 	setDefault(&c.LaunchTimeout, 30*time.Second)
+	setDefault(&c.MaxLaunchDelay, 2*time.Minute)
 	setDefault(&c.KillRetry, 5*time.Second)
 	setDefault(&c.KillRetryMax, time.Minute)
 	setDefault(&c.ReconcileRetry, 15*time.Second)

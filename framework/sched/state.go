@@ -80,6 +80,8 @@ type State struct {
 	// held is what placed tasks and strays hold. conflicts are the agents that offer some of that.
 	held      heldResources
 	conflicts map[placement.AgentKey]offerConflict
+	// amountsReported is when CPUs or memory that attempts hold were last offered, by agent.
+	amountsReported map[string]time.Time
 	// timedHolders are the holdings that end at a time: those of machines that have registered under another id, and those
 	// that an agent's daemon has reported.
 	timedHolders []*holding

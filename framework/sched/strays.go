@@ -213,12 +213,12 @@ func (s *State) inspectStrays(e AgentInspected, has map[string]job.State, askAga
 			askAgain(s.now.Add(lastInspectionRetry))
 		case known:
 			askAgain(s.now.Add(lastInspectionRetry))
-		case stray.Runs || wasReported(t) || !stray.missedAt.IsZero() && !e.At.Before(stray.missedAt.Add(maxLaunchDelay)):
+		case stray.Runs || wasReported(t) || !stray.missedAt.IsZero() && !e.At.Before(stray.missedAt.Add(s.cfg.MaxLaunchDelay)):
 			s.removeStray(t.ID)
 		case stray.missedAt.IsZero():
 			askAgain(s.inspectionDue(e.AgentID))
 		default:
-			askAgain(stray.missedAt.Add(maxLaunchDelay))
+			askAgain(stray.missedAt.Add(s.cfg.MaxLaunchDelay))
 		}
 	}
 	for _, t := range e.Tasks {
