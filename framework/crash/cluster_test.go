@@ -25,8 +25,7 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-// The number of agents, and of V100s on each. There are more GPUs than the jobs of all users need at a time, because
-// launches that crashes lost hold GPUs for minutes.
+// The number of agents, and of V100s on each.
 const (
 	agents       = 3
 	gpusPerAgent = 2
