@@ -22,7 +22,7 @@ scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersi
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHostileClientsAreBounded|TestMemoryOfManyJobs|TestGPUTimeIsIndependentOfFailover)$' ./framework ./framework/metrics
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestSpeedOf' ./framework/sched ./framework/sim/replay ./internal/e2e
 go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts
-MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled)$' ./internal/e2e
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled|TestKillStorm|TestKillStormWithoutAgentState)$' ./internal/e2e
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestClientSurvivesMutatedResponses$' ./isolator/module
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)

@@ -45,8 +45,9 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 	}
 	if d != nil && u.State.IsLive() {
 		d.missedAt = time.Time{}
-		if u.Reconciled && u.State != job.Unreachable {
-			d.unknownToMaster = false
+		if u.State != job.Unreachable {
+			d.giveUpAt = time.Time{} // its agent is reachable
+			d.unknownToMaster = d.unknownToMaster && !u.Reconciled
 		}
 	}
 	if u.State == job.Unreachable {
