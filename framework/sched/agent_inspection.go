@@ -40,8 +40,8 @@ func (s *State) planInspection(agentID, url string) {
 	i.url, i.due, i.tries = cmp.Or(url, i.url), s.now, 0
 }
 
-// inspectAgents returns what is due: the questions to agents, and to the master about the same attempts, whose answer tells
-// whether it counts the agent as registered.
+// inspectAgents returns the questions to agents that are due, and a RECONCILE of the same attempts. The master's answer shows
+// whether the agent is registered.
 func (s *State) inspectAgents() (ops []Operation) {
 	var asked map[string]bool
 	for _, id := range slices.Sorted(maps.Keys(s.inspections)) {

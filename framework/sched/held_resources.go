@@ -331,8 +331,8 @@ func (s *State) noteMoved(o *Offer, h *holding) {
 	}
 }
 
-// restrictShare removes from an offer what attempts hold of a shared device, as far as all offers exceed what is left of its
-// total. offered is what all offers of the agent have of the device.
+// restrictShare reduces the share of a device in an offer if all offers of the agent together exceed what attempts leave of the
+// device. offered is the sum of these offers.
 func (s *State) restrictShare(o *Offer, d, offered SharedDevice, edit func(*holding, string) *Offer) {
 	holder := s.holderOf(o, d.UUID)
 	if holder == nil {

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// lyingMaster offers whatever it wants, whoever holds it. The property's model of the truth is naive: an attempt that was
+// lyingMaster offers resources regardless of their holders. The property's model of the truth is naive: an attempt that was
 // launched holds its resources until an update proves its end.
 type lyingMaster struct {
 	t     *rapid.T

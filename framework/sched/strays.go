@@ -62,11 +62,9 @@ type strayAttempts map[string]*StrayAttempt
 
 // restoreStrays reads the recorded stray attempts.
 func (s *State) restoreStrays() {
-	for key, value := range s.documents[reservedPrefix] {
-		if stray, ok := parseStray(key, value); ok {
-			s.strays[stray.Task.ID] = &stray
-			s.held.add(holdingOfStray(&stray))
-		}
+	for _, stray := range ParseStrays(s.documents[reservedPrefix]) {
+		s.strays[stray.Task.ID] = &stray
+		s.held.add(holdingOfStray(&stray))
 	}
 }
 
