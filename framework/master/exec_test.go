@@ -69,7 +69,7 @@ func (a *execAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case agent.Call_LAUNCH_NESTED_CONTAINER_SESSION:
 		defer a.leave()
 		flush := http.NewResponseController(w)
-		input := a.sessionInput()
+		input := a.sessionInput(r.Context())
 		_ = flush.Flush()
 		a.session(flushed{w, flush}, input)
 		if r.Context().Err() == nil {
@@ -103,12 +103,32 @@ func (a *execAgent) answer(w http.ResponseWriter, m *agent.Response) {
 	_, _ = w.Write(body)
 }
 
-// sessionInput returns the input of a new session.
-func (a *execAgent) sessionInput() <-chan *agent.ProcessIO {
+// sessionInput returns the input of a new session. It ends with the session's
+// connection too: a client may leave before it has attached its input.
+func (a *execAgent) sessionInput(connection context.Context) <-chan *agent.ProcessIO {
+	attached, input := make(chan *agent.ProcessIO, 100), make(chan *agent.ProcessIO)
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.input = make(chan *agent.ProcessIO, 100)
-	return a.input
+	a.input = attached
+	a.mu.Unlock()
+	go func() {
+		defer close(input)
+		for {
+			select {
+			case m, ok := <-attached:
+				if !ok {
+					return
+				}
+				select {
+				case input <- m:
+				case <-connection.Done():
+					return
+				}
+			case <-connection.Done():
+				return
+			}
+		}
+	}()
+	return input
 }
 
 // readInput answers ATTACH_CONTAINER_INPUT.
