@@ -1,8 +1,27 @@
 package job
 
+import "strings"
+
 // MachineFaultLabel marks a status of a task that did not start because of its machine. The value is one of the constants
 // below. The executor sets it, and the scheduler charges the job no retry.
 const MachineFaultLabel = "mesos-gpu.machine_fault"
 
 // DeviceHeld is the MachineFaultLabel of a task whose device another container holds.
 const DeviceHeld = "device_held"
+
+// machineFaultMark marks the message of a status that has no labels: a container that the module refused has no executor
+// which could add one.
+const machineFaultMark = " [" + MachineFaultLabel + "="
+
+// MarkMachineFault adds the value of MachineFaultLabel to a message.
+func MarkMachineFault(message, fault string) string { return message + machineFaultMark + fault + "]" }
+
+// CutMachineFault returns a message without the mark of MarkMachineFault, and the fault; "" if it has none.
+func CutMachineFault(message string) (rest, fault string) {
+	before, after, found := strings.Cut(message, machineFaultMark)
+	fault, end, closed := strings.Cut(after, "]")
+	if !found || !closed {
+		return message, ""
+	}
+	return before + end, fault
+}

@@ -60,6 +60,19 @@ func TestConvertUpdate(t *testing.T) {
 	}
 }
 
+// TestModuleMarksMachineFault: a container that the module refuses has no executor that could label the status. The mark in
+// its message is read and removed, but only from an agent.
+func TestModuleMarksMachineFault(t *testing.T) {
+	const refusal = "Failed to launch container: the GPU daemon at /run/d.sock: prepare container c: GPU g is held by container b"
+	message := job.MarkMachineFault(refusal, job.DeviceHeld)
+	for source, want := range map[mesos.TaskStatus_Source]string{mesos.SOURCE_AGENT: job.DeviceHeld, mesos.SOURCE_EXECUTOR: ""} {
+		u := convertUpdate(&mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Source: &source, Message: &message})
+		if u.MachineFault != want || u.Message != refusal {
+			t.Errorf("%s: got fault %q and message %q; want %q and %q", source, u.MachineFault, u.Message, want, refusal)
+		}
+	}
+}
+
 func TestImageMismatchCause(t *testing.T) {
 	labels := func(key, value string) *mesos.Labels {
 		return &mesos.Labels{Labels: []mesos.Label{{Key: exitCodeLabel, Value: new("1")}, {Key: key, Value: &value}}}

@@ -77,6 +77,12 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 		u.Mismatch = unfitCause(s)
 		u.MachineFault, _ = statusLabel(s, job.MachineFaultLabel)
 	}
+	if message, fault := job.CutMachineFault(u.Message); fault != "" {
+		u.Message = message
+		if s.GetSource() == mesos.SOURCE_AGENT && u.State == job.Failed {
+			u.MachineFault = fault
+		}
+	}
 	return u
 }
 

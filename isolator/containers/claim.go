@@ -8,6 +8,7 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
+	"mesos-gpu/job"
 )
 
 // ClaimRequest is an executor's request for the devices that the agent gave its container.
@@ -39,9 +40,18 @@ type DeviceHeldError struct {
 	Holders []gpu.ContainerDevices
 	// Reason is the allocation's own text.
 	Reason error
+	// mark: the message has job.MarkMachineFault's mark, because nothing else of the error reaches the scheduler.
+	mark bool
 }
 
 func (e *DeviceHeldError) Error() string {
+	if e.mark {
+		return job.MarkMachineFault(e.describe(), job.DeviceHeld)
+	}
+	return e.describe()
+}
+
+func (e *DeviceHeldError) describe() string {
 	if len(e.Holders) == 0 {
 		return e.Reason.Error()
 	}
@@ -139,7 +149,7 @@ func (m *Manager) ClaimDevices(c ContainerClaim) error {
 	info := c.info()
 	t, err := m.begin(c.Container, c.request(), &info)
 	if err != nil {
-		return wrap(m.nameHolders(c.Container, err))
+		return wrap(err)
 	}
 	if err := t.commit(); err != nil {
 		return wrap(errors.Join(err, t.rollBack()))

@@ -13,7 +13,9 @@ import (
 // Prepare grants devices to a container before its launch and returns what it
 // is launched with. A repeated call with the same resources returns the same.
 // The error is an *allocation.RejectedError, *InvalidContainerError or
-// *ImageError if the request is at fault. A failed call grants nothing.
+// *ImageError if the request is at fault, and a *DeviceHeldError if other
+// containers hold a device, whose message job.CutMachineFault recognizes. A
+// failed call grants nothing.
 //
 // The kernel allows the devices when Mesos has created the container's cgroup
 // and calls Isolate.
@@ -39,6 +41,9 @@ func (m *Manager) Prepare(ctx context.Context, l LaunchRequest) (setup LaunchSet
 	// 3. Assign devices and reserve them.
 	defer m.lockRoot(l.Container)()
 	t, err := m.begin(l.Container, request, &containerInfo{Framework: l.Framework, Executor: l.Executor, Task: l.Task, Job: l.Job})
+	if held := (*DeviceHeldError)(nil); errors.As(err, &held) {
+		held.mark = true
+	}
 	if err != nil {
 		return LaunchSetup{}, err
 	}

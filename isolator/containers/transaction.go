@@ -50,8 +50,9 @@ type transaction struct {
 // begin starts a transaction that gives the container what it requests. launch
 // describes a container that Prepare launches; it is nil for one that runs. If
 // the request is rejected, begin releases containers that have ended without a
-// call of Cleanup and tries once more. The error is an
-// *allocation.RejectedError if the request is at fault.
+// call of Cleanup and tries once more. The error is a *DeviceHeldError if other
+// containers hold a device, and an *allocation.RejectedError if the request is
+// at fault.
 func (m *Manager) begin(container string, request allocation.DeviceRequest, launch *containerInfo) (*transaction, error) {
 	t, err := m.assignDevices(container, request, launch)
 	if rejected := (*allocation.RejectedError)(nil); !errors.As(err, &rejected) {
@@ -60,7 +61,8 @@ func (m *Manager) begin(container string, request allocation.DeviceRequest, laun
 	if err := m.releaseEnded(); err != nil {
 		return nil, err
 	}
-	return m.assignDevices(container, request, launch)
+	t, err = m.assignDevices(container, request, launch)
+	return t, m.nameHolders(container, err)
 }
 
 // assignDevices returns a transaction with the devices of the request reserved.
