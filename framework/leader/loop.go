@@ -266,6 +266,10 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 			l.log.WithFields(logrus.Fields{"agent": c.AgentID, "host": c.Hostname, "task": c.TaskID, "offered": c.What}).Warn("Mesos offers what a task holds that is not known to have ended: it is not used")
 		}
 		l.counters.CountConflicts(len(changes.Conflicts))
+		for _, a := range changes.IncompleteAnswers {
+			l.log.WithFields(logrus.Fields{"agent": a.AgentID, "host": a.Hostname, "task": a.TaskID}).
+				Warn("the agent does not list a task that runs there, so its answer proves nothing: permit the framework's principal to view frameworks, executors and tasks (view_framework, view_executor, view_task)")
+		}
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
 		}

@@ -86,12 +86,10 @@ const doubtMessage = "the master does not know the task; its agent is asked"
 // doubtAttempt handles an update that says LOST and does not prove it: the agent is asked. Until it answers the task keeps
 // its state and its resources. If its end was requested, its executor is shut down, which reaches the agent although the
 // master does not know the task.
-func (s *State) doubtAttempt(ref taskRef, u TaskUpdate) []Operation {
+func (s *State) doubtAttempt(ref taskRef, proof EndProof) []Operation {
 	t := ref.get()
 	d := s.deadlines.entry(t.ID)
-	if d.missedAt.IsZero() && u.Proof != AgentUnknown {
-		d.missedAt = s.now
-	}
+	isNew := d.noteUnproven(proof, s.now)
 	if d.giveUpAt.IsZero() { // if the agent cannot be asked
 		if wait := s.unreachableTimeout(ref.job.Spec); !wasReported(t) {
 			d.giveUpAt = s.now.Add(s.cfg.MaxLaunchDelay)
@@ -99,15 +97,13 @@ func (s *State) doubtAttempt(ref taskRef, u TaskUpdate) []Operation {
 			d.giveUpAt = s.now.Add(wait)
 		}
 	}
-	first := !d.unknownToMaster
-	d.unknownToMaster = true
 	if t.State != job.Killing && t.Message != doubtMessage {
 		s.changeTask(ref).Message = doubtMessage
 	}
-	if first || s.inspections[t.AgentID] == nil {
+	if isNew || s.inspections[t.AgentID] == nil {
 		s.planInspection(t.AgentID, t.AgentURL)
 	}
-	if first && !t.KillRequested.IsZero() {
+	if isNew && !t.KillRequested.IsZero() {
 		return s.sendKill(ref)
 	}
 	return nil
@@ -151,13 +147,17 @@ func (s *State) noteAbsence(agentID string) {
 // handleAgentInspected applies the answer of an agent. An attempt that it has is adopted if it is still wanted, and ended if
 // another has replaced it. One that it does not have has ended, as soon as no launch of it can be on its way.
 func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
-	has := make(map[string]job.State, len(e.Tasks))
+	answer := agentAnswer{at: e.At, states: make(map[string]job.State, len(e.Tasks))}
 	for _, t := range e.Tasks {
-		has[t.TaskID] = t.State
+		answer.states[t.TaskID] = t.State
+	}
+	if missing := s.findRunningTaskMissingIn(e.AgentID, answer); missing != "" {
+		s.changes.IncompleteAnswers = append(s.changes.IncompleteAnswers, IncompleteAnswer{AgentID: e.AgentID, Hostname: s.tasks[missing].get().Hostname, TaskID: missing})
+		return nil // it is asked again
 	}
 	var next time.Time // when the agent is asked again; zero if all is decided
 	askAgain := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
+		if next.IsZero() || !at.IsZero() && at.Before(next) {
 			next = at
 		}
 	}
@@ -168,41 +168,97 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 		}
 		t := ref.get()
 		d := s.deadlines.entry(t.ID)
-		switch state, known := has[t.ID]; {
-		case known && state.IsLive():
+		presence, at := s.judgeAttempt(answer, t, wasReported(t), &d.attemptDoubt, 0)
+		askAgain(at)
+		switch presence {
+		case runsOnAgent:
 			unknown := d.unknownToMaster
 			d.giveUpAt = time.Time{}
-			ops = append(ops, s.applyUpdate(ref, TaskUpdate{TaskID: t.ID, AgentID: e.AgentID, State: state, Reconciled: true})...)
+			ops = append(ops, s.applyUpdate(ref, TaskUpdate{TaskID: t.ID, AgentID: e.AgentID, State: answer.states[t.ID], Reconciled: true})...)
 			s.deadlines.entry(t.ID).unknownToMaster = unknown
 			if ref.get().Message == doubtMessage {
 				s.changeTask(ref).Message = ""
 			}
-		case known: // its final status is repeated until it is acknowledged
+		case endsOnAgent:
 			d.missedAt, d.giveUpAt = time.Time{}, time.Time{}
 			if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 {
 				d.giveUpAt = s.now.Add(wait)
 			}
-			askAgain(s.now.Add(lastInspectionRetry))
-		case wasReported(t) || !d.missedAt.IsZero() && !e.At.Before(s.launchArrivesBy(t.Launched, d.missedAt)):
-			if d.launchedEarlier && !wasReported(t) {
-				s.addStray(*t, ref.job, false).missedAt = d.missedAt // by the clock of another process it might still arrive
+		case notOnAgent:
+			if d.launchedEarlier && !wasReported(t) { // by the clock of another process it might still arrive
+				stray := s.addStray(*t, ref.job, false)
+				stray.missedAt, stray.launchedEarlier = d.missedAt, true
 			}
 			u := TaskUpdate{State: job.Lost, Message: fmt.Sprintf("its agent %s does not have it", cmp.Or(t.Hostname, t.AgentID))}
 			ops = append(ops, s.endAttempt(ref, attemptResultOf(ref, nextState(t, u), u))...)
 			s.retireJob(ref.job)
-		case d.missedAt.IsZero(): // the master has not reported yet that the agent is registered
-			askAgain(s.inspectionDue(e.AgentID))
-		default:
-			askAgain(s.launchArrivesBy(t.Launched, d.missedAt))
 		}
 	}
-	ops = append(ops, s.inspectStrays(e, has, askAgain)...)
+	ops = append(ops, s.inspectStrays(e, answer, askAgain)...)
 	if next.IsZero() {
 		delete(s.inspections, e.AgentID)
 	} else if i := s.inspections[e.AgentID]; i != nil {
 		i.due = next
 	}
 	return ops
+}
+
+// agentAnswer is an agent's answer to which attempts it has.
+type agentAnswer struct {
+	// at is when the agent was asked.
+	at     time.Time
+	states map[string]job.State
+}
+
+// IncompleteAnswer is an agent's list of tasks that lacks a running one.
+type IncompleteAnswer struct{ AgentID, Hostname, TaskID string }
+
+// findRunningTaskMissingIn returns a task that its agent has reported running, and that the agent's answer lacks; "" if it
+// lacks none. Such an answer proves nothing: the agent lists only what the framework's principal may view.
+func (s *State) findRunningTaskMissingIn(agentID string, answer agentAnswer) string {
+	for _, h := range s.held.byAgent[agentID] {
+		ref, isTask := s.tasks[h.taskID]
+		if !isTask {
+			continue
+		}
+		t := ref.get()
+		if _, listed := answer.states[t.ID]; !listed && t.State == job.Running && !s.isDoubtful(t) && t.Changed.Before(answer.at) {
+			return t.ID
+		}
+	}
+	return ""
+}
+
+// agentPresence is what an agent's answer says of an attempt.
+type agentPresence int
+
+const (
+	// undecided: the agent does not have it, and its launch may still arrive.
+	undecided agentPresence = iota
+	runsOnAgent
+	// endsOnAgent: the agent has its final status, and repeats that until it is acknowledged.
+	endsOnAgent
+	// notOnAgent: the attempt has ended, or never reached the agent and will not.
+	notOnAgent
+)
+
+// judgeAttempt returns what an agent's answer says of an attempt, and when the agent must be asked again; zero if it need not
+// be. wasReported is whether the agent has received the attempt. The attempt may have been launched by difference earlier than
+// recorded.
+func (s *State) judgeAttempt(answer agentAnswer, t *job.Task, wasReported bool, d *attemptDoubt, difference time.Duration) (p agentPresence, askAgain time.Time) {
+	switch state, isListed := answer.states[t.ID]; {
+	case isListed && state.IsLive():
+		return runsOnAgent, time.Time{}
+	case isListed:
+		return endsOnAgent, s.now.Add(lastInspectionRetry)
+	case wasReported:
+		return notOnAgent, time.Time{}
+	case d.missedAt.IsZero(): // the master has not reported yet that the agent is registered
+		return undecided, s.inspectionDue(t.AgentID)
+	case answer.at.Before(s.launchArrivesBy(t, d, difference)):
+		return undecided, s.launchArrivesBy(t, d, difference)
+	}
+	return notOnAgent, time.Time{}
 }
 
 // inspectionDue returns when an agent is asked next if nothing else is known.

@@ -28,6 +28,8 @@ type StateChanges struct {
 	LateEnds []job.Task
 	// Conflicts are offers of what attempts hold that are not known to have ended, each once.
 	Conflicts []OfferConflict
+	// IncompleteAnswers are the answers of agents that lack a running task.
+	IncompleteAnswers []IncompleteAnswer
 	// UnaccountedLost is how many ended attempts were forgotten before the accounting had stored them, because too many
 	// of them waited for that.
 	UnaccountedLost int

@@ -1,15 +1,17 @@
 package sched
 
-import "time"
+import (
+	"time"
+
+	"mesos-gpu/internal/backoff"
+)
 
 // taskDeadlines are the times at which something is due for a placed task. Zero times are not due.
 type taskDeadlines struct {
 	// confirmBy is when an unconfirmed launch is reconciled. The first update of the task clears it.
 	confirmBy time.Time
-	// killAt is when the next KILL is sent. It is set when the end of the task is requested.
-	killAt time.Time
-	// killsSent is the number of KILLs sent; it determines the wait before the next one.
-	killsSent int
+	// killSchedule is set when the end of the task is requested.
+	killSchedule
 	// timeoutAt is when the task exceeds its job's timeout. It is set once the task runs.
 	timeoutAt time.Time
 	// idleAt is when the task has been without clients for its job's idle timeout.
@@ -19,13 +21,23 @@ type taskDeadlines struct {
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
-	// unknownToMaster is set while the master reports that it does not know the task, which may run nevertheless. missedAt is
-	// when its agent, while it was registered, was first known not to have it. Both are reset when the task is reported, and
-	// missedAt when the agent is away.
-	unknownToMaster bool
-	missedAt        time.Time
-	// launchedEarlier is set if another process has launched the task: its clock may have differed.
-	launchedEarlier bool
+	// attemptDoubt is set while it is not known whether the agent has the task, and before a task is first reported that another
+	// process has launched.
+	attemptDoubt
+}
+
+// killSchedule is when KILLs of an attempt are sent.
+type killSchedule struct {
+	// killAt is when the next KILL is sent.
+	killAt time.Time
+	// killsSent is the number of KILLs sent; it determines the wait before the next one.
+	killsSent int
+}
+
+// scheduleNextKill sets when the KILL is repeated that is sent now.
+func (k *killSchedule) scheduleNextKill(s *State) {
+	k.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, k.killsSent))
+	k.killsSent++
 }
 
 // deadlineTable has the deadlines of placed tasks by task id. A task without a deadline has no entry.
@@ -41,8 +53,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() &&
-		!t.unknownToMaster && t.missedAt.IsZero() && !t.launchedEarlier {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() && t.attemptDoubt.isZero() {
 		delete(d, id)
 	}
 }

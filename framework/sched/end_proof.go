@@ -21,7 +21,8 @@ const (
 	AbsentFromAgent EndProof = "absent from agent"
 	// UnknownToMaster: the agent is registered, and its master does not know the attempt. The agent may run it.
 	UnknownToMaster EndProof = "unknown to master"
-	// AgentUnknown: the master does not know the agent either.
+	// AgentUnknown: the master does not know the agent either. A master that has lost its registry learns of it when the agent
+	// registers again.
 	AgentUnknown EndProof = "agent unknown"
 	// AgentRemoved: the agent has shut down for good, or its machine has registered under another id. The attempt is given
 	// up, but containers of it may be left on the machine.
@@ -31,11 +32,37 @@ const (
 // minLaunchDelay is within which a launch arrives without a partition.
 const minLaunchDelay = 5 * time.Second
 
-// launchArrivesBy returns when a launch has arrived at its agent or never will: a partition delays it at most for as long as
-// the partition lasted, and by MaxLaunchDelay. missedAt is when the agent, while it was registered, was first known not to
-// have the attempt.
-func (s *State) launchArrivesBy(launched, missedAt time.Time) time.Time {
-	return missedAt.Add(min(max(missedAt.Sub(launched), minLaunchDelay), s.cfg.MaxLaunchDelay))
+// maxClockDifference is how much the clocks of two schedulers' machines are assumed to differ at most.
+const maxClockDifference = 30 * time.Second
+
+// attemptDoubt is what is known of an attempt while it is not known whether its agent has it.
+type attemptDoubt struct {
+	// unknownToMaster is set while the master reports that it does not know the attempt, which may run nevertheless.
+	unknownToMaster bool
+	// missedAt is when the agent, while it was registered, was first known not to have the attempt. It is zero before that,
+	// after the attempt was reported, and while the agent is away.
+	missedAt time.Time
+	// launchedEarlier is set if another process has launched the attempt: its clock may have differed.
+	launchedEarlier bool
+}
+
+func (d *attemptDoubt) isZero() bool { return *d == attemptDoubt{} }
+
+// noteUnproven notes an update that says LOST and does not prove it. It returns false for a repeated one.
+func (d *attemptDoubt) noteUnproven(proof EndProof, now time.Time) (isNew bool) {
+	if d.missedAt.IsZero() && proof != AgentUnknown {
+		d.missedAt = now
+	}
+	isNew = !d.unknownToMaster
+	d.unknownToMaster = true
+	return isNew
+}
+
+// launchArrivesBy returns when the launch of an attempt has arrived at its agent or never will: a partition delays it at most
+// for as long as the partition lasted, and by MaxLaunchDelay. The agent must have missed the attempt. difference is how much
+// earlier than recorded it may have been launched.
+func (s *State) launchArrivesBy(t *job.Task, d *attemptDoubt, difference time.Duration) time.Time {
+	return d.missedAt.Add(min(max(d.missedAt.Sub(t.Launched), minLaunchDelay)+difference, s.cfg.MaxLaunchDelay))
 }
 
 // wasReported reports whether the agent is known to have received the attempt. Only then an agent without it has lost or

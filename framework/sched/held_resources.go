@@ -413,6 +413,8 @@ func (s *State) releaseHolding(agentID, taskID string) {
 // each minute for containers of the Docker engine whose executor is gone.
 const movedHolderTimeout = 3 * time.Minute
 
+const movedMessage = "its machine has registered as another agent"
+
 // reportedHolderTimeout is for how long a device is not used that an agent's daemon has refused because another container
 // holds it.
 const reportedHolderTimeout = time.Minute
@@ -427,9 +429,16 @@ func (s *State) recordReportedHolder(t *job.Task, reported string) {
 }
 
 // endTimedHoldings ends the holdings whose time is over. An attempt of a machine that has registered under another id has
-// then ended.
+// then ended. If its agent was away before, it is retried at once, and only its place is kept.
 func (s *State) endTimedHoldings() (ops []Operation) {
 	var due []*holding
+	for _, h := range s.timedHolders {
+		ref, isTask := s.tasks[h.taskID]
+		if isTask && h.reported == "" && h.until.After(s.now) && s.strays[h.taskID] == nil && ref.get().State.IsPlaced() && s.isDoubtful(ref.get()) {
+			ops = append(ops, s.giveUpTask(ref, movedMessage)...)
+			s.held.find(h.taskID, h.agentID).until = h.until
+		}
+	}
 	s.timedHolders = slices.DeleteFunc(s.timedHolders, func(h *holding) bool {
 		isOver := !h.until.After(s.now)
 		if isOver {
@@ -445,7 +454,7 @@ func (s *State) endTimedHoldings() (ops []Operation) {
 		case s.strays[h.taskID] != nil:
 			s.removeStray(h.taskID)
 		case isTask && ref.get().State.IsPlaced():
-			u := TaskUpdate{State: job.Lost, Message: "its machine has registered as another agent"}
+			u := TaskUpdate{State: job.Lost, Message: movedMessage}
 			ops = append(ops, s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))...)
 			s.retireJob(ref.job)
 		}

@@ -3,7 +3,6 @@ package sched
 import (
 	"time"
 
-	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -99,8 +98,7 @@ func (s *State) sendKill(ref taskRef) []Operation {
 		tm.killAt = s.now // sent after the next subscription
 		return nil
 	}
-	tm.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, tm.killsSent))
-	tm.killsSent++
+	tm.scheduleNextKill(s)
 	ops := []Operation{KillTask{TaskID: t.ID, AgentID: t.AgentID, Force: t.KillForced, Grace: warnedGrace(ref)}}
 	if tm.unknownToMaster {
 		ops = append(ops, ShutdownExecutor{TaskID: t.ID, AgentID: t.AgentID})

@@ -92,7 +92,11 @@ func (s *State) handleTick() []Operation {
 			ops = append(ops, s.endIdleTask(ref, tm)...)
 		}
 		if isDue(tm.giveUpAt, s.now) {
-			ops = append(ops, s.giveUpTask(ref)...)
+			message := fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))
+			if tm.unknownToMaster {
+				message = "the master does not know it, and its agent does not answer"
+			}
+			ops = append(ops, s.giveUpTask(ref, message)...)
 		}
 	}
 	r := &s.reconciliation
@@ -150,13 +154,8 @@ func (s *State) reconcileTasks(ids []string) []Operation {
 	return []Operation{ReconcileTasks{Tasks: list}}
 }
 
-// giveUpTask declares a task lost whose agent has been unreachable for too long. Until the agent is back and proves its end,
-// it holds its place.
-func (s *State) giveUpTask(ref taskRef) []Operation {
-	message := fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))
-	if s.deadlines.entry(ref.get().ID).unknownToMaster {
-		message = "the master does not know it, and its agent does not answer"
-	}
+// giveUpTask declares a task lost whose end is not proven. Until its agent is back and proves its end, it holds its place.
+func (s *State) giveUpTask(ref taskRef, message string) []Operation {
 	u := TaskUpdate{State: job.Lost, Message: message}
 	s.addStray(*ref.get(), ref.job, false) // first, so that its place is not free in between
 	ops := s.endAttempt(ref, attemptResultOf(ref, nextState(ref.get(), u), u))

@@ -8,7 +8,6 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
-	"mesos-gpu/internal/backoff"
 	"mesos-gpu/job"
 )
 
@@ -27,10 +26,8 @@ type StrayAttempt struct {
 	// Since is when it was given up or found.
 	Since time.Time `json:"since"`
 
-	// unknownToMaster, missedAt, killAt and killsSent are as in taskDeadlines. They are not recorded.
-	unknownToMaster  bool
-	missedAt, killAt time.Time
-	killsSent        int
+	attemptDoubt
+	killSchedule
 }
 
 // strayPrefix, followed by its id, is the key of a stray attempt.
@@ -63,6 +60,7 @@ type strayAttempts map[string]*StrayAttempt
 // restoreStrays reads the recorded stray attempts.
 func (s *State) restoreStrays() {
 	for _, stray := range ParseStrays(s.documents[reservedPrefix]) {
+		stray.launchedEarlier = true
 		s.strays[stray.Task.ID] = &stray
 		s.held.add(holdingOfStray(&stray))
 	}
@@ -128,16 +126,13 @@ func (s *State) handleStrayUpdate(u TaskUpdate) []Operation {
 	case stray == nil:
 	case u.State != job.Lost || u.Proof == ProvenEnd:
 		s.removeStray(u.TaskID)
+	case u.Proof == AgentRemoved: // containers of it may be left
 	default:
-		if stray.missedAt.IsZero() && u.Proof != AgentUnknown {
-			stray.missedAt = s.now
-		}
-		first := !stray.unknownToMaster
-		stray.unknownToMaster = true
+		isNew := stray.noteUnproven(u.Proof, s.now)
 		if s.inspections[stray.Task.AgentID] == nil {
 			s.planInspection(stray.Task.AgentID, stray.Task.AgentURL)
 		}
-		if first && stray.Runs {
+		if isNew && stray.Runs {
 			return s.killStray(stray)
 		}
 	}
@@ -177,8 +172,7 @@ func (s *State) killStray(stray *StrayAttempt) []Operation {
 	if !s.connected {
 		return nil
 	}
-	stray.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, stray.killsSent))
-	stray.killsSent++
+	stray.scheduleNextKill(s)
 	ops := []Operation{KillTask{TaskID: stray.Task.ID, AgentID: stray.Task.AgentID}}
 	if stray.unknownToMaster {
 		ops = append(ops, ShutdownExecutor{TaskID: stray.Task.ID, AgentID: stray.Task.AgentID})
@@ -198,25 +192,25 @@ func (s *State) killStrays() (ops []Operation) {
 
 // inspectStrays applies the answer of an agent to the stray attempts there, and to the attempts that it has and that nothing
 // is known of. askAgain is called with when the agent must be asked again.
-func (s *State) inspectStrays(e AgentInspected, has map[string]job.State, askAgain func(time.Time)) (ops []Operation) {
+func (s *State) inspectStrays(e AgentInspected, answer agentAnswer, askAgain func(time.Time)) (ops []Operation) {
 	for _, stray := range s.straysInOrder() {
 		t := &stray.Task
 		if t.AgentID != e.AgentID {
 			continue
 		}
-		switch state, known := has[t.ID]; {
-		case known && state.IsLive():
+		difference := time.Duration(0)
+		if stray.launchedEarlier {
+			difference = maxClockDifference
+		}
+		presence, at := s.judgeAttempt(answer, t, stray.Runs || wasReported(t), &stray.attemptDoubt, difference)
+		askAgain(at)
+		switch presence {
+		case runsOnAgent:
 			stray.missedAt = time.Time{}
 			ops = append(ops, s.endStray(stray)...)
 			askAgain(s.now.Add(lastInspectionRetry))
-		case known:
-			askAgain(s.now.Add(lastInspectionRetry))
-		case stray.Runs || wasReported(t) || !stray.missedAt.IsZero() && !e.At.Before(stray.missedAt.Add(s.cfg.MaxLaunchDelay)):
+		case notOnAgent:
 			s.removeStray(t.ID)
-		case stray.missedAt.IsZero():
-			askAgain(s.inspectionDue(e.AgentID))
-		default:
-			askAgain(stray.missedAt.Add(s.cfg.MaxLaunchDelay))
 		}
 	}
 	for _, t := range e.Tasks {

@@ -41,7 +41,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		d.confirmBy = time.Time{}
 	}
 	if u.State == job.Lost && u.Proof != ProvenEnd && u.Proof != AgentRemoved {
-		return s.doubtAttempt(ref, u)
+		return s.doubtAttempt(ref, u.Proof)
 	}
 	if d != nil && u.State.IsLive() {
 		d.missedAt = time.Time{}
