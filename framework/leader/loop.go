@@ -268,7 +268,7 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 		l.counters.CountConflicts(len(changes.Conflicts))
 		for _, a := range changes.IncompleteAnswers {
 			l.log.WithFields(logrus.Fields{"agent": a.AgentID, "host": a.Hostname, "task": a.TaskID}).
-				Warn("the agent does not list a task that runs there, so its answer proves nothing: permit the framework's principal to view frameworks, executors and tasks (view_framework, view_executor, view_task)")
+				Warn("the agent does not list a task that runs there, so its answer proves nothing: permit the framework's principal to view frameworks, executors and tasks (ACLs view_frameworks, view_executors, view_tasks)")
 		}
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")
