@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 const localUnit = "mesos-gpu-local"

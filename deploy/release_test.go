@@ -18,7 +18,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // checkBillOfMaterials checks that the SPDX document describes the program and all of its

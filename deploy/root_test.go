@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestForeignBinariesRunUnderQEMU runs the binaries of other architectures under qemu-user:

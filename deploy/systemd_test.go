@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // machine is a container with a minimal Debian and its own systemd.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/volumemgr"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestUnitsPassSystemdAnalyze checks that systemd-analyze accepts the units without a warning,

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

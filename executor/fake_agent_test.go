@@ -18,7 +18,7 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/inmemory"
+	"mesos-gpu/internal/testing/inmemory"
 	"mesos-gpu/job"
 )
 

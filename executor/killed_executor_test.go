@@ -21,8 +21,8 @@ import (
 	"mesos-gpu/executor/docker"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

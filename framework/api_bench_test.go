@@ -12,11 +12,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // TestLimitsFitDescriptors checks that the limits of the API leave a quarter of the descriptors to

@@ -18,11 +18,11 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/sched/admission"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

@@ -16,9 +16,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

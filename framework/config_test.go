@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/internal/testing/frameworktest"
 )
 
 func TestConfigValidation(t *testing.T) {

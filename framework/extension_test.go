@@ -19,10 +19,10 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

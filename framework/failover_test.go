@@ -18,11 +18,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const (

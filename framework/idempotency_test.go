@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -11,9 +11,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

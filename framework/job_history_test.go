@@ -12,8 +12,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 const (

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // liveMemory limits the live heap of a scheduler that remembers 100,000 ended and 100,000 pending jobs of one task. It is

@@ -9,9 +9,9 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/internal/testing/frameworktest"
 )
 
 func TestParseRoles(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

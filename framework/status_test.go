@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/internal/zkconn"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // statusFeed receives the statuses of a scheduler.

@@ -15,11 +15,11 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/internal/testing/opener"
 	"mesos-gpu/isolator/rules"
 )
 

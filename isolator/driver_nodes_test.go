@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const (

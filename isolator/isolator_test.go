@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/opener"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/rules"
 	"mesos-gpu/isolator/simulated"
 )

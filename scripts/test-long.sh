@@ -18,7 +18,7 @@ scripts/fuzz.sh 10s
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -race -gcflags=github.com/go-zookeeper/zk=-race=false -vet=off -timeout 30m -run '^TestKilled|^TestClockJumps' ./framework/crash
 scripts/counted.sh -race -gcflags=github.com/go-zookeeper/zk=-race=false -vet=off -timeout 30m ./framework/journal
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestDamaged|^TestFullDisk' ./framework/journal
-scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/clustersim -v -clustersim.seeds=100000
+scripts/counted.sh -vet=off -timeout 60m -run '^TestSeeds$' ./internal/testing/clustersim -v -clustersim.seeds=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHostileClientsAreBounded|TestMemoryOfManyJobs|TestGPUTimeIsIndependentOfFailover)$' ./framework ./framework/metrics
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestSpeedOf' ./framework/sched ./framework/sim/replay ./internal/e2e
 go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts

@@ -12,7 +12,7 @@
 # - framework/crash, which runs schedulers as processes that it kills: framework
 # - framework/web, which serves files, and whose tests read the messages of a
 #   browser: framework/apiserver, framework and internal/e2e
-# - internal/clustersim, in which each simulated cluster is one goroutine
+# - internal/testing/clustersim, in which each simulated cluster is one goroutine
 # And except these, whose tests run in less than a tenth of the time that a binary
 # with the detector takes to link:
 # - internal/cli, internal/cli/cluster, internal/cli/daemons, internal/cli/simulate,
@@ -50,6 +50,6 @@ go list -test -f '{{.ImportPath}} {{join .Deps "|"}}' ./... |
 			sub(/_test$/, "", d)
 			if (d in starts) kind = "race"
 		}
-		if (substr(tested, length(module) + 2) ~ /^(framework\/(sim|sim\/replay|journal|crash|web)|internal\/clustersim|internal\/cli(\/(cluster|daemons|simulate))?|internal\/e2e\/starts)$/) kind = "plain"
+		if (substr(tested, length(module) + 2) ~ /^(framework\/(sim|sim\/replay|journal|crash|web)|internal\/testing\/clustersim|internal\/cli(\/(cluster|daemons|simulate))?|internal\/e2e\/starts)$/) kind = "plain"
 		print (tested in rank ? rank[tested] : 999), kind, tested
 	}' | sort -n -k1,1 -s | cut -d' ' -f2-

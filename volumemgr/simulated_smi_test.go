@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // In a confined cgroup the simulated nvidia-smi lists only the granted devices, like the

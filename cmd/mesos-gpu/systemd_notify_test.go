@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // fakeSystemd listens on the socket of this process's systemd.

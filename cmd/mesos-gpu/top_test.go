@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 )
 
 // usageCluster is a cluster with GPU usage.

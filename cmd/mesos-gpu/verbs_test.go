@@ -16,7 +16,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/cli"
-	"mesos-gpu/internal/verbs"
+	"mesos-gpu/internal/testing/verbs"
 	"mesos-gpu/job"
 )
 

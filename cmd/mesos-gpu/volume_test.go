@@ -17,8 +17,8 @@ import (
 
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/volumes"
-	"mesos-gpu/internal/term/termtest"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/termtest"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/volumemgr"
 )
 

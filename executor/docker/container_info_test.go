@@ -23,7 +23,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testing/testimage"
 	"mesos-gpu/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/rotate"
-	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testing/testimage"
 )
 
 // A task's output is kept in a bounded number of files, in whole lines, with the newest

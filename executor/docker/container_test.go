@@ -22,7 +22,7 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testing/testimage"
 )
 
 // inSandbox returns the host with another sandbox.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // privateEngine is a dockerd that a test may stop. Its containerd keeps running, as on

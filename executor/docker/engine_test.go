@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testing/testimage"
 )
 
 // busy starts a task for sessions. Its executor uses the given procfs.

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/testimage"
+	"mesos-gpu/internal/testing/testimage"
 )
 
 // images is a registry that counts requests and delays those for layers until it is

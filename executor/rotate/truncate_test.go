@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 func truncatePath(t *testing.T, path string, l RotationLimits) error {

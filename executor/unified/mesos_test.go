@@ -21,9 +21,9 @@ import (
 
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // isolation is the agent's flag for everything that a task's container may request.

@@ -22,11 +22,11 @@ import (
 	"pgregory.net/rapid"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

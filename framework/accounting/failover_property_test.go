@@ -16,12 +16,12 @@ import (
 
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

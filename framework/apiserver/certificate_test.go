@@ -15,7 +15,7 @@ import (
 	logrustest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

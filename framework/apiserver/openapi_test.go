@@ -23,7 +23,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/openapitest"
+	"mesos-gpu/internal/testing/openapitest"
 	"mesos-gpu/job"
 )
 

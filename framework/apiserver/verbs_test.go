@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/internal/verbs"
+	"mesos-gpu/internal/testing/verbs"
 )
 
 // requestsWithoutVerb are the requests that are no verb of their own, with the reason.

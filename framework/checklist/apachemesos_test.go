@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 )
 
 // cluster is an Apache Mesos master with agents. The agents offer GPUs by count and do

@@ -13,9 +13,9 @@ import (
 
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/faultproxy"
-	"mesos-gpu/internal/inmemory"
 	embedded "mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/testing/faultproxy"
+	"mesos-gpu/internal/testing/inmemory"
 )
 
 // runInBubble runs the scheduler's master client under a fake clock against an embedded master.

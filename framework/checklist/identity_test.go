@@ -12,7 +12,7 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
-	"mesos-gpu/internal/faultproxy"
+	"mesos-gpu/internal/testing/faultproxy"
 	"mesos-gpu/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/faultproxy"
+	"mesos-gpu/internal/testing/faultproxy"
 	"mesos-gpu/job"
 )
 

@@ -3,7 +3,7 @@ package checklist
 import (
 	"testing"
 
-	"mesos-gpu/internal/reexec"
+	"mesos-gpu/internal/testing/reexec"
 )
 
 // TestMain lets agents start the test binary as the executor.

@@ -8,7 +8,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/internal/faultproxy"
+	"mesos-gpu/internal/testing/faultproxy"
 	"mesos-gpu/job"
 )
 

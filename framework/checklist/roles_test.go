@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
-	"mesos-gpu/internal/faultproxy"
+	"mesos-gpu/internal/testing/faultproxy"
 	"mesos-gpu/job"
 )
 

@@ -15,8 +15,8 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/testing/faultproxy"
 	"mesos-gpu/job"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // election is the ZooKeeper folder in which masters register, in Mesos's format: the

@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/local"
-	"mesos-gpu/internal/reexec"
+	"mesos-gpu/internal/testing/reexec"
 	"mesos-gpu/isolator/simulated"
 )
 

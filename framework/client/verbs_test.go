@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/verbs"
+	"mesos-gpu/internal/testing/verbs"
 	"mesos-gpu/job"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestClockJumps sets a scheduler's clock back and forth while jobs are submitted, and starts

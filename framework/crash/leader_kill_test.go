@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // TestKilledLeader repeatedly kills the leader of two schedulers. The standby takes over,

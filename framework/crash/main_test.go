@@ -7,7 +7,7 @@ import (
 
 	"mesos-gpu/executor"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/reexec"
+	"mesos-gpu/internal/testing/reexec"
 )
 
 // Commands of the test binary: a scheduler, and a task.

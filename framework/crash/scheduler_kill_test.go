@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestKilledScheduler kills the only scheduler repeatedly, at every crash point, each time

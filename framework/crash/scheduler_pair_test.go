@@ -9,7 +9,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // sessionTimeout is how long ZooKeeper waits for a silent leader.

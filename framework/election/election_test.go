@@ -11,7 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/internal/zkconn"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 func testTimeout(t *testing.T) context.Context {

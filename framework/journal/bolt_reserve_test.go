@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"mesos-gpu/framework/internal/zkconn"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

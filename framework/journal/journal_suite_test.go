@@ -19,8 +19,8 @@ import (
 
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

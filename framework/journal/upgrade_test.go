@@ -17,7 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"mesos-gpu/framework/internal/zkconn"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

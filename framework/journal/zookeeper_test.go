@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/internal/zkconn"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

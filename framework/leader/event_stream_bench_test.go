@@ -12,10 +12,10 @@ import (
 
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/clusterview"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

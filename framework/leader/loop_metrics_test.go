@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/clusterview"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
@@ -17,6 +16,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/frameworktest"
 )
 
 // TestGPUTimeSurvivesRestart: after a restart the scheduler exports the recorded GPU time

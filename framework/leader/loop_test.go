@@ -16,11 +16,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/clusterview"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/internal/testing/frameworktest"
 )
 
 // documentJournal keeps the documents that are committed.

@@ -13,9 +13,9 @@ import (
 	mastermsg "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // TestWatchAgents checks that the list is requested every ten seconds, and at once if an event reports an unknown

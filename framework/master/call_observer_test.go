@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // callLog is an Observer that records what it is called with.

@@ -14,8 +14,8 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

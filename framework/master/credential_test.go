@@ -10,8 +10,8 @@ import (
 
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 func writeFile(t *testing.T, text string, mode os.FileMode) string {

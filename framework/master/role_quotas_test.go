@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // TestQuotasOfMaster: of the master's roles, those with a limit of GPUs are read, from the leader; each change is passed on

@@ -7,8 +7,8 @@ import (
 
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // TestTLS checks that the client uses https for the leader, although the redirect has no scheme, and for agents,

@@ -15,10 +15,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // fakeTree is one ZooKeeper folder. err makes requests fail.

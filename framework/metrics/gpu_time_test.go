@@ -15,7 +15,7 @@ import (
 
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

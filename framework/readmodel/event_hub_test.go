@@ -15,9 +15,9 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -13,8 +13,8 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

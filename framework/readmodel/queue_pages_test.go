@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/internal/frameworktest"
+	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 

@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
 	"mesos-gpu/job"
 )
 

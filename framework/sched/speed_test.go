@@ -6,8 +6,8 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
-	"mesos-gpu/internal/cputime"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestSpeedOfPlans fails if a plan takes twice the CPU time that it took when the ranges were measured.

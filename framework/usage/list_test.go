@@ -16,13 +16,13 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
-	"mesos-gpu/framework/internal/frameworktest"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

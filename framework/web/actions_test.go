@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // readAxe returns axe-core, which checks a page by the rules of the Web Content Accessibility

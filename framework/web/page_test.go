@@ -17,9 +17,9 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/client"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
 )
 

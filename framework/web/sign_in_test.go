@@ -18,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"mesos-gpu/framework"
-	"mesos-gpu/framework/internal/mesostest"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // oidcServer is an OIDC issuer whose user ada is signed in: it returns with a code at once.

@@ -18,9 +18,9 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/mesostest"
 	"mesos-gpu/framework/notification"
-	"mesos-gpu/internal/verbs"
+	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/verbs"
 	"mesos-gpu/job"
 )
 

@@ -96,6 +96,11 @@ var importRules = []struct {
 		why: "tables have rows and columns and no knowledge of the domain",
 	},
 	{
+		from: []string{"gpu", "job", "framework", "isolator", "volumemgr", "executor", "marathon", "cmd", "internal/cli", "internal/local", "internal/minimesos", "internal/mesosapi", "internal/term"},
+		to:   []string{"internal/testing"},
+		why:  "support of tests is not part of the product",
+	},
+	{
 		from: []string{"internal/cli/jobs", "internal/cli/cluster", "internal/cli/simulate", "internal/cli/volumes"}, to: []string{"internal/cli/agent", "internal/cli/daemons", "cmd"},
 		why: "client commands do not depend on how daemons are started",
 	},

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/internal/term"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 )
 
 // The YAML output has the same content and order as the JSON output. Strings that YAML would

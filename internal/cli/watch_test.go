@@ -14,7 +14,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/term"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 )
 
 // watchWith watches a command with these results, and is then interrupted.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // cgroupV2Script runs a program in a mount namespace with only cgroup v2, and then prints the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // deviceReportScript prints what a container sees: its GPU nodes, the result of opening each

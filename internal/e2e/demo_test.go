@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mesos-gpu/internal/local/agent"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 func examplePath(name string) string {

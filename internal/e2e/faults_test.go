@@ -15,9 +15,9 @@ import (
 	"github.com/docker/docker/client"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestFetchedFilesAreInSandbox checks that fetched files are in the sandbox when the command

@@ -11,7 +11,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/volumemgr"
 )

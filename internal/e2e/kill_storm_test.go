@@ -17,7 +17,7 @@ import (
 	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/e2e/chaos"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

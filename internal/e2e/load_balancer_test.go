@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 	"mesos-gpu/marathon/api"
 )
 

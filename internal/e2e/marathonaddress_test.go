@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"testing"
 
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestMarathonAddressInBridge checks that an instance in a Docker network has its address in

@@ -21,10 +21,10 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/leader"
-	"mesos-gpu/internal/cputime"
 	"mesos-gpu/internal/local/master"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/control"
 )

@@ -22,7 +22,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // The tests of clients concern the API: they use no program with the race detector.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/translate"

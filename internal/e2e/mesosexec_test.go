@@ -5,8 +5,8 @@ package e2e
 import (
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestMesosExecInRunningTasks runs commands in running tasks on an agent with Mesos's own

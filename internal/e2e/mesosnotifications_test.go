@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // TestMesosNotifications checks notifications on Apache Mesos.

@@ -5,8 +5,8 @@ package e2e
 import (
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestMesosOutOfMemoryNamesBothNumbers checks the reports of tasks that run out of memory on Apache Mesos.

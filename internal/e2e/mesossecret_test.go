@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/job"
 )

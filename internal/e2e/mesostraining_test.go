@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestMesosTrainingExamples runs the example for torchrun, and checks the variables of launchers in a gang, on Apache Mesos.

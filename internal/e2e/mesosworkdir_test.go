@@ -5,8 +5,8 @@ package e2e
 import (
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestMesosTasksStartInWorkdir checks that Mesos's own fetcher unpacks working folders from

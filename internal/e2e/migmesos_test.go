@@ -13,11 +13,11 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/layouttest"
+	"mesos-gpu/internal/testing/nvmltest"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/daemon"
-	"mesos-gpu/isolator/layout/layouttest"
 	"mesos-gpu/isolator/nvml"
-	"mesos-gpu/isolator/nvml/nvmltest"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/job"

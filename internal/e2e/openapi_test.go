@@ -13,7 +13,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/workdir"
-	"mesos-gpu/internal/openapitest"
+	"mesos-gpu/internal/testing/openapitest"
 )
 
 // apiChecker sends the requests of a running scheduler's OpenAPI document and validates the

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // slowlyTooMuch is a shell command that needs more memory than its limit, after a second in which its executor finds its

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // checkProcessUser checks that tasks without an image have no rights of the agent's root unless

@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

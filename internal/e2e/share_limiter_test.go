@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // limiterBuild is what tests of shared devices need: libmesosgpu.so for the agent, and an

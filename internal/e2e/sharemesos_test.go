@@ -9,8 +9,8 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

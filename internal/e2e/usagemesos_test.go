@@ -11,7 +11,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 )
 
 // TestMesosGPUUsage checks that the usage of a task's GPU gets from the agent's daemon through

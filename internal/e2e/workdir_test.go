@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // makeWorkdir makes a folder with a job file, a script and files that are not uploaded.

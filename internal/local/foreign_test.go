@@ -25,7 +25,7 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/reexec"
+	"mesos-gpu/internal/testing/reexec"
 	"mesos-gpu/isolator/simulated"
 )
 

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/executor"
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/advertise/advertisetest"
+	"mesos-gpu/internal/testing/advertisetest"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"

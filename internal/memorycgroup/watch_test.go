@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // awaitUsage returns the usage that a watcher has read.

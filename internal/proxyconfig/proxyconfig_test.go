@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/advertisetest"
+	"mesos-gpu/internal/testing/apachemesos"
 	"mesos-gpu/isolator/advertise"
-	"mesos-gpu/isolator/advertise/advertisetest"
 	"mesos-gpu/isolator/simulated"
 )
 

@@ -9,7 +9,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/layout/layouttest"
+	"mesos-gpu/internal/testing/layouttest"
 	"mesos-gpu/isolator/simulated"
 )
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/internal/testing/opener"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/rules"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/isolator/internal/opener"
+	"mesos-gpu/internal/testing/opener"
 	"mesos-gpu/isolator/rules"
 )
 

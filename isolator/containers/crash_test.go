@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"mesos-gpu/internal/testing/kerneltest"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 )
 
 // Random calls in random order, with a crash or an error of kernel or disk at any change:

@@ -16,9 +16,9 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/kerneltest"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 )
 
 // managerFixture is a host with two named devices and three stock devices.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"mesos-gpu/internal/testing/kerneltest"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 )
 
 func TestLostRecordsAreRestoredFromCgroups(t *testing.T) {

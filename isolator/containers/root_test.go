@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/opener"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/simulated"
 )
 

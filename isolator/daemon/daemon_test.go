@@ -20,7 +20,7 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/mesosapi"
 	rp "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"

@@ -22,10 +22,10 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/mesosapi"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/kerneltest"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 	"mesos-gpu/isolator/mesosagent"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/nvmltest"
 	"mesos-gpu/isolator/nvml"
-	"mesos-gpu/isolator/nvml/nvmltest"
 	"mesos-gpu/isolator/preload"
 	"mesos-gpu/isolator/share"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/internal/testing/layouttest"
 	"mesos-gpu/isolator/layout"
-	"mesos-gpu/isolator/layout/layouttest"
 )
 
 var gpus = map[string][]layout.InstanceProfile{"A100": layouttest.A100(), "H100": layouttest.H100(), "A30": layouttest.A30()}

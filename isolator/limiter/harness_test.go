@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // runGPUTestScript runs scripts/test-gpu.sh with another driver and returns its output.

@@ -10,7 +10,7 @@ import (
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 )
 
 // Apache Mesos's agent reports the holder of a named device for a command task.

@@ -15,8 +15,8 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/layouttest"
 	"mesos-gpu/isolator/layout"
-	"mesos-gpu/isolator/layout/layouttest"
 )
 
 const a100 = "GPU-a100"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // built is the folder of the compiled programs. It outlives the run: make

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/socket"
 )
 

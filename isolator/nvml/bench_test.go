@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 // The fake library returns immediately: the benchmark measures this package, go-nvml and

@@ -14,7 +14,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 func fourGPUHost() gpu.Host {

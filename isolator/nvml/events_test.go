@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 func TestWaitEvent(t *testing.T) {

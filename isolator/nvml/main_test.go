@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // reportArgument starts the test binary as a process that prints what a library reports.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 // openMemoryLimits opens the limits of a driver that supports them.

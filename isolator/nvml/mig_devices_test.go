@@ -12,7 +12,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 func TestDiscoverMIG(t *testing.T) {

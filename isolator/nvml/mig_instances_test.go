@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/internal/testing/layouttest"
+	"mesos-gpu/internal/testing/nvmltest"
 	"mesos-gpu/isolator/layout"
-	"mesos-gpu/isolator/layout/layouttest"
-	"mesos-gpu/isolator/nvml/nvmltest"
 )
 
 // openWithMIG opens a host with two GPUs, the second of which is in MIG mode.

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 // allMeasurements returns a value for every field.

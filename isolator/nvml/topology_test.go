@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/gpu"
-	"mesos-gpu/isolator/nvml/nvmltest"
+	"mesos-gpu/internal/testing/nvmltest"
 )
 
 // linkedHost has two NVLinks between GPUs 0 and 1, one between GPUs 1 and 2, and none to

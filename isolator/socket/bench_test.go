@@ -18,13 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/kerneltest"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 	"mesos-gpu/isolator/simulated"
 	"mesos-gpu/isolator/socket"
 )

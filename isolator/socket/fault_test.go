@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/opener"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/internal/opener"
 	"mesos-gpu/isolator/socket"
 )
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/containers"

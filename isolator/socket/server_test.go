@@ -19,11 +19,11 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/kerneltest"
 	"mesos-gpu/internal/unixsocket"
 	"mesos-gpu/isolator"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/containers"
-	"mesos-gpu/isolator/containers/kerneltest"
 	"mesos-gpu/isolator/socket"
 	"mesos-gpu/isolator/watch"
 )

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/volumemgr"
 )
 

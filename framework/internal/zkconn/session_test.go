@@ -15,7 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 func TestTargets(t *testing.T) {

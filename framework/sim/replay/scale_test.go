@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/internal/cputime"
+	"mesos-gpu/internal/testing/cputime"
 )
 
 var whole = flag.Bool("whole", false, "BenchmarkScale up to 100,000 agents and a million tasks")

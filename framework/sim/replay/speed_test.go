@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"testing"
 
-	"mesos-gpu/internal/cputime"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/cputime"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestSpeedOfReplay fails if decisions take twice the CPU time or memory that they took when the ranges were measured. A

@@ -14,8 +14,8 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/testing/layouttest"
 	"mesos-gpu/isolator/layout"
-	"mesos-gpu/isolator/layout/layouttest"
 	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/nvml"
 )

@@ -5,7 +5,7 @@ import (
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/term"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 )
 
 // At any terminal width no line of discover's table is longer, and no row is lost.

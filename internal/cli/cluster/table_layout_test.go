@@ -8,7 +8,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/term"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 )
 
 // tablesOfLongCells returns tables whose cells are long.

@@ -8,7 +8,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/term"
-	"mesos-gpu/internal/term/termtest"
+	"mesos-gpu/internal/testing/termtest"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/filelock"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 var (

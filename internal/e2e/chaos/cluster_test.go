@@ -21,9 +21,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/clustersetup"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/zktest"
 )
 
 // host is a network namespace with its programs.

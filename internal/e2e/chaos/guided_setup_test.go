@@ -28,10 +28,10 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/clustersetup"
-	"mesos-gpu/internal/testneeds"
-	"mesos-gpu/internal/zktest"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testneeds"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 

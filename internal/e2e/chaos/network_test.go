@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const (

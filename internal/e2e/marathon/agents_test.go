@@ -15,9 +15,9 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/leader"
-	"mesos-gpu/internal/apachemesos"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
+	"mesos-gpu/internal/testing/apachemesos"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/control"
 )

@@ -12,7 +12,7 @@ import (
 	gomarathon "github.com/gambol99/go-marathon"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/apachemesos"
+	"mesos-gpu/internal/testing/apachemesos"
 )
 
 // newAppWithoutPorts returns an app that requests no port.

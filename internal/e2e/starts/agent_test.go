@@ -20,7 +20,7 @@ import (
 
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/link"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/job"
 )
 

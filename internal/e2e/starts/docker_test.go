@@ -14,8 +14,8 @@ import (
 	"github.com/docker/docker/client"
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // launcher is one way to start a task. launch returns when the task runs, with the duration of

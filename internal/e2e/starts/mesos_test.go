@@ -18,9 +18,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler/calls"
 
-	"mesos-gpu/internal/apachemesos"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/apachemesos"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // BenchmarkMesosStart starts tasks on an agent of Apache Mesos: Docker containers through our

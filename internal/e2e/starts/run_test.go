@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // apiAddress is the address in the first line of "mesos-gpu local".

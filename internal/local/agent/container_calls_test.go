@@ -13,8 +13,8 @@ import (
 
 	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator"
 )
 

@@ -17,7 +17,7 @@ import (
 
 	"mesos-gpu/internal/local/link"
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // fakeMaster records an agent's calls.

@@ -17,8 +17,8 @@ import (
 
 	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // feed is an ATTACH_CONTAINER_INPUT call that a test streams. answer receives the

@@ -6,9 +6,9 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/agent/calls"
 
-	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/minimesos/events"
 	"mesos-gpu/internal/minimesos/resource"
+	"mesos-gpu/internal/testing/faultproxy"
 )
 
 // An agent registers with another master, with a running task and one whose

@@ -22,8 +22,8 @@ import (
 	driver "mesos-gpu/executor/image"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator"
 )
 

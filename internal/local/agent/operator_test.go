@@ -23,7 +23,7 @@ import (
 	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/resource"
 	api "mesos-gpu/internal/resourceprovider"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 func (r *rig) get(call *agent.Call) *agent.Response {

@@ -15,9 +15,9 @@ import (
 
 	"mesos-gpu/executor"
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/reexec"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/reexec"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const oursCommand = "our-executor"

@@ -9,7 +9,7 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 func TestAllowedAgeShrinksAsTheDiskFills(t *testing.T) {

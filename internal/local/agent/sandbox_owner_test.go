@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // TestSandboxesAreClosedToOtherUsers checks the modes of what the agent creates for a process of

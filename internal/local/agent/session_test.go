@@ -18,8 +18,8 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/httpcli/httpagent"
 
 	"mesos-gpu/internal/minimesos/resource"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // session runs a command in a nested container, as mesos-go's clients do, and

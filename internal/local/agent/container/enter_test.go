@@ -3,7 +3,7 @@ package container
 import (
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // A cgroup that is removed while its container starts, for example because the

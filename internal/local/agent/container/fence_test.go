@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/cgroup"
 	"mesos-gpu/isolator/rules"
 )

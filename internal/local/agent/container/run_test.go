@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // kinds runs a test with plain processes and, as root, with isolated ones.

@@ -11,8 +11,8 @@ import (
 
 	"mesos-gpu/internal/local/agent/image"
 	"mesos-gpu/internal/local/agent/oci"
-	"mesos-gpu/internal/testimage"
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testimage"
+	"mesos-gpu/internal/testing/testneeds"
 	"mesos-gpu/isolator/rules"
 )
 

@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 type entry struct {

@@ -14,8 +14,8 @@ import (
 	"mesos-gpu/executor"
 	"mesos-gpu/internal/local/agent"
 	"mesos-gpu/internal/local/master"
-	"mesos-gpu/internal/reexec"
-	"mesos-gpu/isolator/advertise/advertisetest"
+	"mesos-gpu/internal/testing/advertisetest"
+	"mesos-gpu/internal/testing/reexec"
 )
 
 func TestMain(m *testing.M) {

@@ -7,8 +7,8 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/local/link"
+	"mesos-gpu/internal/testing/faultproxy"
 )
 
 // recordedCalls are the calls that a master and an agent have received.

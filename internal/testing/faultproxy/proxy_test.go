@@ -16,9 +16,9 @@ import (
 	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/faultproxy"
 	"mesos-gpu/internal/local/master"
 	"mesos-gpu/internal/mesosapi"
+	"mesos-gpu/internal/testing/faultproxy"
 )
 
 // proxyRig is an embedded master behind a proxy, and a scheduler that has subscribed.

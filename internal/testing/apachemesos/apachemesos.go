@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // StartMaster starts a master on 127.0.0.1 with the given flags in addition to

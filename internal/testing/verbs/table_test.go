@@ -10,7 +10,7 @@ import (
 
 // TestVerbsAreDocumented checks that the table of verbs in the reference is this one.
 func TestVerbsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "command-line.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "command-line.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

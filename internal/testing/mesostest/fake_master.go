@@ -25,9 +25,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
-	"mesos-gpu/internal/inmemory"
 	"mesos-gpu/internal/mesosapi"
 	"mesos-gpu/internal/minimesos/events"
+	"mesos-gpu/internal/testing/inmemory"
 )
 
 // FakeMaster is a fake Mesos master. Set its fields before the first call.

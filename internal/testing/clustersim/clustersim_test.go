@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	// replayed is a seed to run alone: go test ./internal/clustersim -run Seeds -clustersim.seed=N
+	// replayed is a seed to run alone: go test ./internal/testing/clustersim -run Seeds -clustersim.seed=N
 	replayed = flag.Uint64("clustersim.seed", 0, "run this seed alone and print its last events")
 	// seedCount is small for the ordinary suite; make test-long runs more.
 	seedCount = flag.Int("clustersim.seeds", 50, "run this number of seeds")
@@ -63,7 +63,7 @@ func TestSeeds(t *testing.T) {
 func runSeed(t *testing.T, seed uint64, all *totals) {
 	w := NewWorld(seed)
 	if err := w.Run(); err != nil {
-		t.Errorf("%v\n%s\nreplay with: go test ./internal/clustersim -run TestSeeds -clustersim.seed=%d", err, w.LastEvents(300), seed)
+		t.Errorf("%v\n%s\nreplay with: go test ./internal/testing/clustersim -run TestSeeds -clustersim.seed=%d", err, w.LastEvents(300), seed)
 	}
 	all.add(w)
 }

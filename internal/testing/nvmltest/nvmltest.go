@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // StateVariable is the environment variable with the path of the file. The library reads it at

@@ -23,7 +23,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"mesos-gpu/internal/testneeds"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 const (
