@@ -9,7 +9,6 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/gpu"
@@ -83,13 +82,13 @@ func TestAccountingHidesInvisibleRoles(t *testing.T) {
 		awaitState(t, in, spec.Name, job.Killed)
 	}
 	policy := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"prod"}, Users: []string{"ada"}}}}
-	seen := apiserver.WithGrant(ctx, policy.GrantFor(access.Identity{Name: "ada"}))
+	seen := policy.GrantFor(access.Identity{Name: "ada"})
 	leads := in.currentBackend().Leader
-	report, err := leads.ReportAccounting(seen, api.AccountingQuery{By: []string{"role"}})
+	report, err := leads.ReportAccounting(ctx, seen, api.AccountingQuery{By: []string{"role"}})
 	if err != nil || report.Total.Attempts != 1 || len(report.Groups) != 1 || report.Groups[0].Keys["role"] != "prod" {
 		t.Errorf("got %+v, %v", report, err)
 	}
-	list, _, err := leads.ListAttempts(seen, api.AccountingQuery{}, 0, nil)
+	list, _, err := leads.ListAttempts(ctx, seen, api.AccountingQuery{}, 0, nil)
 	if err != nil || len(list) != 1 || list[0].Role != "prod" {
 		t.Errorf("got %+v, %v", list, err)
 	}

@@ -15,7 +15,9 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/web"
 	"mesos-gpu/internal/writedeadline"
@@ -71,13 +73,13 @@ const pingPath = "/ping"
 
 // serveExtension serves a request by the extension, or forwards it to the leader.
 func (s *Scheduler) serveExtension(w http.ResponseWriter, r *http.Request) {
-	g := apiserver.GrantOf(r.Context())
-	err := apiserver.CheckAnyAccess(g)
+	g := apihttp.GrantOf(r.Context())
+	err := request.CheckAnyAccess(g)
 	if err == nil && !g.CanRunAs("") { // an app has no owner as whom it could run
-		err = apiserver.CheckRoleAccess(g, access.Admin, admission.AllRoles)
+		err = request.CheckRoleAccess(g, access.Admin, admission.AllRoles)
 	}
 	if err != nil && r.URL.Path != pingPath {
-		apiserver.WriteProblem(w, r, err, s.cfg.Log)
+		apihttp.WriteProblem(w, r, err, s.cfg.Log)
 		return
 	}
 	if s.currentBackend().Leader != nil {
@@ -129,9 +131,9 @@ func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 // the context of a request to an extension.
 func CheckAccess(ctx context.Context, p access.Permission, role string) error {
 	if p > access.View {
-		apiserver.AuditNoteOf(ctx).Role = role
+		apihttp.AuditNoteOf(ctx).Role = role
 	}
-	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), p, role)
+	return request.CheckRoleAccess(apihttp.GrantOf(ctx), p, role)
 }
 
 // writeUnavailable answers 503 with the reason, in a form that Marathon clients

@@ -12,6 +12,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/job"
@@ -35,13 +36,13 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 		}
 	}
 	b := in.currentBackend()
-	whole, err := b.Reads.ListQueue(ctx, api.PageRequest{})
+	whole, err := b.Reads.ListQueue(ctx, nil, api.PageRequest{})
 	if err != nil || len(whole.Jobs) != waiting || whole.Next != "" {
 		t.Fatalf("got %d, next %q, %v", len(whole.Jobs), whole.Next, err)
 	}
 	paged := api.QueueList{}
 	for p := (api.PageRequest{Limit: 3}); ; {
-		page, err := b.Reads.ListQueue(ctx, p)
+		page, err := b.Reads.ListQueue(ctx, nil, p)
 		if err != nil || len(page.Jobs) > p.Limit {
 			t.Fatalf("got %d, %v", len(page.Jobs), err)
 		}
@@ -66,8 +67,8 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 func wantUsagePages(t *testing.T, ctx context.Context, b apiserver.LeaderBackend, tasks int) {
 	t.Helper()
 	seen := map[string]int{}
-	for q := (apiserver.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {
-		list, err := b.ListUsage(ctx, q)
+	for q := (request.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {
+		list, err := b.ListUsage(ctx, nil, q)
 		if err != nil || len(list.Tasks) > 2 {
 			t.Fatalf("got %+v, %v", list, err)
 		}

@@ -101,7 +101,10 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	}
 	by := standby.New(standby.Config{
 		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
-		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil, nil) }, SetBackend: s.setBackend,
+		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil, nil) },
+		Serve: func(reads *standby.Standby) {
+			s.setBackend(apiserver.Backend{Reads: reads, Redirect: reads.LeaderRedirect})
+		},
 		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock, Accounting: s.accounting,
 	})
 	defer by.CloseListeners()

@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
@@ -76,11 +77,11 @@ func TestUsage(t *testing.T) {
 	wantProblem(t, err, http.StatusNotFound, `no job "gone"`)
 
 	// A client that may view nothing causes no requests to agents.
-	nothing := apiserver.WithGrant(ctx, (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"}))
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(nothing, apiserver.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
+	nothing := (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"})
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, nothing, request.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, apiserver.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, nil, request.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }

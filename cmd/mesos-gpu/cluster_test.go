@@ -15,8 +15,10 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
@@ -30,7 +32,7 @@ type fakeCluster struct {
 	schedules []api.ScheduleView
 	logs      map[string]string // stdout by task
 	errors    map[string]string // stderr by task
-	reruns    []apiserver.RerunQuery
+	reruns    []request.RerunQuery
 	// accounting is that of each job.
 	accounting api.JobAccounting
 	stubborn   bool // whether jobs survive KillJob without force
@@ -91,7 +93,7 @@ func (c *fakeCluster) GetJob(_ context.Context, name string) (v api.JobView, err
 	return c.viewOf(j), nil
 }
 
-func (c *fakeCluster) ListJobs(_ context.Context, q apiserver.JobQuery) (list api.JobList, err error) {
+func (c *fakeCluster) ListJobs(_ context.Context, q request.JobQuery) (list api.JobList, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := c.findJob(q.RunsOf); q.RunsOf != "" && err != nil {
@@ -140,7 +142,7 @@ func (c *fakeCluster) changeTask(name string, index int, s job.State, exit int) 
 }
 
 // SubmitJob adds a job whose tasks run immediately.
-func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, error) {
+func (c *fakeCluster) SubmitJob(_ context.Context, _ *access.Grant, spec job.Spec) (api.JobView, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := fakeJob(spec.Name, 0, slices.Repeat([]job.State{job.Running}, max(spec.Tasks, 1))...)
@@ -151,11 +153,11 @@ func (c *fakeCluster) SubmitJob(_ context.Context, spec job.Spec) (api.JobView, 
 	c.jobs = append(c.jobs, j)
 	close(c.changed)
 	c.changed = make(chan struct{})
-	return c.viewOf(j), nil
+	return c.viewOf(j), "", nil
 }
 
 // UpdateJob changes the specification of a job at once.
-func (c *fakeCluster) UpdateJob(ctx context.Context, spec job.Spec) (v api.JobView, err error) {
+func (c *fakeCluster) UpdateJob(ctx context.Context, _ request.Change, spec job.Spec) (v api.JobView, err error) {
 	c.mu.Lock()
 	j, err := c.findJob(spec.Name)
 	if err == nil {
@@ -170,16 +172,17 @@ func (c *fakeCluster) UpdateJob(ctx context.Context, spec job.Spec) (v api.JobVi
 }
 
 // RerunJob adds a run whose tasks run immediately.
-func (c *fakeCluster) RerunJob(ctx context.Context, name string, q apiserver.RerunQuery) (v api.JobView, err error) {
+func (c *fakeCluster) RerunJob(ctx context.Context, _ *access.Grant, name string, q request.RerunQuery) (v api.JobView, err error) {
 	old, err := c.GetJob(ctx, name)
 	if err != nil {
 		return v, err
 	}
 	c.reruns = append(c.reruns, q)
-	return c.SubmitJob(ctx, old.SubmittableSpec())
+	v, _, err = c.SubmitJob(ctx, nil, old.SubmittableSpec())
+	return v, err
 }
 
-func (c *fakeCluster) KillJob(ctx context.Context, name string, force bool) error {
+func (c *fakeCluster) KillJob(ctx context.Context, _ request.Change, name string, force bool) error {
 	v, err := c.GetJob(ctx, name)
 	if c.stubborn && !force {
 		return err
@@ -208,7 +211,7 @@ func (c *fakeCluster) ReadTaskLog(_ context.Context, t job.Task, file string, of
 	text, ok := map[string]map[string]string{"stdout": c.logs, "stderr": c.errors}[file][t.ID]
 	c.mu.Unlock()
 	if !ok {
-		return nil, 0, apiserver.ErrNoLog
+		return nil, 0, request.ErrNoLog
 	}
 	from := min(offset, uint64(len(text)))
 	return []byte(text[from:min(from+length, uint64(len(text)))]), uint64(len(text)), nil
@@ -227,40 +230,42 @@ func (c *fakeCluster) GetSchedule(_ context.Context, name string) (api.ScheduleV
 	return api.ScheduleView{}, api.UnknownSchedule(name)
 }
 
-func (c *fakeCluster) AddSchedule(_ context.Context, spec job.Spec) (api.ScheduleView, error) {
+func (c *fakeCluster) AddSchedule(_ context.Context, _ *access.Grant, spec job.Spec) (api.ScheduleView, string, error) {
 	if spec.Schedule.Cron == "0 0 * * *" {
-		return api.ScheduleView{}, api.NewProblemf(422, "not at midnight")
+		return api.ScheduleView{}, "", api.NewProblemf(422, "not at midnight")
 	}
 	c.schedules = append(c.schedules, api.ScheduleView{Spec: spec})
-	return c.schedules[len(c.schedules)-1], nil
+	return c.schedules[len(c.schedules)-1], "", nil
 }
 
-func (c *fakeCluster) EndSchedule(ctx context.Context, name string) error {
+func (c *fakeCluster) EndSchedule(ctx context.Context, _ request.Change, name string) error {
 	_, err := c.GetSchedule(ctx, name)
 	c.schedules = slices.DeleteFunc(c.schedules, func(s api.ScheduleView) bool { return s.Spec.Name == name })
 	return err
 }
 
-func (c *fakeCluster) ListAgents(context.Context) ([]api.AgentSummary, error) { return c.agents, nil }
-func (c *fakeCluster) ListGPUs(context.Context) ([]api.GPUView, error)        { return c.gpus, nil }
+func (c *fakeCluster) ListAgents(context.Context, bool) ([]api.AgentSummary, error) {
+	return c.agents, nil
+}
+func (c *fakeCluster) ListGPUs(context.Context, bool) ([]api.GPUView, error) { return c.gpus, nil }
 
 func (c *fakeCluster) ListTasks(context.Context, string, time.Time, int, int) ([]job.Task, error) {
 	return nil, nil // GetJob omits none
 }
 
 // WatchEvents repeats all states at each change; clients ignore duplicates.
-func (c *fakeCluster) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+func (c *fakeCluster) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	name := q.Job
 	if _, err := c.findJob(name); name != "" && err != nil {
 		return nil, err
 	}
-	batches := make(chan apiserver.EventBatch)
+	batches := make(chan request.EventBatch)
 	go func() {
 		defer close(batches)
 		for {
 			events, changed := c.states(name)
 			select {
-			case batches <- apiserver.EventBatch{Events: events}:
+			case batches <- request.EventBatch{Events: events}:
 			case <-ctx.Done():
 				return
 			}

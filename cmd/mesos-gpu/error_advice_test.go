@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
 )
@@ -167,10 +169,10 @@ func TestCommandAliases(t *testing.T) {
 // rejectingCluster is a cluster without agents and tasks.
 type rejectingCluster struct{ *fakeCluster }
 
-func (*rejectingCluster) CordonAgent(_ context.Context, agent, _ string, _ bool) error {
+func (*rejectingCluster) CordonAgent(_ context.Context, _ request.Change, agent, _ string, _ bool) error {
 	return api.UnknownAgent(agent)
 }
 
-func (*rejectingCluster) StopTask(_ context.Context, task string, _ bool) error {
+func (*rejectingCluster) StopTask(_ context.Context, _ *access.Grant, task string, _ bool) error {
 	return api.UnknownTask(task)
 }

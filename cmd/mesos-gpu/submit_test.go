@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
@@ -135,11 +136,11 @@ func TestSubmitContinuesAfterRejection(t *testing.T) {
 // selectiveCluster rejects one job with two mistakes.
 type selectiveCluster struct{ *fakeCluster }
 
-func (c *selectiveCluster) SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error) {
+func (c *selectiveCluster) SubmitJob(ctx context.Context, _ *access.Grant, spec job.Spec) (api.JobView, string, error) {
 	if spec.Name == "rejected" {
-		return api.JobView{}, api.NewProblemf(http.StatusUnprocessableEntity, "gpus: too many\nmem: too much")
+		return api.JobView{}, "", api.NewProblemf(http.StatusUnprocessableEntity, "gpus: too many\nmem: too much")
 	}
-	return c.fakeCluster.SubmitJob(ctx, spec)
+	return c.fakeCluster.SubmitJob(ctx, nil, spec)
 }
 
 // kill continues after a job that cannot be killed.

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/testing/termtest"
@@ -21,7 +22,7 @@ type usageCluster struct {
 	tasks []api.TaskUsage
 }
 
-func (u *usageCluster) ListUsage(_ context.Context, q apiserver.UsageQuery) (list api.UsageList, err error) {
+func (u *usageCluster) ListUsage(_ context.Context, _ *access.Grant, q request.UsageQuery) (list api.UsageList, err error) {
 	if q.Job == "gone" {
 		return list, api.UnknownJob(q.Job)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
@@ -22,13 +23,13 @@ type accountingCluster struct {
 	attempts []api.AccountedAttempt
 }
 
-func (c *accountingCluster) ReportAccounting(_ context.Context, q api.AccountingQuery) (api.AccountingReport, error) {
+func (c *accountingCluster) ReportAccounting(_ context.Context, _ *access.Grant, q api.AccountingQuery) (api.AccountingReport, error) {
 	c.asked = append(c.asked, q)
 	c.report.By = q.By
 	return c.report, nil
 }
 
-func (c *accountingCluster) ListAttempts(_ context.Context, q api.AccountingQuery, _ int, after []byte) ([]api.AccountedAttempt, []byte, error) {
+func (c *accountingCluster) ListAttempts(_ context.Context, _ *access.Grant, q api.AccountingQuery, _ int, after []byte) ([]api.AccountedAttempt, []byte, error) {
 	c.asked = append(c.asked, q)
 	if len(after) == 0 {
 		return c.attempts[:1], []byte("1"), nil

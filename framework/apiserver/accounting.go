@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -21,12 +23,12 @@ func (s *apiServer) handleReportAccounting(leader LeaderBackend, w http.Response
 	if err != nil {
 		return err
 	}
-	report, err := leader.ReportAccounting(r.Context(), q)
+	report, err := leader.ReportAccounting(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
 	}
 	report.By, report.Groups = emptyIfNil(report.By), emptyIfNil(report.Groups)
-	writeJSON(w, http.StatusOK, report)
+	apihttp.WriteJSON(w, http.StatusOK, report)
 	return nil
 }
 
@@ -44,17 +46,17 @@ func (s *apiServer) handleListAttempts(leader LeaderBackend, w http.ResponseWrit
 	}
 	after, err := base64.RawURLEncoding.DecodeString(page.After)
 	if err != nil {
-		return InvalidCursor(page.After)
+		return request.InvalidCursor(page.After)
 	}
 	limit := page.Limit
 	if limit == 0 {
 		limit = defaultAttemptPage
 	}
-	list, next, err := leader.ListAttempts(r.Context(), q, limit, after)
+	list, next, err := leader.ListAttempts(r.Context(), apihttp.GrantOf(r.Context()), q, limit, after)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, api.AccountingList{Attempts: emptyIfNil(list), Next: base64.RawURLEncoding.EncodeToString(next)})
+	apihttp.WriteJSON(w, http.StatusOK, api.AccountingList{Attempts: emptyIfNil(list), Next: base64.RawURLEncoding.EncodeToString(next)})
 	return nil
 }
 
@@ -73,7 +75,7 @@ func (s *apiServer) handleAccountJob(leader LeaderBackend, w http.ResponseWriter
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, one)
+	apihttp.WriteJSON(w, http.StatusOK, one)
 	return nil
 }
 

@@ -6,7 +6,8 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 )
 
 // scopeCheck returns an *api.Problem if the requester lacks the permission on the roles
@@ -17,7 +18,7 @@ type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 // case there is no grant, everything is permitted.
 func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
 	switch {
-	case GrantOf(r.Context()) == nil:
+	case apihttp.GrantOf(r.Context()) == nil:
 		return nil
 	case one.scope == nil:
 		return requireInAllRoles(s, r, access.Admin)
@@ -30,19 +31,19 @@ func allowAnyone(*apiServer, *http.Request, access.Permission) error { return ni
 
 // requireInAnyRole requires the permission on some role. The handler omits what belongs to others.
 func requireInAnyRole(_ *apiServer, r *http.Request, p access.Permission) error {
-	g := GrantOf(r.Context())
-	return permissionProblem(g, g.HasPermissionOnAnyRole(p), p, "any role")
+	g := apihttp.GrantOf(r.Context())
+	return request.CheckPermission(g, g.HasPermissionOnAnyRole(p), p, "any role")
 }
 
 // requireInAllRoles requires the permission on the root of the role tree, for what all roles share.
 func requireInAllRoles(_ *apiServer, r *http.Request, p access.Permission) error {
-	g := GrantOf(r.Context())
-	return permissionProblem(g, g.HasPermissionOnAllRoles(p), p, allRolesText)
+	g := apihttp.GrantOf(r.Context())
+	return request.CheckPermission(g, g.HasPermissionOnAllRoles(p), p, request.AllRoles)
 }
 
 func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) error {
-	g := GrantOf(r.Context())
-	return permissionProblem(g, g.CanReadMetrics(), p, "any role")
+	g := apihttp.GrantOf(r.Context())
+	return request.CheckPermission(g, g.CanReadMetrics(), p, "any role")
 }
 
 // requireOnJob requires the permission on the role of the job in the path, or its ownership.
@@ -71,7 +72,7 @@ func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 // private it needs the permission to change the job.
 func ofOutput(check scopeCheck) scopeCheck {
 	return func(s *apiServer, r *http.Request, p access.Permission) error {
-		if GrantOf(r.Context()).HasPrivateOutput() {
+		if apihttp.GrantOf(r.Context()).HasPrivateOutput() {
 			p = access.Operate
 		}
 		return check(s, r, p)
@@ -81,8 +82,8 @@ func ofOutput(check scopeCheck) scopeCheck {
 // requireOnRole requires the permission on the role in the path.
 func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	role := r.PathValue("role")
-	AuditNoteOf(r.Context()).Role = role
-	return CheckRoleAccess(GrantOf(r.Context()), p, role)
+	apihttp.AuditNoteOf(r.Context()).Role = role
+	return request.CheckRoleAccess(apihttp.GrantOf(r.Context()), p, role)
 }
 
 // checkJobAccess checks an operation on a job. A job's owner may change it.
@@ -117,7 +118,7 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 		return err
 	}
 	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
-	if errors.Is(err, ErrScheduleDamaged) {
+	if errors.Is(err, request.ErrScheduleDamaged) {
 		return requireInAllRoles(s, r, p) // its owner is not known
 	}
 	if err != nil {
@@ -129,45 +130,15 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 // checkOwnedAccess returns unknown if the requester may not see the object: another
 // answer would reveal that it exists, and in which role. For the permission Operate it suffices to own the object.
 func checkOwnedAccess(r *http.Request, name, role, owner string, p access.Permission, unknown *api.Problem) error {
-	g, note := GrantOf(r.Context()), AuditNoteOf(r.Context())
+	g, note := apihttp.GrantOf(r.Context()), apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Role = name, role
 	if !g.HasPermission(access.View, role) {
 		return unknown
 	}
 	if p == access.Operate {
-		return permissionProblem(g, g.CanChangeJob(role, owner), p, "role "+role)
+		return request.CheckPermission(g, g.CanChangeJob(role, owner), p, "role "+role)
 	}
-	return CheckRoleAccess(g, p, role)
-}
-
-// CheckRoleAccess returns an *api.Problem if g lacks the permission on the role.
-func CheckRoleAccess(g *access.Grant, p access.Permission, role string) error {
-	on := "role " + role
-	if role == admission.AllRoles {
-		on = allRolesText
-	}
-	return permissionProblem(g, g.HasPermission(p, role), p, on)
-}
-
-// allRolesText is the name of the root of the role tree in messages.
-const allRolesText = "all roles"
-
-// CheckAnyAccess returns an *api.Problem if g has no permission at all. It is for handlers
-// that check permissions themselves.
-func CheckAnyAccess(g *access.Grant) error {
-	return permissionProblem(g, g.HasPermissionOnAnyRole(access.View), access.View, "any role")
-}
-
-// permissionProblem returns nil if may is true, and otherwise the Problem of the
-// missing permission.
-func permissionProblem(g *access.Grant, may bool, p access.Permission, on string) error {
-	switch {
-	case may:
-		return nil
-	case !g.IsKnown():
-		return api.NewProblemf(http.StatusUnauthorized, "this needs a token: give one by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN")
-	}
-	return api.NewProblemf(http.StatusForbidden, "%s may not do this: it needs the permission %s on %s", g.UserName(), p, on)
+	return request.CheckRoleAccess(g, p, role)
 }
 
 // filterVisible returns the entries of roles that the requester may see.

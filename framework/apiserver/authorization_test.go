@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
@@ -27,7 +28,7 @@ func serveWithPolicy[B interface {
 	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access.Identity{Name: r.Header.Get("Who")}
-		h.ServeHTTP(w, r.WithContext(WithGrant(r.Context(), p.GrantFor(who))))
+		h.ServeHTTP(w, r.WithContext(apihttp.WithGrant(r.Context(), p.GrantFor(who))))
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -112,7 +113,7 @@ func TestAccessRules(t *testing.T) {
 		for _, user := range users {
 			status, kind, body := sendRequest(t, c.method, url+c.path, c.body, "Who", user)
 			got = append(got, strconv.Itoa(status))
-			if (status == 401 || status == 403) && (kind != problemMediaType || !strings.Contains(body, `"detail"`)) {
+			if (status == 401 || status == 403) && (kind != apihttp.ProblemMediaType || !strings.Contains(body, `"detail"`)) {
 				t.Errorf("%s %s: %s", c.method, c.path, body)
 			}
 		}
@@ -155,7 +156,7 @@ func TestUnlistedRequestNeedsAdmin(t *testing.T) {
 	s := &apiServer{}
 	for user, want := range map[string]int{"operator": 403, "": 401, "root": 0} {
 		r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/new", nil)
-		r = r.WithContext(WithGrant(r.Context(), rolePolicy().GrantFor(access.Identity{Name: user})))
+		r = r.WithContext(apihttp.WithGrant(r.Context(), rolePolicy().GrantFor(access.Identity{Name: user})))
 		var p *api.Problem
 		if err := s.authorizeRequest(r, &route{request: "PUT /v1/new"}); err != nil {
 			p, _ = err.(*api.Problem)
@@ -176,7 +177,7 @@ func TestRoleRequests(t *testing.T) {
 		for i, role := range []string{"research/vision", "prod"} {
 			r := httptest.NewRequestWithContext(t.Context(), "PUT", "/", nil)
 			r.SetPathValue("role", role)
-			r = r.WithContext(WithGrant(r.Context(), p.GrantFor(access.Identity{Name: user})))
+			r = r.WithContext(apihttp.WithGrant(r.Context(), p.GrantFor(access.Identity{Name: user})))
 			if err := s.authorizeRequest(r, quota); (err == nil) != want[i] {
 				t.Errorf("%s, %s: %v", user, role, err)
 			}

@@ -2,13 +2,14 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/portrelay"
 	"mesos-gpu/job"
 )
@@ -47,7 +48,7 @@ func NewUnavailableBackend(reason string) Backend {
 type ReadBackend interface {
 	// ListJobs and GetJob omit all but the first tasks of a large job, and
 	// count them in OmittedTasks. ListTasks returns them.
-	ListJobs(ctx context.Context, q JobQuery) (api.JobList, error)
+	ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error)
 	GetJob(ctx context.Context, name string) (api.JobView, error)
 	// ListTasks returns at most limit tasks of a job, from the one with the index
 	// from on. It returns none if that task does not exist or the job is not the
@@ -61,25 +62,25 @@ type ReadBackend interface {
 	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
 	// ReadTaskLog reads from a file of a task's output (stdout, stderr, or a
 	// rotated one such as stdout.1) and returns the file's size. It returns
-	// ErrNoLog, wrapped, if the task has not written the file.
+	// request.ErrNoLog, wrapped, if the task has not written the file.
 	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
-	// FindSandbox returns the sandbox of a task. It returns ErrNoFile, wrapped, if its
+	// FindSandbox returns the sandbox of a task. It returns request.ErrNoFile, wrapped, if its
 	// agent has none.
-	FindSandbox(ctx context.Context, t job.Task) (TaskSandbox, error)
+	FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error)
 	// ListAgents and ListGPUs list all agents and GPUs that the master knows, sorted by host
-	// name. GetAgent returns one agent by its ID; else 404. They are 502 if no master answers.
-	ListAgents(ctx context.Context) ([]api.AgentSummary, error)
+	// name. A later page may be answered from the data of the first page. GetAgent returns one agent by its ID; else 404. They are 502 if no master answers.
+	ListAgents(ctx context.Context, laterPage bool) ([]api.AgentSummary, error)
 	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
-	ListGPUs(ctx context.Context) ([]api.GPUView, error)
+	ListGPUs(ctx context.Context, laterPage bool) ([]api.GPUView, error)
 	// WatchEvents returns a channel of batches: first the states of all tasks, or
 	// the events after q.After, then later events. The channel is closed when ctx
 	// ends, when the backend publishes nothing further, or after a batch with
 	// Missed. The channel is unbuffered, so that a slow reader occupies little
 	// memory.
-	WatchEvents(ctx context.Context, q EventQuery) (<-chan EventBatch, error)
+	WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error)
 	// ListQueue lists the jobs with waiting tasks in queue order, without those
 	// that the requester may not see. Later pages keep the order of the first.
-	ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error)
+	ListQueue(ctx context.Context, by *access.Grant, p api.PageRequest) (api.QueueList, error)
 	// ListHolds lists the holds of users and roles, users first, by name.
 	ListHolds(ctx context.Context) ([]api.HoldView, error)
 	// ListNotifications lists the notifications that were not delivered, oldest first.
@@ -96,29 +97,20 @@ type ReadBackend interface {
 	AsOf() time.Time
 }
 
-// TaskSandbox is a task's sandbox on its agent. Paths are relative and clean. The methods
-// return ErrNoFile or ErrUnreadable, wrapped, for a path that cannot be read.
-type TaskSandbox interface {
-	// ListFiles lists a folder by name. The list is empty for a file.
-	ListFiles(ctx context.Context, path string) ([]api.SandboxFile, error)
-	// ReadFile reads from a file, and returns its size.
-	ReadFile(ctx context.Context, path string, offset, length uint64) (data []byte, size uint64, err error)
-}
-
 // LeaderBackend answers what only the leader can: changes, which it records
 // before it returns, and reads that depend on its offers or its memory.
 type LeaderBackend interface {
 	// SubmitJob returns the existing job if the owner has submitted one with the
 	// same idempotency key.
-	SubmitJob(ctx context.Context, spec job.Spec) (api.JobView, error)
+	SubmitJob(ctx context.Context, by *access.Grant, spec job.Spec) (view api.JobView, role string, err error)
 	// RerunJob submits the specification of a run of a job as its newest run. Like
 	// SubmitJob, it returns the existing run for a repeated key.
-	RerunJob(ctx context.Context, name string, q RerunQuery) (api.JobView, error)
+	RerunJob(ctx context.Context, by *access.Grant, name string, q request.RerunQuery) (api.JobView, error)
 	// ValidateJob checks a job or, if it has a schedule, a schedule as its submission
 	// would. It records nothing.
-	ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
+	ValidateJob(ctx context.Context, by *access.Grant, spec job.Spec) (api.ValidatedJob, error)
 	// ValidateUpdate checks the specification of a service as UpdateJob would. It records nothing.
-	ValidateUpdate(ctx context.Context, spec job.Spec) (api.ValidatedJob, error)
+	ValidateUpdate(ctx context.Context, c request.Change, spec job.Spec) (api.ValidatedJob, error)
 	// EstimateStart estimates when a job that ValidateJob has returned would start if it were
 	// submitted now; nil if no estimate is possible.
 	EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error)
@@ -131,38 +123,38 @@ type LeaderBackend interface {
 	// start. It returns a Problem for a wrong token.
 	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
 	// UpdateJob gives a service another specification. Its tasks are replaced step by step.
-	UpdateJob(ctx context.Context, spec job.Spec) (api.JobView, error)
+	UpdateJob(ctx context.Context, c request.Change, spec job.Spec) (api.JobView, error)
 	// EditJob changes the specification of a job that has not ended by a function, which may be called several times.
-	EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (api.JobView, error)
+	EditJob(ctx context.Context, c request.Change, name string, edit func(*job.Spec) error) (api.JobView, error)
 	// ListArtifacts lists the artifacts of a job that were copied to the store.
 	ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error)
 	// ReportAccounting sums up ended attempts, ListAttempts lists them by their ends, at
 	// most limit, from the one after the key after on; next is the key of the last one
 	// if more follow. Both omit what the requester may not see. AccountJob sums up those
 	// of one run, and waits up to wait for what its agents have measured.
-	ReportAccounting(ctx context.Context, q api.AccountingQuery) (api.AccountingReport, error)
-	ListAttempts(ctx context.Context, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error)
+	ReportAccounting(ctx context.Context, by *access.Grant, q api.AccountingQuery) (api.AccountingReport, error)
+	ListAttempts(ctx context.Context, by *access.Grant, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error)
 	AccountJob(ctx context.Context, name string, wait time.Duration) (api.JobAccounting, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
 	// rest of one.
-	KillJob(ctx context.Context, name string, force bool) error
+	KillJob(ctx context.Context, c request.Change, name string, force bool) error
 	// HoldJob keeps the waiting tasks of a job from being placed until ReleaseJob, which is no
 	// error for a job that is not held. Both check that the requester may change the present hold.
-	HoldJob(ctx context.Context, name, reason string) error
-	ReleaseJob(ctx context.Context, name string) error
+	HoldJob(ctx context.Context, c request.Change, name, reason string) error
+	ReleaseJob(ctx context.Context, c request.Change, name string) error
 	// RequeueJob stops the placed tasks of a job, which are queued again.
-	RequeueJob(ctx context.Context, name string, q api.RequeueRequest) error
+	RequeueJob(ctx context.Context, c request.Change, name string, q api.RequeueRequest) error
 	// HoldJobsOf does to all jobs of a user or a role what HoldJob does to one.
-	HoldJobsOf(ctx context.Context, target job.HoldTarget, q api.HoldRequest) error
-	ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error
+	HoldJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget, q api.HoldRequest) error
+	ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error
 	// RetryNotification delivers a notification again at once, DropNotification gives it up. It is 404 if it was
 	// delivered or dropped before.
 	RetryNotification(ctx context.Context, id string) error
 	DropNotification(ctx context.Context, id string) error
 	// ScaleJob sets the number of a service's tasks.
-	ScaleJob(ctx context.Context, name string, tasks int) error
+	ScaleJob(ctx context.Context, c request.Change, name string, tasks int) error
 	// StopTask kills a task. A service replaces it or, with retire, has one task less.
-	StopTask(ctx context.Context, task string, retire bool) error
+	StopTask(ctx context.Context, by *access.Grant, task string, retire bool) error
 	// Exec runs a command in a running task's container until it ends or ctx
 	// does, and returns its exit code: 128 plus the signal's number where a
 	// signal ended it. Its errors are *api.Problem where there is no such job or
@@ -175,52 +167,33 @@ type LeaderBackend interface {
 	// delays the end of a job with an idle timeout.
 	TrackConnection(name string) (done func())
 	// SetQuota limits what a role may hold; nil restores the roles file's quota.
-	SetQuota(ctx context.Context, role string, quota *string) (api.RoleStatus, error)
+	SetQuota(ctx context.Context, c request.Change, role string, quota *string) (api.RoleStatus, error)
 	// CordonAgent keeps new tasks off an agent, named by its id or hostname.
 	// With drain it also stops the tasks that run there and queues them again.
-	CordonAgent(ctx context.Context, agent, reason string, drain bool) error
+	CordonAgent(ctx context.Context, c request.Change, agent, reason string, drain bool) error
 	// UncordonAgent ends both. It is no error for an agent that is not cordoned.
-	UncordonAgent(ctx context.Context, agent string) error
+	UncordonAgent(ctx context.Context, c request.Change, agent string) error
 	// GetDemand returns the requirements of waiting tasks that would run if
 	// machines were added.
 	GetDemand(ctx context.Context) (api.DemandList, error)
 	// AddSchedule records a schedule whose name is not in use.
-	AddSchedule(ctx context.Context, spec job.Spec) (api.ScheduleView, error)
+	AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error)
 	// ListSchedules lists all schedules by name, except for damaged ones.
 	ListSchedules(ctx context.Context) ([]api.ScheduleView, error)
-	// GetSchedule returns ErrScheduleDamaged, wrapped, for a schedule whose
+	// GetSchedule returns request.ErrScheduleDamaged, wrapped, for a schedule whose
 	// document cannot be decoded.
 	GetSchedule(ctx context.Context, name string) (api.ScheduleView, error)
 	// EndSchedule removes a schedule. The jobs that it has submitted stay.
-	EndSchedule(ctx context.Context, name string) error
+	EndSchedule(ctx context.Context, c request.Change, name string) error
 	// ListUsage returns the GPU usage of running tasks, ordered by job, the
 	// oldest first, and index, without the tasks that the requester may not see.
 	// A task whose agent does not report usage has a note instead.
-	ListUsage(ctx context.Context, q UsageQuery) (api.UsageList, error)
+	ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (api.UsageList, error)
 	// ClusterUsage returns how many GPUs were in use in the last hours, by type.
 	ClusterUsage(ctx context.Context, hours int) (api.ClusterHistory, error)
 	// JobUsage returns the usage of a job's GPUs over its whole run.
 	JobUsage(ctx context.Context, name string) (api.JobUsageHistory, error)
 }
-
-// RerunQuery is a request to run a job again.
-type RerunQuery struct {
-	api.RerunRequest
-	// Owner is the user who makes the request. ClientKey is nil if it has no idempotency key.
-	Owner     string
-	ClientKey *job.ClientKey
-}
-
-// ErrNoLog means that a task has not written the log file, or not yet.
-var ErrNoLog = errors.New("no log")
-
-// ErrNoFile means that a task's sandbox has no such file, or that its agent has removed
-// the sandbox. ErrUnreadable means that the agent does not serve the path: a link leads
-// out of the sandbox.
-var (
-	ErrNoFile     = errors.New("no file")
-	ErrUnreadable = errors.New("not readable")
-)
 
 // reads returns the backend for reads, or the error that answers the request.
 func (s *apiServer) reads(ctx context.Context) (ReadBackend, error) {

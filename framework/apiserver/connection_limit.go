@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/internal/unixsocket"
 )
 
@@ -85,7 +86,7 @@ func (l *LimitedListener) Accept() (net.Conn, error) {
 		if t, ok := c.(*net.TCPConn); ok {
 			_ = t.SetWriteBuffer(sendBuffer) // fails only if the client has disconnected
 		}
-		one := &limitedConn{Conn: c, table: l.connectionTable, address: ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
+		one := &limitedConn{Conn: c, table: l.connectionTable, address: apihttp.ClientNetwork(c.RemoteAddr().String()), waitingSince: time.Now()}
 		if _, ok := c.(*net.UnixConn); ok {
 			if one.peer, err = unixsocket.PeerCredentials(c); err != nil { // the client has disconnected
 				_ = c.Close()
@@ -201,22 +202,4 @@ func (l *connectionTable) TrackState(c net.Conn, state http.ConnState) {
 	case http.StateHijacked, http.StateActive:
 		one.waitingSince = time.Time{}
 	}
-}
-
-// ClientNetwork returns the address of a client, or its /64 network for IPv6. It is the zero
-// Addr if the text is not HOST:PORT.
-func ClientNetwork(remote string) netip.Addr {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Addr{}
-	}
-	a := at.Addr().Unmap()
-	if a.Is4() {
-		return a
-	}
-	network, err := a.WithZone("").Prefix(64)
-	if err != nil {
-		return a
-	}
-	return network.Addr()
 }

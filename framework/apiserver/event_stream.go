@@ -8,6 +8,8 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 )
 
 // keepAliveInterval is the interval of keep-alive messages on an idle stream.
@@ -29,7 +31,7 @@ const resetEvent = "event: reset\ndata: {}\n\n"
 // states, only those of live tasks, or the events that the client has missed; then each
 // change. It disconnects a client that is too slow; the client can resume the stream.
 func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
-	q := EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
+	q := request.EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
 	switch state := r.URL.Query().Get("state"); state {
 	case api.LiveJobs:
 		q.LiveOnly = true
@@ -42,7 +44,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q.WithInventory = inventory
-	if q.Job != "" && GrantOf(r.Context()) != nil {
+	if q.Job != "" && apihttp.GrantOf(r.Context()) != nil {
 		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
 			return err
 		}
@@ -64,7 +66,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	idle := time.NewTicker(keepAliveInterval)
 	defer idle.Stop()
-	write := func(b *EventBatch) error {
+	write := func(b *request.EventBatch) error {
 		buffer := eventBuffers.Get().(*[]byte)
 		defer eventBuffers.Put(buffer)
 		*buffer = appendBatch(r, reads, (*buffer)[:0], b)
@@ -95,7 +97,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendBatch appends what is sent for a batch: nothing if the requester may see none of it.
-func appendBatch(r *http.Request, reads ReadBackend, data []byte, b *EventBatch) []byte {
+func appendBatch(r *http.Request, reads ReadBackend, data []byte, b *request.EventBatch) []byte {
 	sent := "" // the ID of the last event that the client gets
 	for _, ev := range b.Events {
 		size := len(data)

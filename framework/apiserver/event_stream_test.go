@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -52,7 +53,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	if want := event + "id: e-7\n\nid: e-8\n" + event; status != 200 || body != want {
 		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
 	}
-	if want := (EventQuery{Job: "train", LiveOnly: true, After: "e-5"}); f.stream != want {
+	if want := (request.EventQuery{Job: "train", LiveOnly: true, After: "e-5"}); f.stream != want {
 		t.Errorf("requested stream %+v, want %+v", f.stream, want)
 	}
 	for _, state := range []string{"dead", api.EndedJobs} {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
@@ -85,7 +86,7 @@ func (s *apiServer) checkExecAllowed(r *http.Request) error {
 // runInTask runs a command in a task's container for the client of the request.
 func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader LeaderBackend, task job.Task, request api.ExecRequest) error {
 	defer leader.TrackConnection(task.Job)()
-	note := AuditNoteOf(r.Context())
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = task.Job, task.ID, auditArgv(request.Argv)
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
 		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)

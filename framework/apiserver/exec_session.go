@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/internal/execwire"
 )
 
@@ -228,7 +229,7 @@ func (s *apiServer) sendExit(ctx context.Context, r *http.Request, x *execSessio
 		err = closeReason(cause, r.Context().Err() != nil)
 	}
 	if err != nil {
-		end = s.problemFrom(r, err)
+		end = apihttp.ProblemFrom(r, err, s.log)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

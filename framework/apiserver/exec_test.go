@@ -20,6 +20,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/internal/execwire"
 	"mesos-gpu/job"
 )
@@ -466,7 +467,7 @@ func TestExecPreconditions(t *testing.T) {
 			RestrictHosts(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
 			var p api.Problem
 			err := json.Unmarshal(w.Body.Bytes(), &p)
-			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != problemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
+			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != apihttp.ProblemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
 				t.Errorf("got %d %s %s, want %d with %s", w.Code, kind, w.Body, tt.status, tt.contains)
 			}
 		})
@@ -524,16 +525,16 @@ func TestStandbyRedirectsExec(t *testing.T) {
 // TestExecIsAudited checks the job, the task and the start of the command in the audit note.
 func TestExecIsAudited(t *testing.T) {
 	f := &fakeBackend{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
-	note := &AuditNote{}
+	note := &apihttp.AuditNote{}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/jobs/train/tasks/0/exec?argv=sh&argv=-c&argv=a%0A"+strings.Repeat("%C3%A9", 300), nil)
 	for i := 0; i < len(upgrade); i += 2 {
 		r.Header.Set(upgrade[i], upgrade[i+1])
 	}
-	ctx := WithGrant(WithAuditNote(r.Context(), note), rolePolicy().GrantFor(access.Identity{Name: "operator"}))
+	ctx := apihttp.WithGrant(apihttp.WithAuditNote(r.Context(), note), rolePolicy().GrantFor(access.Identity{Name: "operator"}))
 	w := hijackableRecorder{httptest.NewRecorder()}
 	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
 	begins := `["sh" "-c" "a\n`
-	want := AuditNote{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxAuditArgv-len(begins))}
+	want := apihttp.AuditNote{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxAuditArgv-len(begins))}
 	if diff := gocmp.Diff(want, *note); diff != "" || w.Code != 101 {
 		t.Errorf("%d: %s", w.Code, diff)
 	}

@@ -7,6 +7,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -73,7 +76,7 @@ func NewHandler(b func() Backend, log logrus.FieldLogger, options ...HandlerOpti
 	}
 	mux.HandleFunc(proxyPattern, s.serveProxy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.writeProblem(w, r, api.NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path))
+		apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusNotFound, "there is nothing at %s", r.URL.Path), s.log)
 	})
 	return RejectCrossOrigin(mux, log)
 }
@@ -83,7 +86,7 @@ func RejectCrossOrigin(h http.Handler, log logrus.FieldLogger) http.Handler {
 	s := &apiServer{log: log}
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.writeProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request comes from another site's page"))
+		apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request comes from another site's page"), s.log)
 	}))
 	return guard.Handler(h)
 }
@@ -96,7 +99,7 @@ func (s *apiServer) dispatchByMethod(methods map[string]*route) http.HandlerFunc
 		one := methods[r.Method]
 		if one == nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.writeProblem(w, r, api.NewProblemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method))
+			apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusMethodNotAllowed, "%s takes %s, not %s", r.URL.Path, strings.Join(allow, " or "), r.Method), s.log)
 			return
 		}
 		r, err := parseIfMatch(r, one)
@@ -107,7 +110,7 @@ func (s *apiServer) dispatchByMethod(methods map[string]*route) http.HandlerFunc
 			err = checkQuery(r, one)
 		}
 		if err != nil {
-			s.writeProblem(w, r, err)
+			apihttp.WriteProblem(w, r, err, s.log)
 			return
 		}
 		if reads := s.backend().Reads; reads != nil {
@@ -116,7 +119,7 @@ func (s *apiServer) dispatchByMethod(methods map[string]*route) http.HandlerFunc
 			}
 		}
 		if err := one.handle(s, w, r); err != nil {
-			s.writeProblem(w, r, err)
+			apihttp.WriteProblem(w, r, err, s.log)
 		}
 	}
 }
@@ -126,14 +129,15 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	spec.Owner = GrantOf(r.Context()).UserName()
-	note := AuditNoteOf(r.Context())
+	spec.Owner = apihttp.GrantOf(r.Context()).UserName()
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	leader, err := s.leader(r.Context())
 	if err != nil {
 		return err
 	}
-	view, err := leader.SubmitJob(r.Context(), spec)
+	view, role, err := leader.SubmitJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
+	note.Role = cmp.Or(role, note.Role)
 	if err != nil {
 		return err
 	}
@@ -156,11 +160,11 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	view, err := leader.UpdateJob(r.Context(), spec)
+	view, err := leader.UpdateJob(r.Context(), changeOf(r), spec)
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(&view.Job, view.WantedCount))
+	setETag(w, request.JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
@@ -179,12 +183,12 @@ func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (LeaderBa
 
 // handleValidateUpdate checks an update as handleUpdateJob would, and changes nothing.
 func (s *apiServer) handleValidateUpdate(w http.ResponseWriter, r *http.Request) error {
-	AuditNoteOf(r.Context()).ReadOnly = true
+	apihttp.AuditNoteOf(r.Context()).ReadOnly = true
 	leader, spec, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
-	checked, err := leader.ValidateUpdate(r.Context(), spec)
+	checked, err := leader.ValidateUpdate(r.Context(), changeOf(r), spec)
 	if err != nil {
 		return err
 	}
@@ -205,16 +209,16 @@ func (s *apiServer) handleEditJob(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	view, err := leader.EditJob(r.Context(), r.PathValue("name"), edit.Apply)
+	view, err := leader.EditJob(r.Context(), changeOf(r), r.PathValue("name"), edit.Apply)
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(&view.Job, view.WantedCount))
+	setETag(w, request.JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
 func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error {
-	q := RerunQuery{Owner: GrantOf(r.Context()).UserName()}
+	q := request.RerunQuery{}
 	if err := readJSON(w, r, &q.RerunRequest); err != nil {
 		return err
 	}
@@ -230,7 +234,7 @@ func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	view, err := leader.RerunJob(r.Context(), name, q)
+	view, err := leader.RerunJob(r.Context(), apihttp.GrantOf(r.Context()), name, q)
 	if err != nil {
 		return err
 	}
@@ -278,7 +282,7 @@ func (s *apiServer) writeJobList(reads ReadBackend, w http.ResponseWriter, r *ht
 	}
 	return writeList(w, q.PageRequest, jobsPerRead, func(p api.PageRequest) ([]api.JobView, string, error) {
 		q.PageRequest = p
-		list, err := reads.ListJobs(r.Context(), JobQuery{JobQuery: q, RunsOf: runsOf, MaxTasks: tasksPerRead, Grant: GrantOf(r.Context())})
+		list, err := reads.ListJobs(r.Context(), request.JobQuery{JobQuery: q, RunsOf: runsOf, MaxTasks: tasksPerRead, Grant: apihttp.GrantOf(r.Context())})
 		return list.Jobs, list.Next, err
 	}, func(a *streamedAnswer, view *api.JobView) error { return a.job(r.Context(), reads, view) })
 }
@@ -305,7 +309,7 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(&view.Job, view.WantedCount))
+	setETag(w, request.JobETag(&view.Job, view.WantedCount))
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
@@ -318,7 +322,7 @@ func (s *apiServer) handleGetJobFile(reads ReadBackend, w http.ResponseWriter, r
 	if err != nil {
 		return err
 	}
-	setETag(w, JobETag(&view.Job, view.WantedCount))
+	setETag(w, request.JobETag(&view.Job, view.WantedCount))
 	w.Header().Set("Content-Type", yamlMediaTypes[0])
 	_, _ = io.WriteString(w, text) // the client is gone if this fails
 	return nil
@@ -329,7 +333,9 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.KillJob(r.Context(), r.PathValue("name"), force) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.KillJob(r.Context(), changeOf(r), r.PathValue("name"), force)
+	})
 }
 
 func (s *apiServer) handleListAgents(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
@@ -340,12 +346,12 @@ func (s *apiServer) handleListAgents(reads ReadBackend, w http.ResponseWriter, r
 	for i := range page {
 		hideStrays(r, page[i].Strays)
 	}
-	writeJSON(w, http.StatusOK, api.AgentList{Agents: emptyIfNil(page), Next: next})
+	apihttp.WriteJSON(w, http.StatusOK, api.AgentList{Agents: emptyIfNil(page), Next: next})
 	return nil
 }
 
-func agentSortKey(agents []api.AgentSummary, at int) SortKey {
-	return SortKey{agents[at].Hostname, agents[at].ID, ""}
+func agentSortKey(agents []api.AgentSummary, at int) request.SortKey {
+	return request.SortKey{agents[at].Hostname, agents[at].ID, ""}
 }
 
 func (s *apiServer) handleGetAgent(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
@@ -366,13 +372,13 @@ func (s *apiServer) handleListGPUs(reads ReadBackend, w http.ResponseWriter, r *
 	if err := hideTaskIDs(r, reads, page); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, api.GPUList{GPUs: emptyIfNil(page), Next: next})
+	apihttp.WriteJSON(w, http.StatusOK, api.GPUList{GPUs: emptyIfNil(page), Next: next})
 	return nil
 }
 
 // gpuSortKey returns the sort key of a GPU among those of its agent, which keep the
 // agent's order. It uses the UUID, or the index if the agent reports no UUIDs.
-func gpuSortKey(gpus []api.GPUView, at int) SortKey {
+func gpuSortKey(gpus []api.GPUView, at int) request.SortKey {
 	g := &gpus[at]
 	name := g.UUID
 	if name == "" {
@@ -382,7 +388,7 @@ func gpuSortKey(gpus []api.GPUView, at int) SortKey {
 		}
 		name = strconv.Itoa(at - first)
 	}
-	return SortKey{g.Hostname, g.Agent, name}
+	return request.SortKey{g.Hostname, g.Agent, name}
 }
 
 func (s *apiServer) handleHealth(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
@@ -390,7 +396,7 @@ func (s *apiServer) handleHealth(reads ReadBackend, w http.ResponseWriter, r *ht
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, h)
+	apihttp.WriteJSON(w, http.StatusOK, h)
 	return nil
 }
 

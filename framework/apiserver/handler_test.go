@@ -23,7 +23,9 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/outputindex"
 	"mesos-gpu/job"
@@ -41,7 +43,7 @@ type fakeBackend struct {
 	changes       chan api.TaskEvent
 	ended         []api.TaskEvent
 	query         api.JobQuery
-	stream        EventQuery
+	stream        request.EventQuery
 	next          string
 	asOf          time.Time
 	did           string
@@ -59,21 +61,21 @@ func (f *fakeBackend) view() api.JobView {
 	return api.NewJobView(j, "lacks a GPU")
 }
 
-func (f *fakeBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, error) {
+func (f *fakeBackend) SubmitJob(_ context.Context, _ *access.Grant, s job.Spec) (api.JobView, string, error) {
 	f.submitted = s
-	return f.view(), f.err
+	return f.view(), s.Role, f.err
 }
-func (f *fakeBackend) ValidateJob(_ context.Context, s job.Spec) (api.ValidatedJob, error) {
+func (f *fakeBackend) ValidateJob(_ context.Context, _ *access.Grant, s job.Spec) (api.ValidatedJob, error) {
 	return api.ValidatedJob{Spec: s}, f.err
 }
-func (f *fakeBackend) ValidateUpdate(ctx context.Context, s job.Spec) (api.ValidatedJob, error) {
-	return f.ValidateJob(ctx, s)
+func (f *fakeBackend) ValidateUpdate(ctx context.Context, _ request.Change, s job.Spec) (api.ValidatedJob, error) {
+	return f.ValidateJob(ctx, nil, s)
 }
-func (f *fakeBackend) RerunJob(_ context.Context, name string, q RerunQuery) (api.JobView, error) {
-	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, q.Owner, q.ClientKey)
+func (f *fakeBackend) RerunJob(_ context.Context, by *access.Grant, name string, q request.RerunQuery) (api.JobView, error) {
+	f.did = fmt.Sprintf("rerun %s failed=%t for %q by %+v", name, q.Failed, by.UserName(), q.ClientKey)
 	return f.view(), f.err
 }
-func (f *fakeBackend) EditJob(_ context.Context, name string, edit func(*job.Spec) error) (api.JobView, error) {
+func (f *fakeBackend) EditJob(_ context.Context, _ request.Change, name string, edit func(*job.Spec) error) (api.JobView, error) {
 	v := f.view()
 	if err := edit(v.Spec); err != nil {
 		return v, err
@@ -81,11 +83,11 @@ func (f *fakeBackend) EditJob(_ context.Context, name string, edit func(*job.Spe
 	f.did = fmt.Sprintf("edit %s: priority %d, timeout %s", name, v.Spec.Priority, v.Spec.Timeout)
 	return v, f.err
 }
-func (f *fakeBackend) UpdateJob(_ context.Context, s job.Spec) (api.JobView, error) {
+func (f *fakeBackend) UpdateJob(_ context.Context, _ request.Change, s job.Spec) (api.JobView, error) {
 	f.submitted = s
 	return f.view(), f.err
 }
-func (f *fakeBackend) ListJobs(_ context.Context, q JobQuery) (api.JobList, error) {
+func (f *fakeBackend) ListJobs(_ context.Context, q request.JobQuery) (api.JobList, error) {
 	f.query = q.JobQuery
 	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v api.JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
 	return api.JobList{Jobs: seen, Next: f.next}, f.err
@@ -99,14 +101,14 @@ func (f *fakeBackend) StoreWorkdir(_ context.Context, digest string, archive io.
 }
 func (f *fakeBackend) OpenWorkdir(_ context.Context, _ job.RunID, token string) (*os.File, error) {
 	if token != "token" {
-		return nil, UnknownArchive()
+		return nil, request.UnknownArchive()
 	}
 	return os.Open(os.DevNull)
 }
 func (f *fakeBackend) ListArtifacts(context.Context, string) (api.ArtifactList, error) {
 	return api.ArtifactList{}, f.err
 }
-func (f *fakeBackend) FindSandbox(context.Context, job.Task) (TaskSandbox, error) {
+func (f *fakeBackend) FindSandbox(context.Context, job.Task) (request.TaskSandbox, error) {
 	return fakeSandbox{"model": "weights", "d/x": "1"}, f.err
 }
 
@@ -126,35 +128,37 @@ func (s fakeSandbox) ListFiles(_ context.Context, folder string) (list []api.San
 		}
 	}
 	if !found {
-		return nil, ErrNoFile
+		return nil, request.ErrNoFile
 	}
 	return list, nil
 }
 func (s fakeSandbox) ReadFile(_ context.Context, name string, offset, length uint64) ([]byte, uint64, error) {
 	text, ok := s[name]
 	if !ok {
-		return nil, 0, ErrNoFile
+		return nil, 0, request.ErrNoFile
 	}
 	offset = min(offset, uint64(len(text)))
 	return []byte(text[offset:min(offset+min(length, 3), uint64(len(text)))]), uint64(len(text)), nil
 }
 func (f *fakeBackend) AsOf() time.Time                                     { return f.asOf }
 func (f *fakeBackend) GetJob(context.Context, string) (api.JobView, error) { return f.view(), f.err }
-func (f *fakeBackend) KillJob(_ context.Context, name string, force bool) error {
+func (f *fakeBackend) KillJob(_ context.Context, _ request.Change, name string, force bool) error {
 	f.killed, f.forced = name, force
 	return f.err
 }
 
-func (f *fakeBackend) ScaleJob(_ context.Context, name string, tasks int) error {
+func (f *fakeBackend) ScaleJob(_ context.Context, _ request.Change, name string, tasks int) error {
 	f.did = fmt.Sprintf("scale %s to %d", name, tasks)
 	return f.err
 }
-func (f *fakeBackend) StopTask(_ context.Context, task string, retire bool) error {
+func (f *fakeBackend) StopTask(_ context.Context, _ *access.Grant, task string, retire bool) error {
 	f.did = fmt.Sprintf("stop %s, retire %t", task, retire)
 	return f.err
 }
-func (f *fakeBackend) GetTask(context.Context, string) (job.Task, error)      { return f.task, f.err }
-func (f *fakeBackend) ListAgents(context.Context) ([]api.AgentSummary, error) { return nil, f.err }
+func (f *fakeBackend) GetTask(context.Context, string) (job.Task, error) { return f.task, f.err }
+func (f *fakeBackend) ListAgents(context.Context, bool) ([]api.AgentSummary, error) {
+	return nil, f.err
+}
 func (f *fakeBackend) GetAgent(_ context.Context, id string) (api.AgentDetail, error) {
 	return api.AgentDetail{AgentSummary: api.AgentSummary{ID: id}, Devices: []gpu.Device{{UUID: "GPU-1", NUMA: 1}}}, f.err
 }
@@ -164,7 +168,7 @@ func (f *fakeBackend) OwnerOf(_ context.Context, name, _ string) (role, owner st
 	}
 	return "", "", api.UnknownJob(name)
 }
-func (f *fakeBackend) ListGPUs(context.Context) ([]api.GPUView, error) {
+func (f *fakeBackend) ListGPUs(context.Context, bool) ([]api.GPUView, error) {
 	return slices.Clone(f.gpus), f.err
 }
 func (f *fakeBackend) TrackConnection(string) func() { return func() {} }
@@ -190,7 +194,7 @@ func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, of
 		return line, uint64(len(line)), nil
 	}
 	if file != "stdout" {
-		return nil, 0, ErrNoLog
+		return nil, 0, request.ErrNoLog
 	}
 	data, err := f.readLog(offset)
 	return data, offset + uint64(len(data)), err
@@ -198,16 +202,16 @@ func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, of
 func (f *fakeBackend) ListTasks(context.Context, string, time.Time, int, int) ([]job.Task, error) {
 	return nil, f.err
 }
-func (f *fakeBackend) WatchEvents(ctx context.Context, q EventQuery) (<-chan EventBatch, error) {
+func (f *fakeBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	f.stream = q
 	now := f.now
 	if now == nil && !q.LiveOnly {
 		now = append([]api.TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...)
 	}
-	batches := make(chan EventBatch)
+	batches := make(chan request.EventBatch)
 	go func() {
 		defer close(batches)
-		next := EventBatch{Events: now}
+		next := request.EventBatch{Events: now}
 		if len(now) > 0 {
 			next.Position = now[len(now)-1].ID
 		}
@@ -222,7 +226,7 @@ func (f *fakeBackend) WatchEvents(ctx context.Context, q EventQuery) (<-chan Eve
 				if !ok {
 					return
 				}
-				next = EventBatch{Events: []api.TaskEvent{ev}}
+				next = request.EventBatch{Events: []api.TaskEvent{ev}}
 			case <-ctx.Done():
 				return
 			}
@@ -334,7 +338,7 @@ func TestRequests(t *testing.T) {
 				return
 			}
 			var p api.Problem
-			if err := json.Unmarshal([]byte(body), &p); err != nil || kind != problemMediaType || p.Status != status || p.Title == "" {
+			if err := json.Unmarshal([]byte(body), &p); err != nil || kind != apihttp.ProblemMediaType || p.Status != status || p.Title == "" {
 				t.Errorf("%s is no problem: %s, %v", kind, body, err)
 			}
 		})
@@ -395,7 +399,7 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 // response, not a short one.
 func TestTruncatedLogIsAborted(t *testing.T) {
 	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
-	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", ErrNoLog)} {
+	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", request.ErrNoLog)} {
 		read := 0
 		f := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) {
 			if read++; read > 1 {

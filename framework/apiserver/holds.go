@@ -5,12 +5,13 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
 // requireOnUser checks an operation on all jobs of a user: users may hold their own.
 func requireOnUser(s *apiServer, r *http.Request, p access.Permission) error {
-	g := GrantOf(r.Context())
+	g := apihttp.GrantOf(r.Context())
 	if name := r.PathValue("user"); g.UserName() == name && g.HasPermissionOnAnyRole(access.Submit) {
 		return nil
 	}
@@ -25,7 +26,9 @@ func (s *apiServer) handleHoldJob(w http.ResponseWriter, r *http.Request) error 
 	if why.Drain {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "drain: it is for users and roles: queue the job again with hold instead")
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.HoldJob(r.Context(), r.PathValue("name"), why.Reason) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.HoldJob(r.Context(), changeOf(r), r.PathValue("name"), why.Reason)
+	})
 }
 
 // readHold reads the reason of a hold, which may be absent.
@@ -45,7 +48,9 @@ func checkReason(reason string) error {
 }
 
 func (s *apiServer) handleReleaseJob(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.ReleaseJob(r.Context(), r.PathValue("name")) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.ReleaseJob(r.Context(), changeOf(r), r.PathValue("name"))
+	})
 }
 
 func (s *apiServer) handleRequeueJob(w http.ResponseWriter, r *http.Request) error {
@@ -56,7 +61,9 @@ func (s *apiServer) handleRequeueJob(w http.ResponseWriter, r *http.Request) err
 	if err := checkReason(q.Reason); err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.RequeueJob(r.Context(), r.PathValue("name"), q) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.RequeueJob(r.Context(), changeOf(r), r.PathValue("name"), q)
+	})
 }
 
 // holdHandler returns the handler that holds the jobs of a user or a role, which the path value names.
@@ -70,7 +77,9 @@ func holdHandler(kind job.HoldKind) handlerFunc {
 		if err != nil {
 			return err
 		}
-		return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.HoldJobsOf(r.Context(), target, why) })
+		return s.acceptChange(w, r, func(leader LeaderBackend) error {
+			return leader.HoldJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target, why)
+		})
 	}
 }
 
@@ -81,7 +90,9 @@ func releaseHandler(kind job.HoldKind) handlerFunc {
 		if err != nil {
 			return err
 		}
-		return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.ReleaseJobsOf(r.Context(), target) })
+		return s.acceptChange(w, r, func(leader LeaderBackend) error {
+			return leader.ReleaseJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target)
+		})
 	}
 }
 
@@ -104,13 +115,13 @@ func (s *apiServer) handleListHolds(reads ReadBackend, w http.ResponseWriter, r 
 	if err != nil {
 		return err
 	}
-	g := GrantOf(r.Context())
+	g := apihttp.GrantOf(r.Context())
 	seen := make([]api.HoldView, 0, len(list))
 	for _, h := range list {
 		if g.HasPermissionOnAllRoles(access.View) || h.Kind == job.HeldRole && g.HasPermission(access.View, h.Name) || h.Kind == job.HeldUser && h.Name == g.UserName() {
 			seen = append(seen, h)
 		}
 	}
-	writeJSON(w, http.StatusOK, api.HoldList{Holds: seen})
+	apihttp.WriteJSON(w, http.StatusOK, api.HoldList{Holds: seen})
 	return nil
 }

@@ -8,27 +8,29 @@ import (
 	"strings"
 	"testing"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
-func (f *fakeBackend) HoldJob(_ context.Context, name, reason string) error {
+func (f *fakeBackend) HoldJob(_ context.Context, _ request.Change, name, reason string) error {
 	f.did = fmt.Sprintf("hold %s: %s", name, reason)
 	return f.err
 }
-func (f *fakeBackend) ReleaseJob(_ context.Context, name string) error {
+func (f *fakeBackend) ReleaseJob(_ context.Context, _ request.Change, name string) error {
 	f.did = "release " + name
 	return f.err
 }
-func (f *fakeBackend) RequeueJob(_ context.Context, name string, q api.RequeueRequest) error {
+func (f *fakeBackend) RequeueJob(_ context.Context, _ request.Change, name string, q api.RequeueRequest) error {
 	f.did = fmt.Sprintf("requeue %s %+v", name, q)
 	return f.err
 }
-func (f *fakeBackend) HoldJobsOf(_ context.Context, target job.HoldTarget, q api.HoldRequest) error {
+func (f *fakeBackend) HoldJobsOf(_ context.Context, _ *access.Grant, target job.HoldTarget, q api.HoldRequest) error {
 	f.did = fmt.Sprintf("hold %s %+v", target, q)
 	return f.err
 }
-func (f *fakeBackend) ReleaseJobsOf(_ context.Context, target job.HoldTarget) error {
+func (f *fakeBackend) ReleaseJobsOf(_ context.Context, _ *access.Grant, target job.HoldTarget) error {
 	f.did = "release " + target.String()
 	return f.err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // RestrictHosts rejects requests to hosts other than localhost, IP addresses and the
@@ -23,7 +24,7 @@ func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http
 		host := hostName(r.Host)
 		own := func(name string) bool { return strings.EqualFold(name, host) }
 		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
-			WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is not a name of this scheduler: use its address, or set the name with --advertise-url", r.Host), log)
+			apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is not a name of this scheduler: use its address, or set the name with --advertise-url", r.Host), log)
 			return
 		}
 		h.ServeHTTP(w, r)

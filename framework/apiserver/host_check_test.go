@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // TestRestrictHosts checks that a DNS name of another site that resolves to this machine is
@@ -22,7 +24,7 @@ func TestRestrictHosts(t *testing.T) {
 		r.Header.Set("Origin", "http://"+host)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != want || want == 403 && (w.Header().Get("Content-Type") != problemMediaType || !strings.Contains(w.Body.String(), "--advertise-url")) {
+		if w.Code != want || want == 403 && (w.Header().Get("Content-Type") != apihttp.ProblemMediaType || !strings.Contains(w.Body.String(), "--advertise-url")) {
 			t.Errorf("%q: %d, want %d: %s", host, w.Code, want, w.Body)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // SignInProvider signs users in at an OIDC issuer.
@@ -21,7 +22,7 @@ func WithSignIn(p SignInProvider) HandlerOption { return func(s *apiServer) { s.
 
 // handleWhoAmI answers requests without a token too, so that a client learns how to sign in.
 func (s *apiServer) handleWhoAmI(w http.ResponseWriter, r *http.Request) error {
-	g := GrantOf(r.Context())
+	g := apihttp.GrantOf(r.Context())
 	who := api.RequesterIdentity{User: g.UserName(), Authenticated: g.IsKnown(), AccessControl: g != nil, Exec: s.execEnabled, Permissions: []api.RolePermission{}}
 	g.EachPermission(func(p access.Permission, roles []string) {
 		who.Permissions = append(who.Permissions, api.RolePermission{Permission: p.String(), Roles: roles})
@@ -30,7 +31,7 @@ func (s *apiServer) handleWhoAmI(w http.ResponseWriter, r *http.Request) error {
 		who.SignIn = s.signIn.DescribeSignIn(r.Context())
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, who)
+	apihttp.WriteJSON(w, http.StatusOK, who)
 	return nil
 }
 
@@ -49,18 +50,18 @@ func (s *apiServer) handleSignIn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, http.StatusOK, api.IssuedToken{Token: token})
+	apihttp.WriteJSON(w, http.StatusOK, api.IssuedToken{Token: token})
 	return nil
 }
 
 // handleValidateJob checks a job or a schedule as its submission would, and changes nothing.
 func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) error {
-	AuditNoteOf(r.Context()).ReadOnly = true
+	apihttp.AuditNoteOf(r.Context()).ReadOnly = true
 	spec, _, err := readSpec(w, r)
 	if err != nil {
 		return err
 	}
-	spec.Owner = GrantOf(r.Context()).UserName()
+	spec.Owner = apihttp.GrantOf(r.Context()).UserName()
 	leader, err := s.leader(r.Context())
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	checked, err := leader.ValidateJob(r.Context(), spec)
+	checked, err := leader.ValidateJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
 	if err == nil && when && checked.Spec.Schedule == nil {
 		checked.Start, err = leader.EstimateStart(r.Context(), &checked.Spec)
 	}
@@ -85,6 +86,6 @@ func writeValidated(w http.ResponseWriter, checked *api.ValidatedJob) (err error
 		return err
 	}
 	checked.Warnings = emptyIfNil(checked.Warnings)
-	writeJSON(w, http.StatusOK, checked)
+	apihttp.WriteJSON(w, http.StatusOK, checked)
 	return nil
 }

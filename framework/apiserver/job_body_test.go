@@ -14,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
@@ -70,7 +72,7 @@ func TestJobFiles(t *testing.T) {
 		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file:6:11: schedule: cron "},
 	} {
 		status, kind, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+c.path, c.body, "Content-Type", "application/yaml")
-		if status != c.status || kind != problemMediaType || !strings.Contains(problemDetail(t, body), c.want) {
+		if status != c.status || kind != apihttp.ProblemMediaType || !strings.Contains(problemDetail(t, body), c.want) {
 			t.Errorf("%s: got %d %s, want %d with %q", name, status, body, c.status, c.want)
 		}
 	}
@@ -103,9 +105,9 @@ type scheduleBackendStub struct {
 	kept *job.Spec
 }
 
-func (s scheduleBackendStub) AddSchedule(_ context.Context, spec job.Spec) (api.ScheduleView, error) {
+func (s scheduleBackendStub) AddSchedule(_ context.Context, _ *access.Grant, spec job.Spec) (api.ScheduleView, string, error) {
 	*s.kept = spec
-	return api.ScheduleView{Spec: spec}, nil
+	return api.ScheduleView{Spec: spec}, "", nil
 }
 
 // TestScheduleFiles checks that the schedules path accepts job files with a schedule.

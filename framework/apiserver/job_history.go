@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
@@ -40,7 +41,7 @@ func (s *apiServer) handleJobHistory(reads ReadBackend, w http.ResponseWriter, r
 			return err
 		}
 	}
-	writeJSON(w, http.StatusOK, h.finish())
+	apihttp.WriteJSON(w, http.StatusOK, h.finish())
 	return nil
 }
 

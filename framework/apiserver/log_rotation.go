@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 )
 
 const (
@@ -38,7 +39,7 @@ type logPosition struct {
 // its path, so each read checks that the bytes before the position are those read
 // earlier. The check cannot distinguish files with exactly the same content.
 type rotatedLog struct {
-	// readFile reads from a file and returns its size. It returns ErrNoLog, wrapped, if
+	// readFile reads from a file and returns its size. It returns request.ErrNoLog, wrapped, if
 	// the file does not exist.
 	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
 	// stream is the name of the current file: stdout or stderr.
@@ -101,7 +102,7 @@ func (l *rotatedLog) readNext() ([]byte, error) {
 func (l *rotatedLog) readCurrent() (data []byte, same bool, err error) {
 	n := uint64(len(l.position.preceding))
 	data, _, err = l.readFile(l.fileName(l.position.file), l.position.offset-n, n+logChunk)
-	if l.position.file > 0 && errors.Is(err, ErrNoLog) {
+	if l.position.file > 0 && errors.Is(err, request.ErrNoLog) {
 		return nil, false, nil
 	}
 	if err != nil || !bytes.HasPrefix(data, l.position.preceding) {
@@ -116,7 +117,7 @@ func (l *rotatedLog) readNewerFile() ([]byte, error) {
 	l.answerOffset, l.nextFilePending = 0, true
 	file := l.position.file - 1
 	data, _, err := l.readFile(l.fileName(file), 0, logChunk)
-	if errors.Is(err, ErrNoLog) {
+	if errors.Is(err, request.ErrNoLog) {
 		return nil, l.retryOrGiveUp()
 	}
 	if err != nil {
@@ -148,7 +149,7 @@ func (l *rotatedLog) readOldestFile() ([]byte, error) {
 	}
 	l.answerOffset = 0
 	data, _, err := l.readFile(l.fileName(oldest), 0, logChunk)
-	if oldest > 0 && errors.Is(err, ErrNoLog) {
+	if oldest > 0 && errors.Is(err, request.ErrNoLog) {
 		return nil, l.retryOrGiveUp()
 	}
 	if err != nil {
@@ -185,7 +186,7 @@ func (l *rotatedLog) findRotatedFile() error {
 	for file, missing := p.file+1, 0; file <= maxLogFiles && missing < 2; file++ {
 		data, size, err := l.readFile(l.fileName(file), p.offset-n, n)
 		switch {
-		case errors.Is(err, ErrNoLog):
+		case errors.Is(err, request.ErrNoLog):
 			missing++
 			continue
 		case err != nil:
@@ -207,7 +208,7 @@ func (l *rotatedLog) findRotatedFile() error {
 			continue
 		}
 		kept, _, err := l.readFile(l.fileName(file-1), behind-known, known)
-		if err != nil && !errors.Is(err, ErrNoLog) {
+		if err != nil && !errors.Is(err, request.ErrNoLog) {
 			return err
 		}
 		switch {
@@ -232,7 +233,7 @@ func (l *rotatedLog) fileEndsWith(file int, size uint64, text []byte) (bool, err
 		return n == 0, nil
 	}
 	data, _, err := l.readFile(l.fileName(file), size-n, n)
-	if errors.Is(err, ErrNoLog) {
+	if errors.Is(err, request.ErrNoLog) {
 		return false, nil
 	}
 	return bytes.Equal(data, text), err
@@ -255,7 +256,7 @@ func (l *rotatedLog) retryOrGiveUp() error {
 // fileExists reports whether there is a rotated file with that number.
 func (l *rotatedLog) fileExists(file int) (bool, error) {
 	_, _, err := l.readFile(l.fileName(file), 0, 1)
-	if errors.Is(err, ErrNoLog) {
+	if errors.Is(err, request.ErrNoLog) {
 		return false, nil
 	}
 	return err == nil, err

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"mesos-gpu/framework/request"
 )
 
 // rotatingSandbox is a log whose files are rotated while they are read.
@@ -23,7 +25,7 @@ func newSandbox() *rotatingSandbox {
 func (b *rotatingSandbox) read(file string, offset, length uint64) ([]byte, uint64, error) {
 	text, ok := b.files[file]
 	if !ok {
-		return nil, 0, fmt.Errorf("%s: %w", file, ErrNoLog)
+		return nil, 0, fmt.Errorf("%s: %w", file, request.ErrNoLog)
 	}
 	size := uint64(len(text))
 	from := min(offset, size)
@@ -156,7 +158,7 @@ func TestLogTail(t *testing.T) {
 		}
 	}
 	l := &rotatedLog{stream: "stderr", unread: true, tailBytes: 5, readFile: newSandbox().read}
-	if _, err := l.readNext(); !errors.Is(err, ErrNoLog) {
+	if _, err := l.readNext(); !errors.Is(err, request.ErrNoLog) {
 		t.Errorf("of no log: %v", err)
 	}
 }

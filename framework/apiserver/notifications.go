@@ -6,6 +6,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // requireOnNotification checks an operation on a notification. The owner of its job may change it.
@@ -39,14 +40,14 @@ func (s *apiServer) handleListNotifications(reads ReadBackend, w http.ResponseWr
 	if err != nil {
 		return err
 	}
-	g := GrantOf(r.Context())
+	g := apihttp.GrantOf(r.Context())
 	seen := make([]api.NotificationView, 0, len(list))
 	for i := range list {
 		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == name) && g.HasPermission(access.View, n.Role) {
 			seen = append(seen, *n)
 		}
 	}
-	writeJSON(w, http.StatusOK, api.NotificationList{Notifications: seen})
+	apihttp.WriteJSON(w, http.StatusOK, api.NotificationList{Notifications: seen})
 	return nil
 }
 

@@ -21,7 +21,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/openapitest"
 	"mesos-gpu/job"
@@ -177,29 +179,29 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 // fullBackend is a Backend whose responses have all fields set.
 type fullBackend struct{ *fakeBackend }
 
-func (f fullBackend) SubmitJob(_ context.Context, s job.Spec) (api.JobView, error) {
+func (f fullBackend) SubmitJob(_ context.Context, _ *access.Grant, s job.Spec) (api.JobView, string, error) {
 	v := filledValue[api.JobView]()
 	v.AlreadySubmitted = s.ClientKey != nil
-	return v, f.err
+	return v, "", f.err
 }
-func (f fullBackend) ListJobs(context.Context, JobQuery) (api.JobList, error) {
+func (f fullBackend) ListJobs(context.Context, request.JobQuery) (api.JobList, error) {
 	return filledValue[api.JobList](), f.err
 }
-func (f fullBackend) EditJob(context.Context, string, func(*job.Spec) error) (api.JobView, error) {
+func (f fullBackend) EditJob(context.Context, request.Change, string, func(*job.Spec) error) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
-func (f fullBackend) UpdateJob(context.Context, job.Spec) (api.JobView, error) {
+func (f fullBackend) UpdateJob(context.Context, request.Change, job.Spec) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
-func (f fullBackend) RerunJob(_ context.Context, _ string, q RerunQuery) (api.JobView, error) {
+func (f fullBackend) RerunJob(_ context.Context, _ *access.Grant, _ string, q request.RerunQuery) (api.JobView, error) {
 	v := filledValue[api.JobView]()
 	v.AlreadySubmitted = q.ClientKey != nil
 	return v, f.err
 }
-func (f fullBackend) ValidateJob(context.Context, job.Spec) (api.ValidatedJob, error) {
+func (f fullBackend) ValidateJob(context.Context, *access.Grant, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
 }
-func (f fullBackend) ValidateUpdate(context.Context, job.Spec) (api.ValidatedJob, error) {
+func (f fullBackend) ValidateUpdate(context.Context, request.Change, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
 }
 func (f fullBackend) ClusterUsage(context.Context, int) (api.ClusterHistory, error) {
@@ -218,19 +220,19 @@ func (f fullBackend) ExchangeCode(context.Context, api.CodeExchange) (string, er
 func (f fullBackend) GetJob(context.Context, string) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
-func (f fullBackend) ListAgents(context.Context) ([]api.AgentSummary, error) {
+func (f fullBackend) ListAgents(context.Context, bool) ([]api.AgentSummary, error) {
 	return filledValue[[]api.AgentSummary](), f.err
 }
 func (f fullBackend) GetAgent(context.Context, string) (api.AgentDetail, error) {
 	return filledValue[api.AgentDetail](), f.err
 }
-func (f fullBackend) ListGPUs(context.Context) ([]api.GPUView, error) {
+func (f fullBackend) ListGPUs(context.Context, bool) ([]api.GPUView, error) {
 	return filledValue[[]api.GPUView](), f.err
 }
 func (f fullBackend) GetHealth(context.Context) (api.HealthStatus, error) {
 	return filledValue[api.HealthStatus](), f.err
 }
-func (f fullBackend) ListQueue(context.Context, api.PageRequest) (api.QueueList, error) {
+func (f fullBackend) ListQueue(context.Context, *access.Grant, api.PageRequest) (api.QueueList, error) {
 	return filledValue[api.QueueList](), f.err
 }
 func (f fullBackend) ListHolds(context.Context) ([]api.HoldView, error) {
@@ -244,18 +246,20 @@ func (f fullBackend) ListNotifications(context.Context) ([]api.NotificationView,
 func (f fullBackend) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	return filledValue[[]api.RoleStatus](), f.err
 }
-func (f fullBackend) CordonAgent(context.Context, string, string, bool) error { return f.err }
-func (f fullBackend) UncordonAgent(context.Context, string) error             { return f.err }
+func (f fullBackend) CordonAgent(context.Context, request.Change, string, string, bool) error {
+	return f.err
+}
+func (f fullBackend) UncordonAgent(context.Context, request.Change, string) error { return f.err }
 func (f fullBackend) GetDemand(context.Context) (api.DemandList, error) {
 	return filledValue[api.DemandList](), f.err
 }
-func (f fullBackend) ListUsage(context.Context, UsageQuery) (api.UsageList, error) {
+func (f fullBackend) ListUsage(context.Context, *access.Grant, request.UsageQuery) (api.UsageList, error) {
 	return filledValue[api.UsageList](), f.err
 }
-func (f fullBackend) ReportAccounting(context.Context, api.AccountingQuery) (api.AccountingReport, error) {
+func (f fullBackend) ReportAccounting(context.Context, *access.Grant, api.AccountingQuery) (api.AccountingReport, error) {
 	return filledValue[api.AccountingReport](), f.err
 }
-func (f fullBackend) ListAttempts(context.Context, api.AccountingQuery, int, []byte) ([]api.AccountedAttempt, []byte, error) {
+func (f fullBackend) ListAttempts(context.Context, *access.Grant, api.AccountingQuery, int, []byte) ([]api.AccountedAttempt, []byte, error) {
 	return filledValue[[]api.AccountedAttempt](), []byte("x"), f.err
 }
 func (f fullBackend) AccountJob(context.Context, string, time.Duration) (api.JobAccounting, error) {
@@ -279,12 +283,12 @@ func (f fullBackend) OpenWorkdir(context.Context, job.RunID, string) (*os.File, 
 	}
 	return os.Open(os.DevNull)
 }
-func (f fullBackend) EndSchedule(context.Context, string) error { return f.err }
-func (f fullBackend) SetQuota(context.Context, string, *string) (api.RoleStatus, error) {
+func (f fullBackend) EndSchedule(context.Context, request.Change, string) error { return f.err }
+func (f fullBackend) SetQuota(context.Context, request.Change, string, *string) (api.RoleStatus, error) {
 	return filledValue[api.RoleStatus](), f.err
 }
-func (f fullBackend) AddSchedule(context.Context, job.Spec) (api.ScheduleView, error) {
-	return filledValue[api.ScheduleView](), f.err
+func (f fullBackend) AddSchedule(context.Context, *access.Grant, job.Spec) (api.ScheduleView, string, error) {
+	return filledValue[api.ScheduleView](), "", f.err
 }
 
 // upgrade is the headers of a WebSocket request.
@@ -297,11 +301,11 @@ var validRequests = map[string]struct {
 	status      int
 }{
 	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&role=web&owner=ada&name=t*&label=team%3Dvision,tier&order=newest"},
-	"GET /v1/schedules":                     {query: "?limit=5&after=" + EncodeCursor("schedules", SortKey{"a", ""})},
-	"GET /v1/agents":                        {query: "?limit=5&after=" + EncodeCursor("agents", SortKey{"a", "b", ""})},
-	"GET /v1/gpus":                          {query: "?limit=5&after=" + EncodeCursor("gpus", SortKey{"a", "b", "c"})},
+	"GET /v1/schedules":                     {query: "?limit=5&after=" + request.EncodeCursor("schedules", request.SortKey{"a", ""})},
+	"GET /v1/agents":                        {query: "?limit=5&after=" + request.EncodeCursor("agents", request.SortKey{"a", "b", ""})},
+	"GET /v1/gpus":                          {query: "?limit=5&after=" + request.EncodeCursor("gpus", request.SortKey{"a", "b", "c"})},
 	"GET /v1/queue":                         {query: "?limit=5&after=a"},
-	"GET /v1/roles":                         {query: "?limit=5&after=" + EncodeCursor("roles", SortKey{"a"})},
+	"GET /v1/roles":                         {query: "?limit=5&after=" + request.EncodeCursor("roles", request.SortKey{"a"})},
 	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
 	"POST /v1/validate":                     {query: "?when=true", body: `{"name":"x","command":["true"]}`},
 	"POST /v1/sign-in":                      {body: `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`},

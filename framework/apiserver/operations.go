@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 )
 
 // defaultReason is the reason of a cordon if the operator gives none.
@@ -19,7 +21,7 @@ func (s *apiServer) handleListQueue(reads ReadBackend, w http.ResponseWriter, r 
 		return err
 	}
 	return writeList(w, p, queuedPerRead, func(p api.PageRequest) ([]api.QueuedJob, string, error) {
-		list, err := reads.ListQueue(r.Context(), p)
+		list, err := reads.ListQueue(r.Context(), apihttp.GrantOf(r.Context()), p)
 		return list.Jobs, list.Next, err
 	}, func(a *streamedAnswer, one *api.QueuedJob) error {
 		a.value(one)
@@ -28,19 +30,21 @@ func (s *apiServer) handleListQueue(reads ReadBackend, w http.ResponseWriter, r 
 }
 
 func (s *apiServer) handleListRoles(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "roles", 1, func(ctx context.Context) ([]api.RoleStatus, error) {
+	page, next, err := listPage(r, "roles", 1, func(ctx context.Context, _ bool) ([]api.RoleStatus, error) {
 		roles, err := reads.ListRoles(ctx)
-		return filterVisible(GrantOf(ctx), roles, func(r *api.RoleStatus) string { return r.Name }), err
+		return filterVisible(apihttp.GrantOf(ctx), roles, func(r *api.RoleStatus) string { return r.Name }), err
 	}, roleSortKey)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, api.RoleList{Roles: emptyIfNil(page), Next: next})
+	apihttp.WriteJSON(w, http.StatusOK, api.RoleList{Roles: emptyIfNil(page), Next: next})
 	return nil
 }
 
 // roleSortKey has only a name, because roles keep the order of their file.
-func roleSortKey(roles []api.RoleStatus, at int) SortKey { return SortKey{roles[at].Name} }
+func roleSortKey(roles []api.RoleStatus, at int) request.SortKey {
+	return request.SortKey{roles[at].Name}
+}
 
 func (s *apiServer) handleGetRole(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	roles, err := reads.ListRoles(r.Context())
@@ -52,7 +56,7 @@ func (s *apiServer) handleGetRole(reads ReadBackend, w http.ResponseWriter, r *h
 	if i < 0 {
 		return api.NewProblemf(http.StatusNotFound, "there is no role %q", name).WithCode(api.CodeRoleNotFound, name)
 	}
-	writeJSONWithETag(w, QuotaETag(&roles[i]), roles[i])
+	writeJSONWithETag(w, request.QuotaETag(&roles[i]), roles[i])
 	return nil
 }
 
@@ -72,11 +76,11 @@ func (s *apiServer) handleSetQuota(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	role, err := leader.SetQuota(r.Context(), r.PathValue("role"), quota)
+	role, err := leader.SetQuota(r.Context(), changeOf(r), r.PathValue("role"), quota)
 	if err != nil {
 		return err
 	}
-	writeJSONWithETag(w, QuotaETag(&role), role)
+	writeJSONWithETag(w, request.QuotaETag(&role), role)
 	return nil
 }
 
@@ -94,7 +98,7 @@ func cordonHandler(drain bool) handlerFunc {
 			return err
 		}
 		return s.acceptChange(w, r, func(leader LeaderBackend) error {
-			return leader.CordonAgent(r.Context(), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain)
+			return leader.CordonAgent(r.Context(), changeOf(r), r.PathValue("id"), cmp.Or(why.Reason, defaultReason), drain)
 		})
 	}
 }
@@ -103,7 +107,9 @@ func (s *apiServer) handleUncordonAgent(w http.ResponseWriter, r *http.Request) 
 	if err := readJSON(w, r, &struct{}{}); err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.UncordonAgent(r.Context(), r.PathValue("id")) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.UncordonAgent(r.Context(), changeOf(r), r.PathValue("id"))
+	})
 }
 
 func (s *apiServer) handleGetDemand(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
@@ -111,6 +117,6 @@ func (s *apiServer) handleGetDemand(leader LeaderBackend, w http.ResponseWriter,
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, api.DemandList{Demand: emptyIfNil(demand.Demand), NotYetCounted: emptyIfNil(demand.NotYetCounted)})
+	apihttp.WriteJSON(w, http.StatusOK, api.DemandList{Demand: emptyIfNil(demand.Demand), NotYetCounted: emptyIfNil(demand.NotYetCounted)})
 	return nil
 }

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 )
 
-func (f *fakeBackend) ListQueue(context.Context, api.PageRequest) (api.QueueList, error) {
+func (f *fakeBackend) ListQueue(context.Context, *access.Grant, api.PageRequest) (api.QueueList, error) {
 	return api.QueueList{Next: f.next}, f.err
 }
 func (f *fakeBackend) ListRoles(context.Context) ([]api.RoleStatus, error) { return nil, f.err }
@@ -19,7 +21,7 @@ func (f *fakeBackend) GetDemand(context.Context) (api.DemandList, error) {
 	return api.DemandList{Demand: f.demand}, f.err
 }
 
-func (f *fakeBackend) SetQuota(_ context.Context, role string, quota *string) (api.RoleStatus, error) {
+func (f *fakeBackend) SetQuota(_ context.Context, _ request.Change, role string, quota *string) (api.RoleStatus, error) {
 	f.did = "quota of " + role + " as in the file"
 	if quota != nil {
 		f.did = fmt.Sprintf("quota of %s %q", role, *quota)
@@ -27,12 +29,12 @@ func (f *fakeBackend) SetQuota(_ context.Context, role string, quota *string) (a
 	return api.RoleStatus{Name: role}, f.err
 }
 
-func (f *fakeBackend) CordonAgent(_ context.Context, agent, reason string, drain bool) error {
+func (f *fakeBackend) CordonAgent(_ context.Context, _ request.Change, agent, reason string, drain bool) error {
 	f.did = fmt.Sprintf("cordon %s for %q, drain %t", agent, reason, drain)
 	return f.err
 }
 
-func (f *fakeBackend) UncordonAgent(_ context.Context, agent string) error {
+func (f *fakeBackend) UncordonAgent(_ context.Context, _ request.Change, agent string) error {
 	f.did = "uncordon " + agent
 	return f.err
 }

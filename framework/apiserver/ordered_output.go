@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/outputindex"
 )
 
@@ -29,7 +30,7 @@ var errRotatedTooFast = errors.New("read output: its files are rotated faster th
 // written, by the index that the task's executor keeps. Positions count the bytes of a stream from
 // its beginning, across rotated files. One request uses it.
 type orderedOutput struct {
-	// readFile reads from a file of the sandbox and returns its size. It returns ErrNoLog,
+	// readFile reads from a file of the sandbox and returns its size. It returns request.ErrNoLog,
 	// wrapped, if the file does not exist.
 	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
 	// selected has the streams to return.
@@ -303,7 +304,7 @@ func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []in
 	starts = append(starts, begin)
 	for n := 1; begin > from && n <= maxLogFiles; n++ {
 		_, size, err := o.readFile(outputFileName(s, n), 0, 1)
-		if errors.Is(err, ErrNoLog) {
+		if errors.Is(err, request.ErrNoLog) {
 			break
 		}
 		if err != nil {
@@ -325,7 +326,7 @@ func (o *orderedOutput) readFiles(s outputindex.Stream, starts []int64, at, to i
 		}
 		for at < end {
 			data, _, err := o.readFile(outputFileName(s, n), uint64(at-starts[n]), uint64(min(end-at, logChunk)))
-			if err != nil && !errors.Is(err, ErrNoLog) {
+			if err != nil && !errors.Is(err, request.ErrNoLog) {
 				return nil, false, err
 			}
 			if len(data) == 0 {
@@ -390,7 +391,7 @@ func (o *orderedOutput) readRest() ([]api.OutputPart, error) {
 	var parts []api.OutputPart
 	for _, s := range outputindex.Streams() {
 		_, size, err := o.readFile(s.String(), 0, 1)
-		if errors.Is(err, ErrNoLog) {
+		if errors.Is(err, request.ErrNoLog) {
 			continue
 		}
 		if err != nil {

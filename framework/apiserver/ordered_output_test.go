@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/outputindex"
 )
 
@@ -25,7 +26,7 @@ func newTaskFiles() *taskFiles {
 func (f *taskFiles) readFile(file string, offset, length uint64) ([]byte, uint64, error) {
 	text, ok := f.files[file]
 	if !ok {
-		return nil, 0, ErrNoLog
+		return nil, 0, request.ErrNoLog
 	}
 	size := uint64(len(text))
 	from := min(offset, size)

@@ -7,6 +7,7 @@ import (
 	"github.com/coder/websocket"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/internal/execwire"
 )
 
@@ -24,7 +25,7 @@ func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) er
 	if _, err := spec.ConnectAddresses(&task, port); err != nil {
 		return api.NewProblemf(http.StatusConflict, "%v", err)
 	}
-	note := AuditNoteOf(r.Context())
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task = task.Job, task.ID
 	if r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Connection", "Upgrade")

@@ -15,6 +15,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // proxyPattern is the path of requests that are passed on to a task's port.
@@ -40,7 +41,7 @@ func proxyRoute() *route {
 // treats it as a page without scripts of an origin of its own.
 func (s *apiServer) serveProxy(w http.ResponseWriter, r *http.Request) {
 	if err := s.passToTask(w, r); err != nil {
-		s.writeProblem(w, r, err)
+		apihttp.WriteProblem(w, r, err, s.log)
 	}
 }
 
@@ -63,7 +64,7 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	if _, err := spec.ConnectAddresses(&task, port); err != nil {
 		return api.NewProblemf(http.StatusConflict, "%v", err)
 	}
-	note := AuditNoteOf(r.Context())
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task = task.Job, task.ID
 	parts := strings.SplitN(r.URL.EscapedPath(), "/", proxyDepth+1)
 	prefix, rest := strings.Join(parts[:proxyDepth], "/"), "/"+parts[proxyDepth]
@@ -91,7 +92,7 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 			if p := (*api.Problem)(nil); !errors.As(err, &p) {
 				err = api.NewProblemf(http.StatusBadGateway, "task %s: %v", task.ID, err)
 			}
-			s.writeProblem(w, r, err)
+			apihttp.WriteProblem(w, r, err, s.log)
 		},
 	}
 	proxy.ServeHTTP(w, r)

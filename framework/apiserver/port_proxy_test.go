@@ -17,6 +17,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/internal/portrelay"
 	"mesos-gpu/job"
 )
@@ -275,7 +276,7 @@ func TestProxyPermissions(t *testing.T) {
 	for user, want := range map[string]int{"": 401, "stranger": 404, "viewer": 403, "submitter": 403, "operator": 409} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/proxy/closed/", nil)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(WithGrant(r.Context(), rolePolicy().GrantFor(access.Identity{Name: user}))))
+		h.ServeHTTP(w, r.WithContext(apihttp.WithGrant(r.Context(), rolePolicy().GrantFor(access.Identity{Name: user}))))
 		if w.Code != want {
 			t.Errorf("%q: %d %s, want %d", user, w.Code, w.Body, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // RequestLimits bounds what the API does at a time. A client is a user or, without an access
@@ -78,7 +79,7 @@ const (
 
 // LimitRequests limits the requests to h. A request of a client at its limit is rejected with
 // status 429, and one at the limit of all clients with 503, both with Retry-After. Lists and
-// other requests first wait for their turn. GrantOf identifies users; a request without one
+// other requests first wait for their turn. apihttp.GrantOf identifies users; a request without one
 // cannot occupy their places.
 func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger) http.Handler {
 	if limits.Usage == nil {
@@ -101,7 +102,7 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 			resource = probes
 		case class == workdirClass:
 			resource = workdirs
-		case !GrantOf(r.Context()).IsKnown():
+		case !apihttp.GrantOf(r.Context()).IsKnown():
 			resource = anonymous
 		case class == sessionClass:
 			resource = sessions
@@ -114,7 +115,7 @@ func LimitRequests(h http.Handler, limits RequestLimits, log logrus.FieldLogger)
 		}
 		release, err := resource.acquire(r.Context(), clientOf(r), cost)
 		if err != nil {
-			WriteProblem(w, r, err, log)
+			apihttp.WriteProblem(w, r, err, log)
 			return
 		}
 		defer release()
@@ -195,7 +196,7 @@ func (c requestClassifier) classify(r *http.Request) requestClass {
 
 // clientOf returns the user of a request, or its address where the user is not known.
 func clientOf(r *http.Request) string {
-	return cmp.Or(GrantOf(r.Context()).UserName(), "address "+ClientNetwork(r.RemoteAddr).String())
+	return cmp.Or(apihttp.GrantOf(r.Context()).UserName(), "address "+apihttp.ClientNetwork(r.RemoteAddr).String())
 }
 
 // limitedResource is a number of places for requests. A request takes its places when it starts and frees them when it

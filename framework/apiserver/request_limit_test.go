@@ -14,6 +14,8 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -35,7 +37,7 @@ func (l *limitedRequests) start(client, path string) *httptest.ResponseRecorder 
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if r.RemoteAddr = client + ":1234"; !strings.Contains(client, ".") && !strings.Contains(client, ":") {
 		r.RemoteAddr = "10.9.9.9:1"
-		r = r.WithContext(WithGrant(r.Context(), (&access.AccessPolicy{}).GrantFor(access.Identity{Name: client})))
+		r = r.WithContext(apihttp.WithGrant(r.Context(), (&access.AccessPolicy{}).GrantFor(access.Identity{Name: client})))
 	}
 	w := httptest.NewRecorder()
 	w.Code = 0 // no answer yet
@@ -264,7 +266,7 @@ func (b *pagedBackend) bigJob() api.JobView {
 
 func (b *pagedBackend) GetJob(context.Context, string) (api.JobView, error) { return b.bigJob(), nil }
 
-func (b *pagedBackend) ListJobs(_ context.Context, q JobQuery) (list api.JobList, err error) {
+func (b *pagedBackend) ListJobs(_ context.Context, q request.JobQuery) (list api.JobList, err error) {
 	at := 0
 	if q.After != "" {
 		at = int(q.After[0] - 'a')
@@ -360,7 +362,7 @@ func TestCommandsInContainersAreLimited(t *testing.T) {
 // start again, after the events that it did not miss.
 func TestMissedEventsResetTheStream(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
-	got := string(appendBatch(r, &fakeBackend{}, nil, &EventBatch{Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}}, Missed: true}))
+	got := string(appendBatch(r, &fakeBackend{}, nil, &request.EventBatch{Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}}, Missed: true}))
 	if !strings.HasPrefix(got, "id: e-1\ndata: {") || !strings.HasSuffix(got, "\n\nevent: reset\ndata: {}\n\n") {
 		t.Errorf("got %q", got)
 	}

@@ -15,6 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/internal/execwire"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -40,7 +43,7 @@ func sandboxPath(r *http.Request) (string, error) {
 }
 
 // findSandbox returns the sandbox of the request's task.
-func findSandbox(reads ReadBackend, r *http.Request) (t job.Task, sandbox TaskSandbox, err error) {
+func findSandbox(reads ReadBackend, r *http.Request) (t job.Task, sandbox request.TaskSandbox, err error) {
 	id := r.PathValue("id")
 	if t, err = reads.GetTask(r.Context(), id); err != nil {
 		return t, nil, err
@@ -57,19 +60,19 @@ func fileProblem(t *job.Task, name string, err error) error {
 	switch {
 	case err == nil, errors.As(err, new(*api.Problem)):
 		return err
-	case errors.Is(err, ErrNoFile) && name == ".":
+	case errors.Is(err, request.ErrNoFile) && name == ".":
 		return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no sandbox of it: Mesos removes sandboxes some time after the end of the task", t.ID, t.State).WithCode(api.CodeFileNotFound, t.ID)
-	case errors.Is(err, ErrNoFile):
+	case errors.Is(err, request.ErrNoFile):
 		return api.NewProblemf(http.StatusNotFound, "the sandbox of task %s has no file %q", t.ID, name).WithCode(api.CodeFileNotFound, name)
 	}
-	if errors.Is(err, ErrUnreadable) {
+	if errors.Is(err, request.ErrUnreadable) {
 		return api.NewProblemf(http.StatusForbidden, "%q in the sandbox of task %s cannot be read: a link leads out of the sandbox, or it is no file", name, t.ID)
 	}
 	return api.NewProblemf(http.StatusBadGateway, "%v", err)
 }
 
 // describeFile returns the entry of a path: the agent lists only folders.
-func describeFile(ctx context.Context, t *job.Task, sandbox TaskSandbox, name string) (api.SandboxFile, error) {
+func describeFile(ctx context.Context, t *job.Task, sandbox request.TaskSandbox, name string) (api.SandboxFile, error) {
 	if name == "." {
 		return api.SandboxFile{Name: ".", Folder: true, Mode: "755"}, nil
 	}
@@ -79,7 +82,7 @@ func describeFile(ctx context.Context, t *job.Task, sandbox TaskSandbox, name st
 	}
 	i := slices.IndexFunc(list, func(f api.SandboxFile) bool { return f.Name == path.Base(name) })
 	if i < 0 {
-		return api.SandboxFile{}, fileProblem(t, name, ErrNoFile)
+		return api.SandboxFile{}, fileProblem(t, name, request.ErrNoFile)
 	}
 	return list[i], nil
 }
@@ -103,7 +106,7 @@ func (s *apiServer) handleListTaskFiles(reads ReadBackend, w http.ResponseWriter
 			return fileProblem(&t, name, err)
 		}
 	}
-	writeJSON(w, http.StatusOK, answer)
+	apihttp.WriteJSON(w, http.StatusOK, answer)
 	return nil
 }
 
@@ -112,7 +115,7 @@ func (s *apiServer) handleListArtifacts(leader LeaderBackend, w http.ResponseWri
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, list)
+	apihttp.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -252,7 +255,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	if t.State != job.Running {
 		return api.NewProblemf(http.StatusConflict, "task %s is %s: files are written to tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
-	note := AuditNoteOf(r.Context())
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = t.Job, t.ID, auditArgv([]string{"write", target})
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -261,7 +264,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 		body: &progressReader{r.Body, connection, time.Now().Add(copyTimeout)}, left: maxCopiedBytes, cancel: cancel, ended: make(chan struct{}),
 	}
 	defer close(input.ended)
-	stderr := &CommandMessages{Limit: maxWriteErrors}
+	stderr := &execwire.CommandMessages{Limit: maxWriteErrors}
 	_ = connection.SetWriteDeadline(time.Now().Add(copyTimeout)) // test recorders do not support it
 	argv := append([]string{"/bin/sh", "-c", script, "sh", target}, arguments...)
 	code, err := leader.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error {
@@ -15,7 +16,7 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: a number is required")
 	}
 	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.ScaleJob(r.Context(), r.PathValue("name"), *want.Tasks)
+		return leader.ScaleJob(r.Context(), changeOf(r), r.PathValue("name"), *want.Tasks)
 	})
 }
 
@@ -24,5 +25,7 @@ func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error
 	if err := readJSON(w, r, &want); err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.StopTask(r.Context(), r.PathValue("id"), want.Retire) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.StopTask(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("id"), want.Retire)
+	})
 }

@@ -1,15 +1,14 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net/http"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 )
-
-// ErrScheduleDamaged means that a schedule exists but cannot be decoded. It can be ended.
-var ErrScheduleDamaged = errors.New("it is damaged")
 
 func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
 	spec, _, err := readSpec(w, r)
@@ -19,26 +18,27 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	if spec.Schedule == nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule: a time is required, for example {\"cron\": \"0 3 * * *\"}; a job that runs once is submitted to /v1/jobs")
 	}
-	spec.Owner, spec.ClientKey = GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
-	note := AuditNoteOf(r.Context())
+	spec.Owner, spec.ClientKey = apihttp.GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
+	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Role = spec.Name, spec.Role
 	leader, err := s.leader(r.Context())
 	if err != nil {
 		return err
 	}
-	view, err := leader.AddSchedule(r.Context(), spec)
+	view, role, err := leader.AddSchedule(r.Context(), apihttp.GrantOf(r.Context()), spec)
+	note.Role = cmp.Or(role, note.Role)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Location", "/v1/schedules/"+spec.Name)
-	writeJSON(w, http.StatusCreated, view)
+	apihttp.WriteJSON(w, http.StatusCreated, view)
 	return nil
 }
 
 func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context) ([]api.ScheduleView, error) {
+	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context, _ bool) ([]api.ScheduleView, error) {
 		all, err := leader.ListSchedules(ctx)
-		visible := filterVisible(GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
+		visible := filterVisible(apihttp.GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
 		for i := range visible {
 			visible[i].Spec = *hideEnvironment(ctx, &visible[i].Spec)
 		}
@@ -47,12 +47,14 @@ func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWri
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, api.ScheduleList{Schedules: emptyIfNil(page), Next: next})
+	apihttp.WriteJSON(w, http.StatusOK, api.ScheduleList{Schedules: emptyIfNil(page), Next: next})
 	return nil
 }
 
 // scheduleSortKey has the name, which is unique.
-func scheduleSortKey(all []api.ScheduleView, at int) SortKey { return SortKey{all[at].Spec.Name, ""} }
+func scheduleSortKey(all []api.ScheduleView, at int) request.SortKey {
+	return request.SortKey{all[at].Spec.Name, ""}
+}
 
 func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
@@ -60,10 +62,12 @@ func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWrite
 		return err
 	}
 	view.Spec = *hideEnvironment(r.Context(), &view.Spec)
-	writeJSONWithETag(w, ScheduleETag(view.Created), view)
+	writeJSONWithETag(w, request.ScheduleETag(view.Created), view)
 	return nil
 }
 
 func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.EndSchedule(r.Context(), r.PathValue("name")) })
+	return s.acceptChange(w, r, func(leader LeaderBackend) error {
+		return leader.EndSchedule(r.Context(), changeOf(r), r.PathValue("name"))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -112,13 +113,13 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 		if hasLog(&task) {
 			data, err = files.readNext()
 		} else {
-			err = ErrNoLog
+			err = request.ErrNoLog
 		}
 		if err := context.Cause(r.Context()); err != nil {
 			return abortIfStarted(files.answerStarted, api.NewProblemf(http.StatusServiceUnavailable, "the request ended: %v", err))
 		}
 		wait := q.follow && !ended
-		none := errors.Is(err, ErrNoLog) && !got // after the first output a missing file is an error
+		none := errors.Is(err, request.ErrNoLog) && !got // after the first output a missing file is an error
 		switch {
 		case errors.Is(err, errOutputLost) && q.singleFile && !files.answerStarted:
 			w.Header().Set(api.LogOutputLost, "true")

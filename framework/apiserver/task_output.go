@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/outputindex"
 	"mesos-gpu/job"
 )
@@ -104,7 +105,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			return abortIfStarted(answer.started, err)
 		}
 		ended := !task.State.IsLive() // read before the index, which then has all
-		parts, err := []api.OutputPart(nil), ErrNoLog
+		parts, err := []api.OutputPart(nil), request.ErrNoLog
 		if hasLog(&task) {
 			parts, err = readOutput(output, &q, &positioned)
 		}
@@ -116,7 +117,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 		}
 		wait := q.follow && !ended
 		switch {
-		case errors.Is(err, ErrNoLog) && !answer.started:
+		case errors.Is(err, request.ErrNoLog) && !answer.started:
 			return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no times of its output", task.ID, task.State).WithCode(api.CodeLogNotFound, task.ID)
 		case err != nil && (!wait || !answer.started):
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusBadGateway, "%v", err))

@@ -10,15 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
-
-// PeerOf returns the user of the machine who made a request through a unix socket. It is
-// the zero Identity for other requests.
-func PeerOf(ctx context.Context) access.Identity {
-	who, _ := ctx.Value(peerKey).(access.Identity)
-	return who
-}
 
 // withPeer attaches the user of a connection of a LimitedListener to its requests.
 func withPeer(ctx context.Context, c net.Conn) context.Context {
@@ -26,7 +20,7 @@ func withPeer(ctx context.Context, c net.Conn) context.Context {
 	if !ok || one.peer == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey, identifyPeer(one.peer))
+	return apihttp.WithPeer(ctx, identifyPeer(one.peer))
 }
 
 // identifyPeer returns the names of a user and of its groups. An account that the machine

@@ -8,6 +8,8 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 )
 
 func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) error {
@@ -15,7 +17,7 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	if q.Job != "" && GrantOf(r.Context()) != nil {
+	if q.Job != "" && apihttp.GrantOf(r.Context()) != nil {
 		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
 			return err
 		}
@@ -24,12 +26,12 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	list, err := leader.ListUsage(r.Context(), q)
+	list, err := leader.ListUsage(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
 	}
 	list.Tasks = emptyIfNil(list.Tasks)
-	writeJSON(w, http.StatusOK, list)
+	apihttp.WriteJSON(w, http.StatusOK, list)
 	return nil
 }
 
@@ -42,7 +44,7 @@ func (s *apiServer) handleClusterUsage(leader LeaderBackend, w http.ResponseWrit
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, history)
+	apihttp.WriteJSON(w, http.StatusOK, history)
 	return nil
 }
 
@@ -51,17 +53,17 @@ func (s *apiServer) handleJobUsage(leader LeaderBackend, w http.ResponseWriter, 
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, history)
+	apihttp.WriteJSON(w, http.StatusOK, history)
 	return nil
 }
 
 // parseUsageQuery returns the selection of tasks in a request's parameters.
-func parseUsageQuery(v url.Values) (UsageQuery, error) {
+func parseUsageQuery(v url.Values) (request.UsageQuery, error) {
 	p, err := parsePageRequest(v)
 	if err != nil {
-		return UsageQuery{}, err
+		return request.UsageQuery{}, err
 	}
-	q := UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
+	q := request.UsageQuery{PageRequest: p, Job: v.Get("job"), Role: v.Get("role"), Task: v.Get("task"), Agent: v.Get("agent")}
 	if text := v.Get("minutes"); text != "" {
 		if q.Minutes, err = strconv.Atoi(text); err != nil || q.Minutes < 1 || q.Minutes > api.MaxUsageMinutes {
 			return q, api.NewProblemf(http.StatusBadRequest, "minutes %q is not a number from 1 to %d: older measurements are not kept", text, api.MaxUsageMinutes)

@@ -8,13 +8,16 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
 // ListUsage returns one task for each job.
-func (f *fakeBackend) ListUsage(_ context.Context, q UsageQuery) (api.UsageList, error) {
+func (f *fakeBackend) ListUsage(_ context.Context, _ *access.Grant, q request.UsageQuery) (api.UsageList, error) {
 	f.did = fmt.Sprintf("use of job %q, role %q, task %q, agent %q, %d min", q.Job, q.Role, q.Task, q.Agent, q.Minutes)
 	var list []api.TaskUsage
 	for i := range f.jobs {
@@ -40,12 +43,12 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the backend did %s, want %s", f.did, want)
 	}
 	for _, minutes := range []string{"0", "16", "-1", "x", "1.5", "99999999999999999999"} {
-		if status, kind, body := sendRequest(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != problemMediaType || !strings.Contains(body, "from 1 to 15") {
+		if status, kind, body := sendRequest(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != apihttp.ProblemMediaType || !strings.Contains(body, "from 1 to 15") {
 			t.Errorf("minutes %s: %d %s %s", minutes, status, kind, body)
 		}
 	}
 	f.err = api.NewProblemf(404, "there is no job")
-	if status, kind, _ := sendRequest(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != problemMediaType {
+	if status, kind, _ := sendRequest(t, "GET", url+"/v1/usage?job=x", ""); status != 404 || kind != apihttp.ProblemMediaType {
 		t.Errorf("an unknown job: %d %s", status, kind)
 	}
 }

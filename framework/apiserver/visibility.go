@@ -8,13 +8,14 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
 // canSeeJob reports whether the requester may see a job or, if task is not empty, one of
 // its tasks. A job that does not exist is not visible.
 func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool, error) {
-	g := GrantOf(ctx)
+	g := apihttp.GrantOf(ctx)
 	if g.HasPermissionOnAllRoles(access.View) {
 		return true, nil
 	}
@@ -29,7 +30,7 @@ func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool,
 // hideEnvironment returns a job's specification, without the environment if output is private and the
 // requester may not change the job: it may contain tokens of the job's own services, such as a notebook.
 func hideEnvironment(ctx context.Context, spec *job.Spec) *job.Spec {
-	if g := GrantOf(ctx); g.HasPrivateOutput() && !g.CanChangeJob(spec.Role, spec.Owner) {
+	if g := apihttp.GrantOf(ctx); g.HasPrivateOutput() && !g.CanChangeJob(spec.Role, spec.Owner) {
 		hidden := *spec
 		hidden.Env = nil
 		return &hidden
@@ -39,7 +40,7 @@ func hideEnvironment(ctx context.Context, spec *job.Spec) *job.Spec {
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
 func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
-	if GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
+	if apihttp.GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
 		return nil
 	}
 	for i := range gpus {
@@ -67,7 +68,7 @@ func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
 
 // hideStrays replaces the ids of attempts in roles that the requester may not see.
 func hideStrays(r *http.Request, strays []api.StrayTask) {
-	g := GrantOf(r.Context())
+	g := apihttp.GrantOf(r.Context())
 	if g.HasPermissionOnAllRoles(access.View) {
 		return
 	}

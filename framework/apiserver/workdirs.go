@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -37,7 +38,7 @@ func (s *apiServer) handleFindWorkdir(leader LeaderBackend, w http.ResponseWrite
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, stored)
+	apihttp.WriteJSON(w, http.StatusOK, stored)
 	return nil
 }
 
@@ -53,7 +54,7 @@ func (s *apiServer) handleStoreWorkdir(leader LeaderBackend, w http.ResponseWrit
 		status = http.StatusCreated
 		w.Header().Set("Location", "/v1/workdirs/"+stored.Workdir)
 	}
-	writeJSON(w, status, stored)
+	apihttp.WriteJSON(w, status, stored)
 	return nil
 }
 
@@ -79,7 +80,7 @@ func (p *progressReader) Read(b []byte) (int, error) {
 func (s *apiServer) handleFetchWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	run, ok := job.ParseRunID(r.PathValue("name") + "@" + r.PathValue("run"))
 	if !ok {
-		return UnknownArchive()
+		return request.UnknownArchive()
 	}
 	archive, err := leader.OpenWorkdir(r.Context(), run, r.PathValue("token"))
 	if err != nil {
@@ -116,10 +117,4 @@ func sendArchive(w http.ResponseWriter, archive *os.File) error {
 			return err
 		}
 	}
-}
-
-// UnknownArchive is the Problem of a wrong token and of a run that has no archive, or
-// none of whose tasks starts.
-func UnknownArchive() *api.Problem {
-	return api.NewProblemf(http.StatusNotFound, "there is no such archive, or no task of its run is starting")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 )
 
 // bucketScheme begins the location of an S3-compatible store.
@@ -117,7 +117,7 @@ func (u *bucketUpload) writeFile(ctx context.Context, name string, from io.Reade
 func (u *bucketUpload) commit() error { return nil }
 func (u *bucketUpload) close()        {}
 
-func (s *bucketStorage) openSandbox(folder string) apiserver.TaskSandbox {
+func (s *bucketStorage) openSandbox(folder string) request.TaskSandbox {
 	return bucketSandbox{s, path.Join(s.prefix, folder)}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -54,7 +54,7 @@ func (s fakeSandbox) ListFiles(_ context.Context, name string) (files []api.Sand
 		}
 	}
 	if files == nil {
-		err = apiserver.ErrNoFile
+		err = request.ErrNoFile
 	}
 	return files, err
 }
@@ -114,10 +114,10 @@ func TestBucketStore(t *testing.T) {
 		t.Errorf("an empty file: %q, %d, %v", data, size, err)
 	}
 	for _, missing := range []string{"out/left", "stdout"} {
-		if _, _, err := s.ReadFile(t.Context(), missing, 0, 1); !errors.Is(err, apiserver.ErrNoFile) {
+		if _, _, err := s.ReadFile(t.Context(), missing, 0, 1); !errors.Is(err, request.ErrNoFile) {
 			t.Errorf("%s: %v", missing, err)
 		}
-		if _, err := s.ListFiles(t.Context(), missing); !errors.Is(err, apiserver.ErrNoFile) {
+		if _, err := s.ListFiles(t.Context(), missing); !errors.Is(err, request.ErrNoFile) {
 			t.Errorf("%s: %v", missing, err)
 		}
 	}

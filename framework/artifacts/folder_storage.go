@@ -12,7 +12,7 @@ import (
 	"strconv"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/atomicfile"
 )
 
@@ -78,17 +78,17 @@ func (u *folderUpload) close() {
 	_ = os.RemoveAll(u.temp) // it does not exist after the rename
 }
 
-func (s folderStorage) openSandbox(folder string) apiserver.TaskSandbox {
+func (s folderStorage) openSandbox(folder string) request.TaskSandbox {
 	return storedSandbox{filepath.Join(s.root, folder)}
 }
 
 // storedSandbox serves the copied artifacts of a task like its sandbox.
 type storedSandbox struct{ folder string }
 
-// storedError marks the error about a missing file as apiserver.ErrNoFile.
+// storedError marks the error about a missing file as request.ErrNoFile.
 func storedError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", apiserver.ErrNoFile, err)
+		return fmt.Errorf("%w: %w", request.ErrNoFile, err)
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func (s storedSandbox) ReadFile(_ context.Context, name string, offset, length u
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, apiserver.ErrUnreadable
+		return nil, 0, request.ErrUnreadable
 	}
 	size = uint64(info.Size())
 	data = make([]byte, min(length, readSize, size-min(offset, size)))

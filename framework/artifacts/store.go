@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -50,7 +50,7 @@ type storage interface {
 	// newUpload starts to replace a folder. The caller closes the upload.
 	newUpload(ctx context.Context, folder string) (upload, error)
 	// openSandbox returns a reader of a folder, which need not exist.
-	openSandbox(folder string) apiserver.TaskSandbox
+	openSandbox(folder string) request.TaskSandbox
 }
 
 // upload is a folder that is being replaced. Names are paths in it.
@@ -109,7 +109,7 @@ func (s *Store) FindReport(ctx context.Context, t *job.Task) (*api.ArtifactRepor
 // Copy copies the paths of a task's sandbox and writes the report. Paths that do not exist
 // are in the report. Above a limit it keeps what was copied and reports that the rest is missing. An error means that the
 // copy may succeed later.
-func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from apiserver.TaskSandbox, now time.Time) (*api.ArtifactReport, error) {
+func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from request.TaskSandbox, now time.Time) (*api.ArtifactReport, error) {
 	to, err := s.storage.newUpload(ctx, taskFolder(t))
 	if err != nil {
 		return nil, fmt.Errorf("make folder of artifacts: %w", err)
@@ -156,7 +156,7 @@ func (e *limitError) Error() string { return e.text }
 // artifactCopy copies the artifacts of one task.
 type artifactCopy struct {
 	ctx  context.Context // stored, because all methods use it
-	from apiserver.TaskSandbox
+	from request.TaskSandbox
 	to   upload
 	// bytes is the size of the files so far, which may not exceed maxBytes.
 	maxBytes int64
@@ -169,7 +169,7 @@ type artifactCopy struct {
 func (c *artifactCopy) copyPath(name string) error {
 	list, err := c.from.ListFiles(c.ctx, path.Dir(name))
 	i := slices.IndexFunc(list, func(f api.SandboxFile) bool { return f.Name == path.Base(name) })
-	if errors.Is(err, apiserver.ErrNoFile) || errors.Is(err, apiserver.ErrUnreadable) || err == nil && i < 0 {
+	if errors.Is(err, request.ErrNoFile) || errors.Is(err, request.ErrUnreadable) || err == nil && i < 0 {
 		c.report.Missing = append(c.report.Missing, name)
 		return nil
 	}
@@ -196,7 +196,7 @@ func (c *artifactCopy) copyEntry(name string, f api.SandboxFile, depth int) erro
 	default:
 		err = c.copyFile(name)
 	}
-	if errors.Is(err, apiserver.ErrNoFile) || errors.Is(err, apiserver.ErrUnreadable) { // a link out of the sandbox
+	if errors.Is(err, request.ErrNoFile) || errors.Is(err, request.ErrUnreadable) { // a link out of the sandbox
 		c.report.Missing = append(c.report.Missing, name)
 		return nil
 	}
@@ -243,7 +243,7 @@ func (c *artifactCopy) copyFile(name string) error {
 // sandboxFile reads a file of a sandbox, up to the size that it had at first.
 type sandboxFile struct {
 	ctx          context.Context // of one copy
-	sandbox      apiserver.TaskSandbox
+	sandbox      request.TaskSandbox
 	name         string
 	next         []byte // read, and not yet returned
 	offset, size uint64 // offset of next in the file, and the size of the file
@@ -269,7 +269,7 @@ func (f *sandboxFile) Read(p []byte) (n int, err error) {
 
 // FindSandbox returns the copied artifacts of a task, which are read like its sandbox. It
 // returns nil if there are none.
-func (s *Store) FindSandbox(ctx context.Context, t *job.Task) apiserver.TaskSandbox {
+func (s *Store) FindSandbox(ctx context.Context, t *job.Task) request.TaskSandbox {
 	if r, err := s.FindReport(ctx, t); err != nil || r == nil || len(r.Files) == 0 {
 		return nil
 	}

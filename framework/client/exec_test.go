@@ -24,7 +24,9 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/internal/execwire"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -135,7 +137,7 @@ func TestExecFollowsLeader(t *testing.T) {
 	leader := httptest.NewServer(execBackend{run: func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 5, nil }}.handler())
 	defer leader.Close()
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		apiserver.WriteProblem(w, r, api.RedirectToLeader(leader.URL), nil)
+		apihttp.WriteProblem(w, r, api.RedirectToLeader(leader.URL), nil)
 	}))
 	defer standby.Close()
 	code, err := connectTo(t, standby.URL).Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"ls"}}, api.Terminal{})
@@ -279,9 +281,9 @@ func (r endedTask) GetJob(context.Context, string) (api.JobView, error) {
 	return api.NewJobView(&job.Job{Spec: &job.Spec{Name: "train", Tasks: 1, TTY: true}, Tasks: []job.Task{t}}, ""), nil
 }
 
-func (r endedTask) WatchEvents(context.Context, apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
-	batches := make(chan apiserver.EventBatch, 1)
-	batches <- apiserver.EventBatch{Events: []api.TaskEvent{{Time: time.Now(), Job: "train", Task: "train.0.1.x", State: job.Failed}}}
+func (r endedTask) WatchEvents(context.Context, request.EventQuery) (<-chan request.EventBatch, error) {
+	batches := make(chan request.EventBatch, 1)
+	batches <- request.EventBatch{Events: []api.TaskEvent{{Time: time.Now(), Job: "train", Task: "train.0.1.x", State: job.Failed}}}
 	close(batches)
 	return batches, nil
 }

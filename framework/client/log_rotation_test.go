@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -41,7 +42,7 @@ func (r *rotatingBackend) ReadTaskLog(_ context.Context, _ job.Task, file string
 	r.read()
 	text, ok := r.files[file]
 	if !ok {
-		return nil, 0, apiserver.ErrNoLog
+		return nil, 0, request.ErrNoLog
 	}
 	from := min(int(offset), len(text))
 	return []byte(text[from:min(from+int(length), from+300, len(text))]), uint64(len(text)), nil

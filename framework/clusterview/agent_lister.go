@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 )
 
@@ -44,8 +43,8 @@ type agentListing struct {
 
 // listAgents returns the result of list, called for this client or for another one. A request for a later page may get
 // the recent listing. The caller must not modify the result.
-func (s *AgentLister) listAgents(ctx context.Context, list func(context.Context) ([]master.ListedAgent, error)) ([]master.ListedAgent, error) {
-	if r := s.recentListing(); r != nil && apiserver.IsContinuation(ctx) {
+func (s *AgentLister) listAgents(ctx context.Context, laterPage bool, list func(context.Context) ([]master.ListedAgent, error)) ([]master.ListedAgent, error) {
+	if r := s.recentListing(); r != nil && laterPage {
 		return r.agents, nil
 	}
 	for {

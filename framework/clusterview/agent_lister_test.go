@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 )
 
@@ -29,7 +28,7 @@ func TestConcurrentRequestsShareOneListing(t *testing.T) {
 			people.Go(func() {
 				time.Sleep(time.Duration(i) * 15 * time.Millisecond) // within 1.5 s
 				came := time.Now()
-				agents, err := s.listAgents(context.Background(), list)
+				agents, err := s.listAgents(context.Background(), false, list)
 				if err != nil {
 					t.Error(err)
 					return
@@ -61,27 +60,27 @@ func TestListingSurvivesCancelledRequest(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var people sync.WaitGroup
 		people.Go(func() { // the first client, which runs the request
-			if _, err := s.listAgents(ctx, hangs); !errors.Is(err, context.Canceled) {
+			if _, err := s.listAgents(ctx, false, hangs); !errors.Is(err, context.Canceled) {
 				t.Errorf("the first got %v", err)
 			}
 		})
 		synctest.Wait()
 		second, end := context.WithCancel(context.Background())
 		people.Go(func() { // would run the next request, but disconnects
-			if _, err := s.listAgents(second, hangs); !errors.Is(err, context.Canceled) {
+			if _, err := s.listAgents(second, false, hangs); !errors.Is(err, context.Canceled) {
 				t.Errorf("the second got %v", err)
 			}
 		})
 		synctest.Wait()
 		people.Go(func() { // shares the second client's request and stays
-			agents, err := s.listAgents(context.Background(), func(context.Context) ([]master.ListedAgent, error) { return make([]master.ListedAgent, 3), nil })
+			agents, err := s.listAgents(context.Background(), false, func(context.Context) ([]master.ListedAgent, error) { return make([]master.ListedAgent, 3), nil })
 			if len(agents) != 3 || err != nil {
 				t.Errorf("the third got %d agents, %v", len(agents), err)
 			}
 		})
 		third, leave := context.WithCancel(context.Background())
 		people.Go(func() {
-			if _, err := s.listAgents(third, hangs); !errors.Is(err, context.Canceled) {
+			if _, err := s.listAgents(third, false, hangs); !errors.Is(err, context.Canceled) {
 				t.Errorf("the fourth got %v", err)
 			}
 		})
@@ -103,9 +102,9 @@ func TestLaterPagesReuseListing(t *testing.T) {
 			asked++
 			return []master.ListedAgent{{GPUs: asked}}, fault
 		}
-		first, later := t.Context(), apiserver.WithContinuation(t.Context())
+		const first, later = false, true
 		for i, step := range []struct {
-			ctx  context.Context
+			page bool
 			wait time.Duration
 			err  error
 			want int
@@ -121,7 +120,7 @@ func TestLaterPagesReuseListing(t *testing.T) {
 		} {
 			time.Sleep(step.wait)
 			fault = step.err
-			agents, err := s.listAgents(step.ctx, list)
+			agents, err := s.listAgents(t.Context(), step.page, list)
 			if !errors.Is(err, step.err) || err == nil && agents[0].GPUs != step.want {
 				t.Errorf("step %d: got %+v, %v, want answer %d", i, agents, err, step.want)
 			}

@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/quota"
@@ -55,7 +55,12 @@ func (f *AgentFieldCache) FieldsOf(agentID string) map[string]string {
 // SortedAgents requests the agents from the master. The slice may be shared and must
 // not be modified.
 func (r *Reader) SortedAgents(ctx context.Context) ([]master.ListedAgent, error) {
-	agents, err := r.lister.listAgents(ctx, r.fetchSortedAgents)
+	return r.sortedAgents(ctx, false)
+}
+
+// sortedAgents is SortedAgents. A request for a later page may get the agents of the first page.
+func (r *Reader) sortedAgents(ctx context.Context, laterPage bool) ([]master.ListedAgent, error) {
+	agents, err := r.lister.listAgents(ctx, laterPage, r.fetchSortedAgents)
 	if err != nil {
 		return nil, agentListProblem(err)
 	}
@@ -81,8 +86,8 @@ func (r *Reader) fetchSortedAgents(ctx context.Context) ([]master.ListedAgent, e
 }
 
 // ListAgents returns the master's agents, sorted, with their cordon states.
-func (r *Reader) ListAgents(ctx context.Context) ([]api.AgentSummary, error) {
-	agents, err := r.SortedAgents(ctx)
+func (r *Reader) ListAgents(ctx context.Context, laterPage bool) ([]api.AgentSummary, error) {
+	agents, err := r.sortedAgents(ctx, laterPage)
 	if err != nil {
 		return nil, err
 	}
@@ -183,8 +188,8 @@ func gpuTypesOf(a *master.ListedAgent) []string {
 }
 
 // ListGPUs returns the GPUs of all agents with their states and the tasks that hold them.
-func (r *Reader) ListGPUs(ctx context.Context) ([]api.GPUView, error) {
-	agents, err := r.SortedAgents(ctx)
+func (r *Reader) ListGPUs(ctx context.Context, laterPage bool) ([]api.GPUView, error) {
+	agents, err := r.sortedAgents(ctx, laterPage)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +351,7 @@ func formatTypeCounts(count map[string]int) string {
 }
 
 // CordonTag returns the ETag of an agent's cordon state.
-func CordonTag(c sched.CordonState) string { return apiserver.ComputeETag(c) }
+func CordonTag(c sched.CordonState) string { return request.ComputeETag(c) }
 
 // QuotaTypeWarnings returns a warning for each type of a quota that no agent has. It
 // is not an error because operators may set quotas before they add machines.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -52,13 +52,13 @@ func (r *Reader) ReadTaskLog(ctx context.Context, t job.Task, file string, offse
 	path := master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.SandboxID(), file)
 	data, size, err = r.Client.ReadFile(ctx, t.AgentURL, path, offset, length)
 	if errors.Is(err, master.ErrNoFile) {
-		return nil, 0, fmt.Errorf("%w: %w", apiserver.ErrNoLog, err)
+		return nil, 0, fmt.Errorf("%w: %w", request.ErrNoLog, err)
 	}
 	return data, size, err
 }
 
 // WatchEvents returns the states of tasks and later events, as of readmodel.Model.WatchEvents.
-func (r *Reader) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+func (r *Reader) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	return r.Model.WatchEvents(ctx, q)
 }
 

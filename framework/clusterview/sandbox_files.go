@@ -8,15 +8,15 @@ import (
 	"strconv"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
 // nestedFolder is the folder of nested containers in their executor's sandbox.
 const nestedFolder = "containers"
 
-// sandbox implements apiserver.TaskSandbox.
+// sandbox implements request.TaskSandbox.
 type sandbox struct {
 	client *master.Client
 	// agentURL is that of the task's agent, folder the path by which it serves the sandbox.
@@ -24,8 +24,8 @@ type sandbox struct {
 }
 
 // FindSandbox returns the sandbox of a task. A docker task has its executor's. That of a
-// mesos task is the newest folder in the executor's folder of containers. Without a sandbox the error wraps apiserver.ErrNoFile.
-func (r *Reader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
+// mesos task is the newest folder in the executor's folder of containers. Without a sandbox the error wraps request.ErrNoFile.
+func (r *Reader) FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error) {
 	s := &sandbox{r.Client, t.AgentURL, master.SandboxFilePath(r.Model.CurrentFrameworkID(), t.SandboxID(), "")}
 	if r.Model.FindContainerizer(t.RunID()) == job.Docker {
 		if _, err := r.Client.ListFiles(ctx, t.AgentURL, s.folder); err != nil {
@@ -45,7 +45,7 @@ func (r *Reader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSan
 		}
 	}
 	if newest < 0 {
-		return nil, fmt.Errorf("%w: the executor of %s has started no container", apiserver.ErrNoFile, t.ID)
+		return nil, fmt.Errorf("%w: the executor of %s has started no container", request.ErrNoFile, t.ID)
 	}
 	s.folder = path.Join(folder, list[newest].Name)
 	return s, nil
@@ -75,9 +75,9 @@ func (s *sandbox) ReadFile(ctx context.Context, name string, offset, length uint
 func fileError(err error) error {
 	switch {
 	case errors.Is(err, master.ErrNoFile):
-		return fmt.Errorf("%w: %w", apiserver.ErrNoFile, err)
+		return fmt.Errorf("%w: %w", request.ErrNoFile, err)
 	case errors.Is(err, master.ErrUnreadable):
-		return fmt.Errorf("%w: %w", apiserver.ErrUnreadable, err)
+		return fmt.Errorf("%w: %w", request.ErrUnreadable, err)
 	}
 	return err
 }

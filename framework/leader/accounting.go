@@ -9,7 +9,6 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 )
@@ -20,17 +19,16 @@ func errNoAccounting() error {
 }
 
 // accountingQuery restricts a query to what the requester may see.
-func accountingQuery(ctx context.Context, q api.AccountingQuery) *accounting.Query {
-	grant := apiserver.GrantOf(ctx)
-	return &accounting.Query{AccountingQuery: q, MayView: func(role string) bool { return grant.HasPermission(access.View, role) }}
+func accountingQuery(by *access.Grant, q api.AccountingQuery) *accounting.Query {
+	return &accounting.Query{AccountingQuery: q, MayView: func(role string) bool { return by.HasPermission(access.View, role) }}
 }
 
 // ReportAccounting sums up the ended attempts that the requester may see.
-func (b *Leader) ReportAccounting(ctx context.Context, q api.AccountingQuery) (api.AccountingReport, error) {
+func (b *Leader) ReportAccounting(ctx context.Context, by *access.Grant, q api.AccountingQuery) (api.AccountingReport, error) {
 	if b.accounting == nil {
 		return api.AccountingReport{}, errNoAccounting()
 	}
-	report, err := b.accounting.Report(ctx, accountingQuery(ctx, q))
+	report, err := b.accounting.Report(ctx, accountingQuery(by, q))
 	if errors.Is(err, accounting.ErrTooManyGroups) {
 		err = api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 	}
@@ -38,11 +36,11 @@ func (b *Leader) ReportAccounting(ctx context.Context, q api.AccountingQuery) (a
 }
 
 // ListAttempts lists ended attempts that the requester may see.
-func (b *Leader) ListAttempts(ctx context.Context, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error) {
+func (b *Leader) ListAttempts(ctx context.Context, by *access.Grant, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error) {
 	if b.accounting == nil {
 		return nil, nil, errNoAccounting()
 	}
-	return b.accounting.ListAttempts(ctx, accountingQuery(ctx, q), limit, after)
+	return b.accounting.ListAttempts(ctx, accountingQuery(by, q), limit, after)
 }
 
 // AccountJob sums up the ended attempts of a run of a job. It waits up to wait until the usage of the attempts is read

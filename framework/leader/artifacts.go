@@ -13,8 +13,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -50,7 +50,7 @@ func (b *Leader) CopyArtifacts(ctx context.Context) error {
 	q := newArtifactQueue()
 	defer q.workers.Wait()
 	for ctx.Err() == nil {
-		changes, err := b.Model.WatchEvents(ctx, apiserver.EventQuery{LiveOnly: true})
+		changes, err := b.Model.WatchEvents(ctx, request.EventQuery{LiveOnly: true})
 		if err != nil {
 			return nil // the model publishes nothing further
 		}
@@ -92,7 +92,7 @@ func newArtifactQueue() *artifactQueue {
 
 // copyUntilMissed copies after each end of a task, until the stream of changes ends or has lost some. It starts with a
 // search for ends, so that the caller only needs to call it with a new stream.
-func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan apiserver.EventBatch, q *artifactQueue) {
+func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan request.EventBatch, q *artifactQueue) {
 	search := time.NewTimer(artifactPause) // by then the stream has begun: it does not report tasks that ended before
 	defer search.Stop()
 	soon := true // whether the next search finds the tasks that end now
@@ -206,7 +206,7 @@ func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []str
 	switch {
 	case err == nil:
 		_, err = b.artifacts.Copy(ctx, t, paths, sandbox, now)
-	case errors.Is(err, apiserver.ErrNoFile):
+	case errors.Is(err, request.ErrNoFile):
 		_, err = b.artifacts.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
 	}
 	if err != nil && ctx.Err() == nil && now.Sub(t.Ended) > artifactGiveUp {
@@ -245,7 +245,7 @@ func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactLi
 
 // FindSandbox returns the sandbox of a task or, if its agent does not have it any more, the
 // artifacts that were copied from it.
-func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (apiserver.TaskSandbox, error) {
+func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error) {
 	sandbox, err := b.Reader.FindSandbox(ctx, t)
 	if err != nil && b.artifacts != nil && !t.State.IsLive() {
 		if stored := b.artifacts.FindSandbox(ctx, &t); stored != nil {

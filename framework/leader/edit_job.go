@@ -8,14 +8,14 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
 // EditJob changes the specification of a job, and returns the job once that is recorded. A job that already is as
 // requested matches every If-Match, so that a client can repeat a request whose answer was lost.
-func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
+func (b *Leader) EditJob(ctx context.Context, c request.Change, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
 	unknownTypes := b.checkEditedTypes(ctx, name, edit) // it may wait for the master, so it runs before the loop
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		old, ok := st.Job(name)
@@ -30,10 +30,10 @@ func (b *Leader) EditJob(ctx context.Context, name string, edit func(*job.Spec) 
 		if st.HasSpec(&spec) {
 			return nil
 		}
-		if err := checkJobMatches(ctx, st, name); err != nil {
+		if err := checkJobMatches(c, st, name); err != nil {
 			return err
 		}
-		if err := cmp.Or(unknownTypes, checkEdited(ctx, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
+		if err := cmp.Or(unknownTypes, checkEdited(c.By, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
 			return err
 		}
 		apply(sched.EditJob{Spec: spec})
@@ -60,7 +60,7 @@ func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*j
 }
 
 // checkEdited returns an error if the edited specification is not valid, or if the requester may not move the job.
-func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
+func checkEdited(by *access.Grant, old *job.Job, spec job.Spec) error {
 	if old.Spec.CheckReserved() != nil {
 		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
 	}
@@ -72,7 +72,7 @@ func checkEdited(ctx context.Context, old *job.Job, spec job.Spec) error {
 	if spec.Role == old.Spec.Role {
 		return nil
 	}
-	return apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role)
+	return request.CheckRoleAccess(by, access.Submit, spec.Role)
 }
 
 // admitEdit returns the Problem of an edit that the State does not admit.

@@ -6,27 +6,27 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/job"
 )
 
 // HoldJob keeps the waiting tasks of a job from being placed. Placed tasks continue.
-func (b *Leader) HoldJob(ctx context.Context, name, reason string) error {
+func (b *Leader) HoldJob(ctx context.Context, c request.Change, name, reason string) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkHoldable(ctx, st, name); err != nil {
+		if err := checkHoldable(c, st, name); err != nil {
 			return err
 		}
-		apply(sched.HoldJob{Job: name, By: apiserver.GrantOf(ctx).UserName(), Reason: reason})
+		apply(sched.HoldJob{Job: name, By: c.By.UserName(), Reason: reason})
 		return nil
 	})
 }
 
 // ReleaseJob ends the hold of a job. It is no error if the job is not held.
-func (b *Leader) ReleaseJob(ctx context.Context, name string) error {
+func (b *Leader) ReleaseJob(ctx context.Context, c request.Change, name string) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkHoldable(ctx, st, name); err != nil {
+		if err := checkHoldable(c, st, name); err != nil {
 			return err
 		}
 		apply(sched.ReleaseJob{Job: name})
@@ -35,59 +35,58 @@ func (b *Leader) ReleaseJob(ctx context.Context, name string) error {
 }
 
 // RequeueJob stops the placed tasks of a job, which are queued again.
-func (b *Leader) RequeueJob(ctx context.Context, name string, q api.RequeueRequest) error {
+func (b *Leader) RequeueJob(ctx context.Context, c request.Change, name string, q api.RequeueRequest) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		check := checkJobMatches
 		if q.Hold {
 			check = checkHoldable
 		}
-		if err := check(ctx, st, name); err != nil {
+		if err := check(c, st, name); err != nil {
 			return err
 		}
 		if err := st.AdmitHold(name); err != nil {
 			return api.NewProblemf(http.StatusConflict, "%v", err)
 		}
-		apply(sched.RequeueJob{Job: name, By: apiserver.GrantOf(ctx).UserName(), Reason: q.Reason, Hold: q.Hold})
+		apply(sched.RequeueJob{Job: name, By: c.By.UserName(), Reason: q.Reason, Hold: q.Hold})
 		return nil
 	})
 }
 
 // checkHoldable returns an error if the job cannot be held or released, or if the requester may not: the owner of a job
 // may not change the hold of another user.
-func checkHoldable(ctx context.Context, st *sched.State, name string) error {
-	if err := checkJobMatches(ctx, st, name); err != nil {
+func checkHoldable(c request.Change, st *sched.State, name string) error {
+	if err := checkJobMatches(c, st, name); err != nil {
 		return err
 	}
 	if err := st.AdmitHold(name); err != nil {
 		return api.NewProblemf(http.StatusConflict, "%v", err)
 	}
 	j, _ := st.Job(name)
-	return checkHolder(ctx, j.Hold, j.Spec.Role)
+	return checkHolder(c.By, j.Hold, j.Spec.Role)
 }
 
 // checkHolder returns an error if a user may not change a hold, which may be nil. It takes the permission operate to
 // change that of another user.
-func checkHolder(ctx context.Context, h *job.Hold, role string) error {
-	g := apiserver.GrantOf(ctx)
-	if h == nil || g.UserName() == h.By {
+func checkHolder(by *access.Grant, h *job.Hold, role string) error {
+	if h == nil || by.UserName() == h.By {
 		return nil
 	}
-	return apiserver.CheckRoleAccess(g, access.Operate, role)
+	return request.CheckRoleAccess(by, access.Operate, role)
 }
 
 // HoldJobsOf keeps the waiting tasks of all jobs of a user or a role from being placed.
-func (b *Leader) HoldJobsOf(ctx context.Context, target job.HoldTarget, q api.HoldRequest) error {
-	return b.changeHold(ctx, target, sched.HoldJobsOf{Target: target, By: apiserver.GrantOf(ctx).UserName(), Reason: q.Reason, Drain: q.Drain})
+func (b *Leader) HoldJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget, q api.HoldRequest) error {
+	return b.changeHold(ctx, by, target, sched.HoldJobsOf{Target: target, By: by.UserName(), Reason: q.Reason, Drain: q.Drain})
 }
 
 // ReleaseJobsOf ends the hold of a user or a role. It is no error if there is none.
-func (b *Leader) ReleaseJobsOf(ctx context.Context, target job.HoldTarget) error {
-	return b.changeHold(ctx, target, sched.ReleaseJobsOf{Target: target})
+func (b *Leader) ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error {
+	return b.changeHold(ctx, by, target, sched.ReleaseJobsOf{Target: target})
 }
 
 // changeHold applies a change of the hold of a user or a role. The hold of a user affects jobs in every role, so that
 // changing another user's takes the permission operate in all roles.
-func (b *Leader) changeHold(ctx context.Context, target job.HoldTarget, e sched.Event) error {
+func (b *Leader) changeHold(ctx context.Context, by *access.Grant, target job.HoldTarget, e sched.Event) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitHoldTarget(target); err != nil {
 			return api.NewProblemf(http.StatusNotFound, "%v", err)
@@ -97,7 +96,7 @@ func (b *Leader) changeHold(ctx context.Context, target job.HoldTarget, e sched.
 			if target.Kind == job.HeldUser {
 				role = admission.AllRoles
 			}
-			if err := checkHolder(ctx, &h, role); err != nil {
+			if err := checkHolder(by, &h, role); err != nil {
 				return err
 			}
 		}

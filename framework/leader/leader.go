@@ -21,7 +21,6 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/autoscale/loads"
 	"mesos-gpu/framework/clusterview"
@@ -32,6 +31,7 @@ import (
 	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
@@ -141,8 +141,8 @@ func New(l *Loop, cfg Config) *Leader {
 }
 
 // ListUsage returns the GPU usage of running tasks.
-func (b *Leader) ListUsage(ctx context.Context, q apiserver.UsageQuery) (api.UsageList, error) {
-	return b.Usage.ListUsage(ctx, q)
+func (b *Leader) ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (api.UsageList, error) {
+	return b.Usage.ListUsage(ctx, by, q)
 }
 
 // runInLoop runs step in the loop and, once its changes are recorded, read. It waits
@@ -216,13 +216,13 @@ func journalProblem(err error) error {
 }
 
 // SubmitJob submits a job and returns it once it is recorded. For a repeated idempotency
-// key it returns the job that was submitted first.
-func (b *Leader) SubmitJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
-	return b.submitRun(ctx, spec, job.RunID{})
+// key it returns the job that was submitted first. It returns the role of the job also if it is refused, if the role is known.
+func (b *Leader) SubmitJob(ctx context.Context, by *access.Grant, spec job.Spec) (view api.JobView, role string, err error) {
+	return b.submitRun(ctx, by, spec, job.RunID{})
 }
 
 // RerunJob submits the specification of a run as a new run of the job, with the owner and the client key.
-func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQuery) (view api.JobView, err error) {
+func (b *Leader) RerunJob(ctx context.Context, by *access.Grant, name string, q request.RerunQuery) (view api.JobView, err error) {
 	old, ok := b.Model.CopyJob(name)
 	if !ok {
 		return view, api.UnknownJob(name)
@@ -232,12 +232,13 @@ func (b *Leader) RerunJob(ctx context.Context, name string, q apiserver.RerunQue
 		retry = old.RunID()
 	}
 	spec := old.SubmittableSpec()
-	spec.Owner, spec.ClientKey = q.Owner, q.ClientKey
-	return b.submitRun(ctx, spec, retry)
+	spec.Owner, spec.ClientKey = by.UserName(), q.ClientKey
+	view, _, err = b.submitRun(ctx, by, spec, retry)
+	return view, err
 }
 
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
-func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) (view api.JobView, err error) {
+func (b *Leader) submitRun(ctx context.Context, by *access.Grant, spec job.Spec, retry job.RunID) (view api.JobView, role string, err error) {
 	// These checks may wait for the master or the disk, so they run before the loop. Their error does not matter if the
 	// job was submitted before: a repeated request has the answer of the first one.
 	precheck := b.checkTypes(ctx, spec.Request.Types)
@@ -247,15 +248,15 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 	name, again := spec.Name, false
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
-			name, again = old.RunID().String(), true
-			return checkSameSubmission(ctx, old.Spec, &spec)
+			name, again, role = old.RunID().String(), true, old.Spec.Role
+			return checkSameSubmission(by, old.Spec, &spec)
 		}
 		if precheck != nil {
 			return precheck
 		}
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
-		apiserver.AuditNoteOf(ctx).Role = spec.Role
-		if err := b.checkSubmission(ctx, st, &spec); err != nil {
+		role = spec.Role
+		if err := b.checkSubmission(by, st, &spec); err != nil {
 			return err
 		}
 		if retry.Name != "" {
@@ -283,7 +284,7 @@ func (b *Leader) submitRun(ctx context.Context, spec job.Spec, retry job.RunID) 
 		}
 		return nil
 	})
-	return view, err
+	return view, role, err
 }
 
 // maxQueuedToExplain is the number of queued jobs up to which the answer to a
@@ -302,9 +303,8 @@ func (b *Leader) checkSpace() error {
 
 // checkSameSubmission returns an error unless a repeated submission with the same
 // idempotency key has the same body and may see the job submitted first.
-func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
-	apiserver.AuditNoteOf(ctx).Role = old.Role
-	if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, old.Role); err != nil {
+func checkSameSubmission(by *access.Grant, old, spec *job.Spec) error {
+	if err := request.CheckRoleAccess(by, access.Submit, old.Role); err != nil {
 		return err
 	}
 	if old.ClientKey.Digest != spec.ClientKey.Digest {
@@ -316,12 +316,11 @@ func checkSameSubmission(ctx context.Context, old, spec *job.Spec) error {
 // checkSubmitPermission returns an error if the client may not submit the job. A new run
 // takes the name of an ended job, and old runs may be forgotten for it, so the client must
 // be permitted to change that one.
-func (b *Leader) checkSubmitPermission(ctx context.Context, spec *job.Spec) error {
-	g := apiserver.GrantOf(ctx)
-	if err := apiserver.CheckRoleAccess(g, access.Submit, spec.Role); err != nil {
+func (b *Leader) checkSubmitPermission(by *access.Grant, spec *job.Spec) error {
+	if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
 		return err
 	}
-	if old, ok := b.loop.state.Job(spec.Name); ok && !g.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
+	if old, ok := b.loop.state.Job(spec.Name); ok && !by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
 		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", spec.Name).WithCode(api.CodeJobExists, spec.Name)
 	}
 	return nil
@@ -408,7 +407,7 @@ func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 }
 
 // ListJobs returns the jobs that match the query, with the reasons why they are pending.
-func (b *Leader) ListJobs(ctx context.Context, q apiserver.JobQuery) (api.JobList, error) {
+func (b *Leader) ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error) {
 	list, err := b.Model.ListJobs(q)
 	if err != nil {
 		return list, err
@@ -432,26 +431,26 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	return views[0], err
 }
 
-// KillJob kills a job, if it matches the request's If-Match header. It does not wait until the tasks have ended. With
+// KillJob kills a job, if it matches the condition of the change. It does not wait until the tasks have ended. With
 // force the grace period of the tasks is skipped. It is no error if the job has ended.
-func (b *Leader) KillJob(ctx context.Context, name string, force bool) error {
+func (b *Leader) KillJob(ctx context.Context, c request.Change, name string, force bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkJobMatches(ctx, st, name); err != nil {
+		if err := checkJobMatches(c, st, name); err != nil {
 			return err
 		}
-		apply(sched.KillJob{Job: name, By: apiserver.GrantOf(ctx).UserName(), Force: force})
+		apply(sched.KillJob{Job: name, By: c.By.UserName(), Force: force})
 		return nil
 	})
 }
 
 // checkJobMatches returns an error if the job does not exist, or if it does not match
 // the request's If-Match header.
-func checkJobMatches(ctx context.Context, st *sched.State, name string) error {
+func checkJobMatches(c request.Change, st *sched.State, name string) error {
 	j, ok := st.Job(name)
 	if !ok {
 		return api.UnknownJob(name)
 	}
-	return apiserver.CheckIfMatch(ctx, apiserver.JobETag(j, j.WantedTasks()))
+	return c.CheckIfMatch(request.JobETag(j, j.WantedTasks()))
 }
 
 // readinessTimeout is how long the loop may take for one iteration, including the

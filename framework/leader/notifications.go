@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/notification"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/usage"
 	"mesos-gpu/internal/term"
@@ -69,7 +69,7 @@ func (b *Leader) WatchIdleGPUs(ctx context.Context) error {
 
 // taskDuties returns the duties of all running tasks with GPUs.
 func (b *Leader) taskDuties(now time.Time) []notification.TaskDuty {
-	running, err := b.Model.RunningGPUTasks(apiserver.UsageQuery{})
+	running, err := b.Model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil { // only a query for an unknown job fails
 		return nil
 	}

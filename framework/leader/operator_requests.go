@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/quota"
@@ -19,10 +20,10 @@ import (
 
 // ListQueue returns a page of the queue with the reason why each job waits and an estimate of its start. The estimates
 // are computed outside the loop, after the page: a long queue takes a second.
-func (b *Leader) ListQueue(ctx context.Context, p api.PageRequest) (list api.QueueList, err error) {
+func (b *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequest) (list api.QueueList, err error) {
 	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
 		order := func() ([]string, error) { return st.QueueOrder(), nil }
-		if list, err = b.queuePages.ListPage(p, apiserver.GrantOf(ctx), order, st.Job); err != nil || len(list.Jobs) == 0 {
+		if list, err = b.queuePages.ListPage(p, by, order, st.Job); err != nil || len(list.Jobs) == 0 {
 			return err
 		}
 		names := make([]string, len(list.Jobs))
@@ -56,7 +57,7 @@ func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err erro
 
 // SetQuota sets and records a role's quota; a nil text removes it. The result has warnings about GPU types that no agent
 // has, unless the master does not answer in time.
-func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set api.RoleStatus, err error) {
+func (b *Leader) SetQuota(ctx context.Context, c request.Change, role string, text *string) (set api.RoleStatus, err error) {
 	var limits quota.Quota
 	if text != nil {
 		if limits, err = quota.Parse(*text); err != nil {
@@ -68,7 +69,7 @@ func (b *Leader) SetQuota(ctx context.Context, role string, text *string) (set a
 			return api.NewProblemf(http.StatusNotFound, "%v", err)
 		}
 		set = readmodel.RoleView(st, role)
-		if err := apiserver.CheckIfMatch(ctx, apiserver.QuotaETag(&set)); err != nil {
+		if err := c.CheckIfMatch(request.QuotaETag(&set)); err != nil {
 			return err
 		}
 		apply(sched.SetQuota{Role: role, Quota: limits})
@@ -92,13 +93,13 @@ const quotaWarningTimeout = time.Second
 
 // CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too. agent is an agent's ID
 // or host name. The cordon belongs to the host, so that it outlasts the agent's ID.
-func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bool) error {
+func (b *Leader) CordonAgent(ctx context.Context, c request.Change, agent, reason string, drain bool) error {
 	host, err := b.findHost(ctx, agent)
 	if err != nil {
 		return err
 	}
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := apiserver.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+		if err := c.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.CordonHost{Host: host, Reason: reason, Drain: drain})
@@ -107,13 +108,13 @@ func (b *Leader) CordonAgent(ctx context.Context, agent, reason string, drain bo
 }
 
 // UncordonAgent lets the agent's host get tasks again. It is no error if it is not cordoned.
-func (b *Leader) UncordonAgent(ctx context.Context, agent string) error {
+func (b *Leader) UncordonAgent(ctx context.Context, c request.Change, agent string) error {
 	host, err := b.findHost(ctx, agent)
 	if err != nil {
 		return err
 	}
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := apiserver.CheckIfMatch(ctx, clusterview.CordonTag(st.CordonOf(host))); err != nil {
+		if err := c.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.UncordonHost{Host: host})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/execwire"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/internal/portrelay"
 )
@@ -151,7 +151,7 @@ func (tt *tunnelTable) start(command master.ExecCommand) (*taskTunnel, error) {
 	go func() {
 		defer cancel()
 		defer close(t.ended)
-		messages := &apiserver.CommandMessages{Limit: maxMessages}
+		messages := &execwire.CommandMessages{Limit: maxMessages}
 		code, err := tt.run(ctx, command, master.ExecStreams{Stdin: input, Stdout: output, Stderr: messages})
 		_, _ = input.Close(), output.Close()
 		if t.err = err; err == nil || errors.Is(err, context.Canceled) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -83,7 +83,7 @@ func decodeSchedule(text []byte) *cachedSchedule {
 		next, err = e.NextDue()
 	}
 	if err != nil {
-		return &cachedSchedule{text: text, err: fmt.Errorf("%w: end it and submit it again (%w)", apiserver.ErrScheduleDamaged, err)}
+		return &cachedSchedule{text: text, err: fmt.Errorf("%w: end it and submit it again (%w)", request.ErrScheduleDamaged, err)}
 	}
 	return &cachedSchedule{text: text, entry: e, next: next}
 }

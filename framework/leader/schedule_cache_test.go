@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
@@ -265,7 +265,7 @@ func TestScheduleBounds(t *testing.T) {
 
 func TestDamagedScheduleIsReported(t *testing.T) {
 	p := decodeSchedule([]byte("{}"))
-	if !errors.Is(p.err, apiserver.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it has no schedule)" {
+	if !errors.Is(p.err, request.ErrScheduleDamaged) || p.err.Error() != "it is damaged: end it and submit it again (it has no schedule)" {
 		t.Errorf("got %v", p.err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -178,22 +178,23 @@ func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 	return st.AdmitCompleted(run)
 }
 
-// AddSchedule records a schedule. It fails if its jobs could not be submitted now.
-func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.ScheduleView, err error) {
+// AddSchedule records a schedule. It fails if its jobs could not be submitted now. It returns the role of the jobs also then,
+// if it is known.
+func (b *Leader) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
-		return view, err
+		return view, "", err
 	}
 	if err := b.checkFiles(&spec); err != nil {
-		return view, err
+		return view, "", err
 	}
 	var e *cron.ScheduleEntry
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
-		apiserver.AuditNoteOf(ctx).Role = spec.Role
-		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+		role = spec.Role
+		if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
 			return err
 		}
-		if err := assignUser(ctx, &spec); err != nil {
+		if err := assignUser(by, &spec); err != nil {
 			return err
 		}
 		e = cron.NewEntry(spec, b.loop.clock())
@@ -211,14 +212,14 @@ func (b *Leader) AddSchedule(ctx context.Context, spec job.Spec) (view api.Sched
 		return nil
 	})
 	if err != nil {
-		return view, err
+		return view, role, err
 	}
 	select {
 	case b.schedulesChanged <- struct{}{}:
 	default: // a wake-up is already pending
 	}
 	next, err := e.NextDue()
-	return scheduleView(e, next), err
+	return scheduleView(e, next), role, err
 }
 
 // checkSchedule returns an error if the schedule's jobs are not admitted, if its name
@@ -287,7 +288,7 @@ func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.Schedul
 }
 
 // EndSchedule deletes a schedule, even an unreadable one.
-func (b *Leader) EndSchedule(ctx context.Context, name string) error {
+func (b *Leader) EndSchedule(ctx context.Context, c request.Change, name string) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		key := schedulePrefix + name
 		p := b.schedules.findSchedule(st, name)
@@ -298,7 +299,7 @@ func (b *Leader) EndSchedule(ctx context.Context, name string) error {
 		if p.err == nil { // an unreadable schedule has no ETag
 			created = p.entry.Created
 		}
-		if err := apiserver.CheckIfMatch(ctx, apiserver.ScheduleETag(created)); err != nil {
+		if err := c.CheckIfMatch(request.ScheduleETag(created)); err != nil {
 			return err
 		}
 		apply(sched.PutDocument{Key: key})

@@ -5,15 +5,16 @@ import (
 	"context"
 	"net/http"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
 // UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
 // specification to its tasks continues afterwards. The service keeps its role if spec names none.
-func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView, err error) {
+func (b *Leader) UpdateJob(ctx context.Context, c request.Change, spec job.Spec) (view api.JobView, err error) {
 	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
@@ -21,7 +22,7 @@ func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 		return view, err
 	}
 	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := b.checkUpdate(ctx, st, &spec); err != nil {
+		if err := b.checkUpdate(c, st, &spec); err != nil {
 			return err
 		}
 		apply(sched.UpdateService{Spec: spec})
@@ -34,8 +35,8 @@ func (b *Leader) UpdateJob(ctx context.Context, spec job.Spec) (view api.JobView
 }
 
 // checkUpdate returns why a service may not get the specification, and completes its role.
-func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spec) error {
-	if err := checkJobMatches(ctx, st, spec.Name); err != nil {
+func (b *Leader) checkUpdate(c request.Change, st *sched.State, spec *job.Spec) error {
+	if err := checkJobMatches(c, st, spec.Name); err != nil {
 		return err
 	}
 	old, _ := st.Job(spec.Name)
@@ -44,7 +45,7 @@ func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spe
 	}
 	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
 	spec.Owner = old.Spec.Owner
-	if err := assignUser(ctx, spec); err != nil {
+	if err := assignUser(c.By, spec); err != nil {
 		return err
 	}
 	if err := st.AdmitUpdate(spec); err != nil {
@@ -54,22 +55,22 @@ func (b *Leader) checkUpdate(ctx context.Context, st *sched.State, spec *job.Spe
 }
 
 // ScaleJob sets the number of a service's tasks. It does not wait until they run or have ended.
-func (b *Leader) ScaleJob(ctx context.Context, name string, tasks int) error {
+func (b *Leader) ScaleJob(ctx context.Context, c request.Change, name string, tasks int) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkJobMatches(ctx, st, name); err != nil {
+		if err := checkJobMatches(c, st, name); err != nil {
 			return err
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
-		apply(sched.ScaleService{Job: name, Tasks: tasks, By: apiserver.GrantOf(ctx).UserName()})
+		apply(sched.ScaleService{Job: name, Tasks: tasks, By: c.By.UserName()})
 		return nil
 	})
 }
 
 // StopTask kills a task. A service starts a replacement unless retire is true. A task that has ended is a conflict, so
 // that a client notices that its list of tasks is old.
-func (b *Leader) StopTask(ctx context.Context, task string, retire bool) error {
+func (b *Leader) StopTask(ctx context.Context, by *access.Grant, task string, retire bool) error {
 	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		t, ok := st.Task(task)
 		switch {
@@ -78,7 +79,7 @@ func (b *Leader) StopTask(ctx context.Context, task string, retire bool) error {
 		case !t.State.IsLive():
 			return api.NewProblemf(http.StatusConflict, "task %q is %s already", task, t.State)
 		}
-		apply(sched.StopTasks{TaskIDs: []string{task}, Retire: retire, By: apiserver.GrantOf(ctx).UserName()})
+		apply(sched.StopTasks{TaskIDs: []string{task}, Retire: retire, By: by.UserName()})
 		return nil
 	})
 }

@@ -7,24 +7,24 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/cron"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
 // ValidateJob checks a job or a schedule as its submission would, and records nothing. It does not count as a submission
 // for the limit of submissions. A later submission may still fail, because the cluster changes.
-func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJob, error) {
+func (b *Leader) ValidateJob(ctx context.Context, by *access.Grant, spec job.Spec) (api.ValidatedJob, error) {
 	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		if spec.Schedule == nil {
-			return b.checkSubmission(ctx, st, spec)
+			return b.checkSubmission(by, st, spec)
 		}
-		if err := apiserver.CheckRoleAccess(apiserver.GrantOf(ctx), access.Submit, spec.Role); err != nil {
+		if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
 			return err
 		}
-		if err := assignUser(ctx, spec); err != nil {
+		if err := assignUser(by, spec); err != nil {
 			return err
 		}
 		e := cron.NewEntry(*spec, b.loop.clock())
@@ -37,8 +37,8 @@ func (b *Leader) ValidateJob(ctx context.Context, spec job.Spec) (api.ValidatedJ
 }
 
 // ValidateUpdate checks a specification of a service as UpdateJob would, and records nothing.
-func (b *Leader) ValidateUpdate(ctx context.Context, spec job.Spec) (api.ValidatedJob, error) {
-	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error { return b.checkUpdate(ctx, st, spec) })
+func (b *Leader) ValidateUpdate(ctx context.Context, c request.Change, spec job.Spec) (api.ValidatedJob, error) {
+	return b.validate(ctx, spec, func(st *sched.State, spec *job.Spec) error { return b.checkUpdate(c, st, spec) })
 }
 
 // validate makes the checks of all specifications and then check, in the loop.
@@ -66,14 +66,14 @@ func (b *Leader) warnOfLargeTasks(spec *job.Spec) []string {
 }
 
 // checkSubmission returns why the user may not submit the job now. It runs in the loop.
-func (b *Leader) checkSubmission(ctx context.Context, st *sched.State, spec *job.Spec) error {
-	if err := b.checkSubmitPermission(ctx, spec); err != nil {
+func (b *Leader) checkSubmission(by *access.Grant, st *sched.State, spec *job.Spec) error {
+	if err := b.checkSubmitPermission(by, spec); err != nil {
 		return err
 	}
-	if err := assignUser(ctx, spec); err != nil {
+	if err := assignUser(by, spec); err != nil {
 		return err
 	}
-	if err := st.AdmitBy(spec, func(role string) bool { return apiserver.GrantOf(ctx).HasPermission(access.View, role) }); err != nil {
+	if err := st.AdmitBy(spec, func(role string) bool { return by.HasPermission(access.View, role) }); err != nil {
 		return b.admissionProblem(err)
 	}
 	return nil

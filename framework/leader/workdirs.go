@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/workdir"
 	"mesos-gpu/framework/workdirstore"
@@ -121,7 +121,7 @@ func (b *Leader) OpenWorkdir(_ context.Context, run job.RunID, token string) (*o
 	digests := b.Model.StartingWorkdirs(run)
 	i := slices.IndexFunc(digests, func(digest string) bool { return b.workdirs.CheckToken(run, digest, token) })
 	if i < 0 {
-		return nil, apiserver.UnknownArchive()
+		return nil, request.UnknownArchive()
 	}
 	digest := digests[i]
 	f, err := b.workdirs.Open(digest)

@@ -16,6 +16,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
@@ -31,7 +32,7 @@ func eventTexts(events []api.TaskEvent) (all []string) {
 
 func lastEventID(h *eventHub) string { return h.formatEventID(h.lastNumber()) }
 
-func openTestStream(t *testing.T, v *Model, q apiserver.EventQuery) *eventStream {
+func openTestStream(t *testing.T, v *Model, q request.EventQuery) *eventStream {
 	t.Helper()
 	s, err := v.openStream(q)
 	if err != nil {
@@ -66,13 +67,13 @@ func TestEventStreamResumes(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Finished)))
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("b", 2, job.Running)))
-	ask := func(q apiserver.EventQuery) []api.TaskEvent {
+	ask := func(q request.EventQuery) []api.TaskEvent {
 		t.Helper()
 		s := openTestStream(t, v, q)
 		v.hub.removeListener(s.listener)
 		return readAvailable(t, s)
 	}
-	all := ask(apiserver.EventQuery{})
+	all := ask(request.EventQuery{})
 	place := all[len(all)-1].ID
 	recordMove(v, "a.0", "1")
 	recordMove(v, "b.0", "2")
@@ -81,20 +82,20 @@ func TestEventStreamResumes(t *testing.T) {
 	other := lastEventID(newHub())
 	states := []string{"a.0 RUNNING", "a.1 FINISHED", "b.0 RUNNING"}
 	for name, c := range map[string]struct {
-		q    apiserver.EventQuery
+		q    request.EventQuery
 		want []string
 	}{
-		"missed":           {apiserver.EventQuery{After: place}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
-		"missed, live":     {apiserver.EventQuery{After: place, LiveOnly: true}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
-		"missed, of a job": {apiserver.EventQuery{After: place, Job: "a"}, []string{"a.0 RUNNING 1", "a.0 RUNNING 3"}},
-		"nothing missed":   {apiserver.EventQuery{After: last}, nil},
-		"no place":         {apiserver.EventQuery{}, states},
-		"no place, live":   {apiserver.EventQuery{LiveOnly: true}, []string{"a.0 RUNNING", "b.0 RUNNING"}},
-		"of a job, live":   {apiserver.EventQuery{Job: "a", LiveOnly: true}, []string{"a.0 RUNNING"}},
-		"another leader's": {apiserver.EventQuery{After: other}, states},
-		"none of ours":     {apiserver.EventQuery{After: "7"}, states},
-		"not yet":          {apiserver.EventQuery{After: v.hub.formatEventID(v.hub.last + 1)}, states},
-		"no number":        {apiserver.EventQuery{After: v.hub.epoch + "-x"}, states},
+		"missed":           {request.EventQuery{After: place}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
+		"missed, live":     {request.EventQuery{After: place, LiveOnly: true}, []string{"a.0 RUNNING 1", "b.0 RUNNING 2", "a.0 RUNNING 3"}},
+		"missed, of a job": {request.EventQuery{After: place, Job: "a"}, []string{"a.0 RUNNING 1", "a.0 RUNNING 3"}},
+		"nothing missed":   {request.EventQuery{After: last}, nil},
+		"no place":         {request.EventQuery{}, states},
+		"no place, live":   {request.EventQuery{LiveOnly: true}, []string{"a.0 RUNNING", "b.0 RUNNING"}},
+		"of a job, live":   {request.EventQuery{Job: "a", LiveOnly: true}, []string{"a.0 RUNNING"}},
+		"another leader's": {request.EventQuery{After: other}, states},
+		"none of ours":     {request.EventQuery{After: "7"}, states},
+		"not yet":          {request.EventQuery{After: v.hub.formatEventID(v.hub.last + 1)}, states},
+		"no number":        {request.EventQuery{After: v.hub.epoch + "-x"}, states},
 	} {
 		if diff := cmp.Diff(c.want, eventTexts(ask(c.q))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -104,12 +105,12 @@ func TestEventStreamResumes(t *testing.T) {
 	for i := range storedEvents {
 		recordMove(v, "b.0", fmt.Sprint("then ", i))
 	}
-	got := ask(apiserver.EventQuery{After: last})
+	got := ask(request.EventQuery{After: last})
 	if len(got) != storedEvents || got[0].Message != "then 0" || got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != lastEventID(v.hub) {
 		t.Errorf("after %d events: got %d, %+v", storedEvents, len(got), got[:min(1, len(got))])
 	}
 	recordMove(v, "b.0", "one too many")
-	if diff := cmp.Diff(states, eventTexts(ask(apiserver.EventQuery{After: last}))); diff != "" {
+	if diff := cmp.Diff(states, eventTexts(ask(request.EventQuery{After: last}))); diff != "" {
 		t.Errorf("resume after an unknown event (-want +got):\n%s", diff)
 	}
 }
@@ -122,7 +123,7 @@ type eventBackend struct {
 
 func (b eventBackend) AsOf() time.Time { return time.Time{} }
 
-func (b eventBackend) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+func (b eventBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	return b.view.WatchEvents(ctx, q)
 }
 
@@ -183,8 +184,8 @@ func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 // event, also on a standby; other documents do not.
 func TestCordonChangesAreStreamed(t *testing.T) {
 	v := New(journal.JournalContents{})
-	s := openTestStream(t, v, apiserver.EventQuery{WithInventory: true})
-	without := openTestStream(t, v, apiserver.EventQuery{})
+	s := openTestStream(t, v, request.EventQuery{WithInventory: true})
+	without := openTestStream(t, v, request.EventQuery{})
 	got := len(readAvailable(t, s))
 	for _, step := range []struct {
 		key, value string
@@ -217,7 +218,7 @@ func TestCordonChangesAreStreamed(t *testing.T) {
 // of changes.
 func TestInventoryChangesAreCombined(t *testing.T) {
 	v := New(journal.JournalContents{})
-	s := openTestStream(t, v, apiserver.EventQuery{WithInventory: true})
+	s := openTestStream(t, v, request.EventQuery{WithInventory: true})
 	for range 2 * storedEvents {
 		v.PublishInventoryChange()
 	}
@@ -232,7 +233,7 @@ func TestInventoryChangesAreCombined(t *testing.T) {
 func TestSlowStreamIsEnded(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running), frameworktest.JobInStates("b", 2, make([]job.State, 2*eventBatch)...)))
-	slow, resumed, other := openTestStream(t, v, apiserver.EventQuery{}), openTestStream(t, v, apiserver.EventQuery{After: lastEventID(v.hub)}), openTestStream(t, v, apiserver.EventQuery{Job: "a"})
+	slow, resumed, other := openTestStream(t, v, request.EventQuery{}), openTestStream(t, v, request.EventQuery{After: lastEventID(v.hub)}), openTestStream(t, v, request.EventQuery{Job: "a"})
 	if b, then := slow.readBatch(); len(b.Events) != eventBatch || then != streamContinues || b.Position != "" {
 		t.Fatalf("got %d states, position %q", len(b.Events), b.Position)
 	}
@@ -265,7 +266,7 @@ func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
 		j.Tasks[i].State = to
 		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}}, []sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil, nil)
 	}
-	s := openTestStream(t, v, apiserver.EventQuery{})
+	s := openTestStream(t, v, request.EventQuery{})
 	sent := map[string][]job.State{}
 	for step := 0; ; step++ {
 		b, then := s.readBatch()
@@ -306,11 +307,11 @@ func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
 func TestStreamsEndWithModel(t *testing.T) {
 	v := New(journal.JournalContents{})
 	ctx, cancel := context.WithCancel(t.Context())
-	canceled, err := v.WatchEvents(ctx, apiserver.EventQuery{})
+	canceled, err := v.WatchEvents(ctx, request.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := v.WatchEvents(t.Context(), apiserver.EventQuery{})
+	open, err := v.WatchEvents(t.Context(), request.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestStreamsEndWithModel(t *testing.T) {
 	v.CloseListeners()
 	for range open {
 	}
-	late, err := v.WatchEvents(t.Context(), apiserver.EventQuery{})
+	late, err := v.WatchEvents(t.Context(), request.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

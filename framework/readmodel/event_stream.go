@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -20,7 +20,7 @@ const (
 // eventStream is one reader of the events. It holds a position, and no events. Only the goroutine of WatchEvents uses it.
 type eventStream struct {
 	model *Model
-	query apiserver.EventQuery
+	query request.EventQuery
 	// run is the job of the query, or the run of it. It has no name for all jobs.
 	run      job.RunID
 	listener *eventListener
@@ -44,7 +44,7 @@ const (
 
 // openStream returns a stream that starts with the events after q.After or, if they are not
 // known, with the present states.
-func (v *Model) openStream(q apiserver.EventQuery) (*eventStream, error) {
+func (v *Model) openStream(q request.EventQuery) (*eventStream, error) {
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
 	s := &eventStream{model: v, query: q}
@@ -63,13 +63,13 @@ func (v *Model) openStream(q apiserver.EventQuery) (*eventStream, error) {
 }
 
 // readBatch returns what follows, without waiting.
-func (s *eventStream) readBatch() (b apiserver.EventBatch, then streamProgress) {
+func (s *eventStream) readBatch() (b request.EventBatch, then streamProgress) {
 	if s.readsStates {
 		return s.readStates()
 	}
 	events, last, ok := s.model.hub.readEvents(s.position, s.run, eventBatch)
 	if !ok {
-		return apiserver.EventBatch{Missed: true}, streamEnds
+		return request.EventBatch{Missed: true}, streamEnds
 	}
 	s.position = last
 	for i := range events {
@@ -93,13 +93,13 @@ func (s *eventStream) readBatch() (b apiserver.EventBatch, then streamProgress) 
 // batch has the events of the tasks whose states were sent with earlier batches. Events of
 // the other tasks are omitted, because their states are yet to be sent. The result of all
 // batches is therefore the same as that of the states at one time and all later events.
-func (s *eventStream) readStates() (b apiserver.EventBatch, then streamProgress) {
+func (s *eventStream) readStates() (b request.EventBatch, then streamProgress) {
 	v := s.model
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
 	events, last, ok := v.hub.readEvents(s.position, s.run, eventBatch)
 	if !ok {
-		return apiserver.EventBatch{Missed: true}, streamEnds
+		return request.EventBatch{Missed: true}, streamEnds
 	}
 	s.position = last
 	for i := range events {
@@ -163,12 +163,12 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 // WatchEvents returns a channel of batches: first the states of all tasks, or the events
 // after q.After, then later events. The channel is closed when ctx ends, the model publishes
 // nothing further, or after a batch with Missed. It holds one batch for a slow reader.
-func (v *Model) WatchEvents(ctx context.Context, q apiserver.EventQuery) (<-chan apiserver.EventBatch, error) {
+func (v *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	s, err := v.openStream(q)
 	if err != nil {
 		return nil, err
 	}
-	batches := make(chan apiserver.EventBatch)
+	batches := make(chan request.EventBatch)
 	go func() {
 		defer close(batches)
 		defer v.hub.removeListener(s.listener)

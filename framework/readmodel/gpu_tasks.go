@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
@@ -18,7 +18,7 @@ type GPUTask struct {
 }
 
 // RunningGPUTasks returns the running tasks with GPUs that match the query.
-func (v *Model) RunningGPUTasks(q apiserver.UsageQuery) (list []GPUTask, err error) {
+func (v *Model) RunningGPUTasks(q request.UsageQuery) (list []GPUTask, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	entries := v.bySubmission

@@ -9,13 +9,13 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
 // ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
 // jobs that the client may not see.
-func (v *Model) ListJobs(q apiserver.JobQuery) (list api.JobList, err error) {
+func (v *Model) ListJobs(q request.JobQuery) (list api.JobList, err error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	rest, err := v.jobsAfter(q)
@@ -40,7 +40,7 @@ func (v *Model) ListJobs(q apiserver.JobQuery) (list api.JobList, err error) {
 }
 
 // jobsAfter iterates over the jobs after the query's cursor, in the query's order.
-func (v *Model) jobsAfter(q apiserver.JobQuery) (iter.Seq2[int, *jobEntry], error) {
+func (v *Model) jobsAfter(q request.JobQuery) (iter.Seq2[int, *jobEntry], error) {
 	entries := v.bySubmission
 	if q.RunsOf != "" {
 		e, ok := v.jobs.Find(q.RunsOf)
@@ -77,7 +77,7 @@ func parseJobCursor(text string) (*jobEntry, error) {
 	when, name, ok := strings.Cut(text, ".")
 	nanos, err := strconv.ParseInt(when, 36, 64)
 	if !ok || err != nil {
-		return nil, apiserver.InvalidCursor(text)
+		return nil, request.InvalidCursor(text)
 	}
 	return &jobEntry{Job: job.Job{Spec: &job.Spec{Name: name}, Submitted: time.Unix(0, nanos)}}, nil
 }

@@ -12,13 +12,13 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
 
-func listNames(t *testing.T, v *Model, q apiserver.JobQuery) (names, next string) {
+func listNames(t *testing.T, v *Model, q request.JobQuery) (names, next string) {
 	t.Helper()
 	list, err := v.ListJobs(q)
 	if err != nil {
@@ -48,27 +48,27 @@ func TestJobPages(t *testing.T) {
 		"c": {Labels: "team,tier=1"}, "": {Labels: "team="}, "b": {Name: "[b-d]", Role: "web"}, "b c d": {Name: "[b-d]"},
 		"e d c b a": {NewestFirst: true}, "d a": {NewestFirst: true, State: api.EndedJobs},
 	} {
-		if got, next := listNames(t, v, apiserver.JobQuery{JobQuery: q}); got != strings.TrimSpace(want) || next != "" {
+		if got, next := listNames(t, v, request.JobQuery{JobQuery: q}); got != strings.TrimSpace(want) || next != "" {
 			t.Errorf("%+v: %q, next %q", q, got, next)
 		}
 	}
-	got, next := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}}})
+	got, next := listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}}})
 	if got != "a b" || next == "" {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
 	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "b", Run: 1}, {Name: "c", Run: 1}}}) // including the job at the page's end
-	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}}); got != "d e" || next != "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}}); got != "e d" || next == "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}}); got != "e d" || next == "" {
 		t.Fatalf("first page of the newest %q, next %q", got, next)
 	}
 	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "d", Run: 1}}})
-	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}}); got != "a" || next != "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}}); got != "a" || next != "" {
 		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
 	var p *api.Problem
-	if _, err := v.ListJobs(apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{After: "nonsense"}}}); !errors.As(err, &p) || p.Status != 400 {
+	if _, err := v.ListJobs(request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{After: "nonsense"}}}); !errors.As(err, &p) || p.Status != 400 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -82,11 +82,11 @@ func TestJobPagesHideOtherRoles(t *testing.T) {
 		of("secret", frameworktest.JobInStates("between", 3, job.Running)), of("web", frameworktest.JobInStates("b", 4, job.Running)), of("secret", frameworktest.JobInStates("last", 5, job.Running)),
 	}})
 	web := (&access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).GrantFor(access.Identity{Name: "w"})
-	got, next := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}, Grant: web})
+	got, next := listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}, Grant: web})
 	if got != "a" || !strings.HasSuffix(next, ".a") {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}}, Grant: web}); got != "b" || next != "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}}, Grant: web}); got != "b" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
 }
@@ -97,7 +97,7 @@ func TestReadModelOfScaledService(t *testing.T) {
 	web := frameworktest.JobInStates("web", 1, job.Killed)
 	web.Spec.Service, web.Tasks[0].KillReason = &job.Service{}, job.KillByScaling
 	v := New(journal.JournalContents{Jobs: []*job.Job{web}})
-	if got, _ := listNames(t, v, apiserver.JobQuery{JobQuery: api.JobQuery{State: api.LiveJobs}}); got != "web" {
+	if got, _ := listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{State: api.LiveJobs}}); got != "web" {
 		t.Errorf("live are %q, want the service", got)
 	}
 	grown := frameworktest.JobInStates("web", 1, job.Killed, job.Waiting, job.Running)
@@ -120,7 +120,7 @@ func TestReadModelOfScaledService(t *testing.T) {
 // The model follows changes: reused names, new attempts of tasks, removed jobs.
 func TestReadModelFollowsChanges(t *testing.T) {
 	v := New(journal.JournalContents{FrameworkID: "f1"})
-	s := openTestStream(t, v, apiserver.EventQuery{})
+	s := openTestStream(t, v, request.EventQuery{})
 	readAvailable(t, s)
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Waiting)))
 	again := frameworktest.JobInStates("a", 1, job.Waiting).Tasks[0]

@@ -10,7 +10,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -121,13 +121,13 @@ const queueList = "queue"
 func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (cached *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
-		key, err := apiserver.DecodeCursor(p, queueList, 3)
+		key, err := request.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
 		if cached = l.findOrder(key[0]); cached != nil {
 			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(cached.names) {
-				return nil, 0, apiserver.InvalidCursor(p.After)
+				return nil, 0, request.InvalidCursor(p.After)
 			}
 			return cached, from, nil
 		}
@@ -157,7 +157,7 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 		case q.Waiting == 0:
 			continue
 		case p.Limit > 0 && len(list.Jobs) == p.Limit:
-			list.Next = apiserver.EncodeCursor(queueList, apiserver.SortKey{cached.id, strconv.Itoa(end), cached.names[end-1]})
+			list.Next = request.EncodeCursor(queueList, request.SortKey{cached.id, strconv.Itoa(end), cached.names[end-1]})
 			l.storeOrder(cached)
 			return list, nil
 		}

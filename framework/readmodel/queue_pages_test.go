@@ -12,7 +12,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
@@ -144,7 +144,7 @@ func TestQueuePagesHideOtherRoles(t *testing.T) {
 	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Name != "b" || list.Next == "" {
 		t.Fatalf("got %+v, %v", list, err)
 	}
-	key, err := apiserver.DecodeCursor(api.PageRequest{After: list.Next}, queueList, 3)
+	key, err := request.DecodeCursor(api.PageRequest{After: list.Next}, queueList, 3)
 	if err != nil || key[2] != "b" {
 		t.Errorf("the cursor has %q, %v", key, err)
 	}
@@ -157,11 +157,11 @@ func TestQueuePagesHideOtherRoles(t *testing.T) {
 func TestInvalidQueueCursorsAreRejected(t *testing.T) {
 	w := newPendingJobs("a", "b")
 	_, next := w.pageText(t, api.PageRequest{Limit: 1})
-	key, err := apiserver.DecodeCursor(api.PageRequest{After: next}, queueList, 3)
+	key, err := request.DecodeCursor(api.PageRequest{After: next}, queueList, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, after := range []string{"x", apiserver.EncodeCursor("gpus", key), apiserver.EncodeCursor(queueList, key[:2]), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "3", "b"}), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "-1", "b"}), apiserver.EncodeCursor(queueList, apiserver.SortKey{key[0], "x", "b"})} {
+	for _, after := range []string{"x", request.EncodeCursor("gpus", key), request.EncodeCursor(queueList, key[:2]), request.EncodeCursor(queueList, request.SortKey{key[0], "3", "b"}), request.EncodeCursor(queueList, request.SortKey{key[0], "-1", "b"}), request.EncodeCursor(queueList, request.SortKey{key[0], "x", "b"})} {
 		var p *api.Problem
 		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "is not a place in the list") {
 			t.Errorf("%q: %v", after, err)

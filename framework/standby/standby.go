@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/election"
 	"mesos-gpu/framework/internal/zkconn"
@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -35,8 +36,8 @@ type Config struct {
 	// NewClient returns a client that finds the leading master. The standby
 	// closes it.
 	NewClient func() (*master.Client, error)
-	// SetBackend is called once the read model is complete.
-	SetBackend func(apiserver.Backend)
+	// Serve is called once the read model is complete. From then on the standby answers reads.
+	Serve func(*Standby)
 	// Sched are the settings with which reasons and the queue are computed, as the leader does.
 	Sched sched.SchedulerSettings
 	// LoadPolicy returns the policy that a scheduler elected now would have.
@@ -71,7 +72,7 @@ func New(cfg Config) *Standby {
 	}
 }
 
-// Run keeps the read model up to date until ctx ends. It calls SetBackend once the model is complete.
+// Run keeps the read model up to date until ctx ends. It calls Serve once the model is complete.
 func (b *Standby) Run(ctx context.Context) error {
 	client, err := b.cfg.NewClient()
 	if err != nil {
@@ -113,7 +114,7 @@ func (b *Standby) RefreshRequests() <-chan struct{} { return b.refreshWanted }
 
 func (b *Standby) ConfirmUpToDate(asked time.Time) {
 	if b.Model.ConfirmedAt().IsZero() {
-		b.cfg.SetBackend(apiserver.Backend{Reads: b, Redirect: b.LeaderRedirect})
+		b.cfg.Serve(b)
 	}
 	b.Model.ConfirmUpToDate(asked)
 	b.mu.Lock()
@@ -173,7 +174,7 @@ func (b *Standby) CheckReady(ctx context.Context) error {
 // AsOf returns the time up to which the read model is known to be complete.
 func (b *Standby) AsOf() time.Time { return b.Model.ConfirmedAt() }
 
-func (b *Standby) ListJobs(_ context.Context, q apiserver.JobQuery) (api.JobList, error) {
+func (b *Standby) ListJobs(_ context.Context, q request.JobQuery) (api.JobList, error) {
 	return b.Model.ListJobs(q)
 }
 
@@ -194,7 +195,7 @@ func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner st
 	return role, owner, err
 }
 
-func (b *Standby) WatchEvents(ctx context.Context, q apiserver.EventQuery) (batches <-chan apiserver.EventBatch, err error) {
+func (b *Standby) WatchEvents(ctx context.Context, q request.EventQuery) (batches <-chan request.EventBatch, err error) {
 	err = b.retryAfterCatchUp(ctx, func() (err error) { batches, err = b.Reader.WatchEvents(ctx, q); return err })
 	return batches, err
 }
@@ -245,9 +246,9 @@ func (b *Standby) newStateCopy() *sched.State {
 
 // ListQueue returns a page of the queue without the reasons why jobs wait: these depend
 // on offers, which a standby does not receive.
-func (b *Standby) ListQueue(ctx context.Context, p api.PageRequest) (api.QueueList, error) {
+func (b *Standby) ListQueue(_ context.Context, by *access.Grant, p api.PageRequest) (api.QueueList, error) {
 	order := func() ([]string, error) { return b.newStateCopy().QueueOrder(), nil }
-	return b.queuePages.ListPage(p, apiserver.GrantOf(ctx), order, func(name string) (*job.Job, bool) {
+	return b.queuePages.ListPage(p, by, order, func(name string) (*job.Job, bool) {
 		j, ok := b.Model.CopyJob(name)
 		return &j, ok
 	})

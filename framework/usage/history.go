@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -185,7 +185,7 @@ func (s *Collector) RecordHistory(ctx context.Context) error {
 	tick := time.NewTicker(historyInterval)
 	defer tick.Stop()
 	for {
-		tasks, err := s.model.RunningGPUTasks(apiserver.UsageQuery{})
+		tasks, err := s.model.RunningGPUTasks(request.UsageQuery{})
 		if err != nil {
 			return err
 		}

@@ -8,20 +8,19 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 )
 
 // ListUsage returns a page of the usage of tasks that the client may see. It reads the
 // files of that page's tasks only.
-func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page api.UsageList, err error) {
+func (s *Collector) ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (page api.UsageList, err error) {
 	users, err := s.model.RunningGPUTasks(q)
 	if err != nil {
 		return page, err
 	}
-	grant := apiserver.GrantOf(ctx)
-	seen := slices.DeleteFunc(users, func(u readmodel.GPUTask) bool { return !grant.HasPermission(access.View, u.Role) })
-	if seen, page.Next, err = apiserver.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
+	seen := slices.DeleteFunc(users, func(u readmodel.GPUTask) bool { return !by.HasPermission(access.View, u.Role) })
+	if seen, page.Next, err = request.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
 		return page, err
 	}
 	all, err := s.collectUsage(ctx, seen, s.read)
@@ -40,7 +39,7 @@ func (s *Collector) ListUsage(ctx context.Context, q apiserver.UsageQuery) (page
 }
 
 // gpuTaskKey returns a task's sort key. Its numbers are formatted so that their texts sort numerically.
-func gpuTaskKey(users []readmodel.GPUTask, at int) apiserver.SortKey {
+func gpuTaskKey(users []readmodel.GPUTask, at int) request.SortKey {
 	u := &users[at]
-	return apiserver.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
+	return request.SortKey{fmt.Sprintf("%016x", uint64(u.Submitted.UnixNano())^1<<63), u.Job, fmt.Sprintf("%09d", u.Index), ""}
 }

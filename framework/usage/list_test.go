@@ -19,6 +19,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/cputime"
 	"mesos-gpu/internal/testing/frameworktest"
@@ -77,7 +78,7 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(2 * time.Second)
-		list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Task: "train-0.0", Minutes: 15})
+		list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Task: "train-0.0", Minutes: 15})
 		if err != nil || len(list.Tasks) != 1 || list.Tasks[0].History == nil {
 			t.Fatalf("got %+v, %v", list, err)
 		}
@@ -85,10 +86,10 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 		if want := `{"ages_seconds":[47,32,17,2],"devices":[{"uuid":"GPU-train-0","duty":[0,0.25,0.5,0.75],"mem_used_mib":[512,512,512,512]}]}`; string(text) != want {
 			t.Errorf("got %s, want %s", text, want)
 		}
-		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
+		if list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
 			t.Errorf("agent without an answer: %+v, %v", list, err)
 		}
-		if list, err := b.ListUsage(t.Context(), apiserver.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
+		if list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
 			t.Errorf("history without a request for it: %+v, %v", list, err)
 		}
 		b.model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("train-0", 0, job.Finished)))
@@ -153,7 +154,7 @@ func BenchmarkSample(b *testing.B) {
 	leads := collectorOfTasks(b, m, 1, nil)
 	now := time.Now()
 	writeUsage(m, leads, "train-0.0", now, 0.5)
-	users, err := leads.model.RunningGPUTasks(apiserver.UsageQuery{})
+	users, err := leads.model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -175,15 +176,15 @@ type usageBackend struct {
 	collector *Collector
 }
 
-func (b usageBackend) ListUsage(ctx context.Context, q apiserver.UsageQuery) (api.UsageList, error) {
-	return b.collector.ListUsage(ctx, q)
+func (b usageBackend) ListUsage(ctx context.Context, _ *access.Grant, q request.UsageQuery) (api.UsageList, error) {
+	return b.collector.ListUsage(ctx, nil, q)
 }
 
 // BenchmarkUsageAnswer measures the answer with the usage of a job with 8 GPUs.
 func BenchmarkUsageAnswer(b *testing.B) {
 	m := mesostest.NewCluster(b, 1)
 	leads := collectorOfTasks(b, m, 8, nil)
-	users, err := leads.model.RunningGPUTasks(apiserver.UsageQuery{})
+	users, err := leads.model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -218,8 +219,7 @@ func TestUsageHidesInvisibleTasks(t *testing.T) {
 		}
 		p := &access.AccessPolicy{Rules: []access.PermissionRule{rule("research", "viewer"), rule("prod", "stranger"), rule("/", "root")}}
 		for user, want := range map[string]string{"viewer": "research1 research3", "stranger": "prod0 prod2", "root": "prod0 research1"} {
-			ctx := apiserver.WithGrant(t.Context(), p.GrantFor(access.Identity{Name: user}))
-			list, err := b.ListUsage(ctx, apiserver.UsageQuery{PageRequest: api.PageRequest{Limit: 2}})
+			list, err := b.ListUsage(t.Context(), p.GrantFor(access.Identity{Name: user}), request.UsageQuery{PageRequest: api.PageRequest{Limit: 2}})
 			if err != nil || len(list.Tasks) != 2 || list.Tasks[0].Job+" "+list.Tasks[1].Job != want {
 				t.Errorf("%s sees %+v, %v, want %q", user, list.Tasks, err, want)
 			}

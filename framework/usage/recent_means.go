@@ -3,8 +3,8 @@ package usage
 import (
 	"time"
 
-	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/request"
 )
 
 // TaskMeans is the usage of a running task's GPUs in the last minute.
@@ -19,7 +19,7 @@ type TaskMeans struct {
 
 // RecentMeans returns the means of all running tasks with measurements. It reads no file.
 func (s *Collector) RecentMeans(now time.Time) (list []TaskMeans) {
-	tasks, err := s.model.RunningGPUTasks(apiserver.UsageQuery{})
+	tasks, err := s.model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil {
 		return nil
 	}

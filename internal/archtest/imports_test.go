@@ -52,6 +52,16 @@ var importRules = []struct {
 		why: "programs of others import the client, without the scheduler",
 	},
 	{
+		from: []string{"framework/access", "framework/accounting", "framework/artifacts", "framework/clusterview", "framework/journal", "framework/leader", "framework/master", "framework/notifier", "framework/readmodel", "framework/request", "framework/standby", "framework/usage", "framework/usagehistory", "framework/workdirstore"},
+		to:   []string{"framework/apiserver"},
+		why:  "storage and the leader do not depend on the server: package request has what both use",
+	},
+	{
+		from: []string{"framework/accounting", "framework/artifacts", "framework/clusterview", "framework/journal", "framework/leader", "framework/master", "framework/readmodel", "framework/request", "framework/standby", "framework/usage", "framework/usagehistory"},
+		to:   []string{"framework/internal/apihttp"},
+		why:  "the requester is an argument, and is not read from a request's context",
+	},
+	{
 		from: []string{"framework/sched/fit"}, to: []string{"framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
 		why: "fit selects agents independently of the queue",
 	},

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"mesos-gpu/framework/internal/apihttp"
 
-	"mesos-gpu/framework/apiserver"
+	"github.com/sirupsen/logrus"
 )
 
 // maxFieldSize limits each string of an entry, in bytes.
@@ -86,11 +86,11 @@ func (l *AuditLog) Close() error {
 func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) && len(r.Header["Upgrade"]) == 0
-		if reads || !apiserver.GrantOf(r.Context()).IsKnown() {
+		if reads || !apihttp.GrantOf(r.Context()).IsKnown() {
 			h.ServeHTTP(w, r)
 			return
 		}
-		note := &apiserver.AuditNote{}
+		note := &apihttp.AuditNote{}
 		told := &statusRecorder{ResponseWriter: w}
 		told.onUpgrade = func() { l.addEntry(r, note, told) }
 		defer func() {
@@ -98,17 +98,17 @@ func (l *AuditLog) Wrap(h http.Handler) http.Handler {
 				l.addEntry(r, note, told)
 			}
 		}()
-		h.ServeHTTP(told, r.WithContext(apiserver.WithAuditNote(r.Context(), note)))
+		h.ServeHTTP(told, r.WithContext(apihttp.WithAuditNote(r.Context(), note)))
 	})
 }
 
-func (l *AuditLog) addEntry(r *http.Request, note *apiserver.AuditNote, told *statusRecorder) {
+func (l *AuditLog) addEntry(r *http.Request, note *apihttp.AuditNote, told *statusRecorder) {
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		from = r.RemoteAddr
 	}
 	e := AuditEntry{
-		Time: l.clock().UTC(), User: apiserver.GrantOf(r.Context()).UserName(), RemoteAddr: from, Method: r.Method, Path: r.URL.Path,
+		Time: l.clock().UTC(), User: apihttp.GrantOf(r.Context()).UserName(), RemoteAddr: from, Method: r.Method, Path: r.URL.Path,
 		Job: note.Job, Role: note.Role, Task: note.Task, Argv: note.Argv, Created: told.Header().Get("Location"), Status: cmp.Or(told.code, http.StatusOK),
 	}
 	for _, text := range []*string{&e.User, &e.RemoteAddr, &e.Method, &e.Path, &e.Job, &e.Role, &e.Task, &e.Created} {

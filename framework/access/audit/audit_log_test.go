@@ -17,7 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 // TestReadOnlyRequestsAreOmitted checks that the validation of a job, a POST that changes nothing,
@@ -26,7 +26,7 @@ func TestReadOnlyRequestsAreOmitted(t *testing.T) {
 	l, _, entries := openLog(t)
 	for _, readOnly := range []bool{true, false} {
 		l.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			apiserver.AuditNoteOf(r.Context()).ReadOnly = readOnly
+			apihttp.AuditNoteOf(r.Context()).ReadOnly = readOnly
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/v1/validate", nil))
 	}
 	if got := entries(l.path); len(got) != 1 {
@@ -68,9 +68,9 @@ func sendRequest(l *AuditLog, who, method, path string, status int, body string)
 	rules := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.Admin, Roles: []string{"/"}, Groups: []string{access.AnyUser}}}}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer SECRET")
-	r = r.WithContext(apiserver.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: who})))
+	r = r.WithContext(apihttp.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: who})))
 	l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		*apiserver.AuditNoteOf(r.Context()) = apiserver.AuditNote{Job: "train", Role: "research"}
+		*apihttp.AuditNoteOf(r.Context()) = apihttp.AuditNote{Job: "train", Role: "research"}
 		if status == http.StatusCreated {
 			w.Header().Set("Location", "/v1/jobs/train")
 		}
@@ -178,9 +178,9 @@ func TestExecEntries(t *testing.T) {
 		if c.header != "" {
 			r.Header["Upgrade"] = []string{"", c.header} // the first header line is empty
 		}
-		r = r.WithContext(apiserver.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: "ci"})))
+		r = r.WithContext(apihttp.WithGrant(r.Context(), rules.GrantFor(access.Identity{Name: "ci"})))
 		l.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			*apiserver.AuditNoteOf(r.Context()) = apiserver.AuditNote{Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`}
+			*apihttp.AuditNoteOf(r.Context()) = apihttp.AuditNote{Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`}
 			before := len(entries(l.path))
 			w.WriteHeader(c.status)
 			if got := len(entries(l.path)) - before; got != map[int]int{http.StatusSwitchingProtocols: 1}[c.status] {

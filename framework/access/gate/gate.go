@@ -21,7 +21,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/sched/admission"
 )
 
@@ -185,11 +185,11 @@ func (g *Gate) Wrap(h http.Handler, open ...string) http.Handler {
 		if !free[r.URL.Path] {
 			var err error
 			if who, err = g.identifyRequest(r, k); err != nil {
-				apiserver.WriteProblem(w, r, err, g.log)
+				apihttp.WriteProblem(w, r, err, g.log)
 				return
 			}
 		}
-		h.ServeHTTP(w, r.WithContext(apiserver.WithGrant(r.Context(), k.policy.GrantFor(who))))
+		h.ServeHTTP(w, r.WithContext(apihttp.WithGrant(r.Context(), k.policy.GrantFor(who))))
 	})
 }
 
@@ -203,7 +203,7 @@ func (g *Gate) identifyRequest(r *http.Request, k *loadedPolicy) (who access.Ide
 	name, secret, ours := access.SplitToken(text)
 	switch {
 	case text == "":
-		return apiserver.PeerOf(r.Context()), nil
+		return apihttp.PeerOf(r.Context()), nil
 	case ours:
 		t := k.tokens[name]
 		if t == nil && k.slowTokens > 0 && maphash.String(g.seed, name)%uint64(len(k.tokens)) < uint64(k.slowTokens) {
@@ -255,7 +255,7 @@ func (t *tokenVerifier) isProven(sum *[sha256.Size]byte) bool {
 // or the request ends. A client that sends wrong secrets delays the token's user at other addresses
 // by maxWaitingPerClient computations at most.
 func (t *tokenVerifier) hashSecret(r *http.Request, secret string, sum *[sha256.Size]byte, tries chan struct{}) error {
-	ctx, client := r.Context(), apiserver.ClientNetwork(r.RemoteAddr)
+	ctx, client := r.Context(), apihttp.ClientNetwork(r.RemoteAddr)
 	if !t.enterQueue(client) {
 		return api.NewUnavailable("%d requests from this address already wait for the check of their tokens: ask again", maxWaitingPerClient)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/internal/apihttp"
 )
 
 func discardLogger() logrus.FieldLogger {
@@ -42,7 +42,7 @@ func openGate(t testing.TB, text string) (g *Gate, path string, ask func(token s
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, apiserver.GrantOf(r.Context()).UserName())
+		fmt.Fprint(w, apihttp.GrantOf(r.Context()).UserName())
 	}), "/open")
 	return g, path, func(token string) (string, int) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
@@ -242,7 +242,7 @@ func TestOpenPathsIgnoreTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if apiserver.GrantOf(r.Context()).IsKnown() {
+		if apihttp.GrantOf(r.Context()).IsKnown() {
 			t.Error("the request has a user")
 		}
 	}), "/healthz")

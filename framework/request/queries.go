@@ -1,8 +1,11 @@
-package apiserver
+// Package request has what the HTTP server and the packages behind it agree on: the requester of a change and its
+// condition, queries, cursors of pages, ETags, and errors. Storage and the leader import it instead of the server.
+package request
 
 import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 // JobQuery selects the jobs to list.
@@ -50,4 +53,11 @@ type UsageQuery struct {
 	Job, Role, Task, Agent string
 	// Minutes is the length of the requested history, 0 to api.MaxUsageMinutes.
 	Minutes int
+}
+
+// RerunQuery is a request to run a job again.
+type RerunQuery struct {
+	api.RerunRequest
+	// ClientKey is nil if the request has no idempotency key.
+	ClientKey *job.ClientKey
 }

@@ -1,4 +1,6 @@
-package apiserver
+// Package apihttp has what the HTTP server and the middlewares in front of it share: values in the context of a request, and
+// how a Problem is written. No other package reads a request's context: the server passes the values on as arguments.
+package apihttp
 
 import (
 	"context"
@@ -12,8 +14,6 @@ type contextKey int
 const (
 	grantKey contextKey = iota
 	auditNoteKey
-	ifMatchKey
-	continuationKey
 	peerKey
 )
 
@@ -49,4 +49,16 @@ func AuditNoteOf(ctx context.Context) *AuditNote {
 		return n
 	}
 	return &AuditNote{}
+}
+
+// WithPeer attaches the user of the machine who made a request through a unix socket.
+func WithPeer(ctx context.Context, who access.Identity) context.Context {
+	return context.WithValue(ctx, peerKey, who)
+}
+
+// PeerOf returns the user of the machine who made a request through a unix socket. It is
+// the zero Identity for other requests.
+func PeerOf(ctx context.Context) access.Identity {
+	who, _ := ctx.Value(peerKey).(access.Identity)
+	return who
 }

@@ -1,4 +1,4 @@
-package apiserver
+package apihttp
 
 import (
 	"encoding/json"
@@ -12,27 +12,23 @@ import (
 	"mesos-gpu/framework/api"
 )
 
-const problemMediaType = "application/problem+json"
+// ProblemMediaType is the media type of RFC 9457.
+const ProblemMediaType = "application/problem+json"
 
-// WriteProblem writes err as a Problem, as the API does.
-func WriteProblem(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLogger) {
-	(&apiServer{log: log}).writeProblem(w, r, err)
-}
-
-// problemFrom returns the Problem in err. An err without one is an internal error, which it logs.
-func (s *apiServer) problemFrom(r *http.Request, err error) *api.Problem {
+// ProblemFrom returns the Problem in err. An err without one is an internal error, which it logs.
+func ProblemFrom(r *http.Request, err error, log logrus.FieldLogger) *api.Problem {
 	var p *api.Problem
 	if !errors.As(err, &p) {
-		s.log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
+		log.WithError(err).WithField("path", r.URL.Path).Error("request failed")
 		p = api.NewProblemf(http.StatusInternalServerError, "%v", err)
 	}
 	return p
 }
 
-// writeProblem writes the Problem in err, with the headers that its status requires: where the leader is, when to retry,
+// WriteProblem writes the Problem in err, with the headers that its status requires: where the leader is, when to retry,
 // or how to authenticate.
-func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p := s.problemFrom(r, err)
+func WriteProblem(w http.ResponseWriter, r *http.Request, err error, log logrus.FieldLogger) {
+	p := ProblemFrom(r, err, log)
 	if p.LeaderURL != "" {
 		w.Header().Set("Location", strings.TrimRight(p.LeaderURL, "/")+r.URL.RequestURI())
 	}
@@ -42,13 +38,13 @@ func (s *apiServer) writeProblem(w http.ResponseWriter, r *http.Request, err err
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="mesos-gpu"`)
 	}
-	w.Header().Set("Content-Type", problemMediaType)
+	w.Header().Set("Content-Type", ProblemMediaType)
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // an error means that the client has disconnected
 }
 
-// writeJSON writes a response that fits in memory.
-func writeJSON(w http.ResponseWriter, status int, v any) {
+// WriteJSON writes a response that fits in memory.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // likewise
