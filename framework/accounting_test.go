@@ -29,7 +29,7 @@ func TestAccounting(t *testing.T) {
 	}
 	view := awaitState(t, in, "train", job.Running)
 	task := &view.Tasks[0]
-	framework := in.currentBackend().Leader.(*leader.Leader).Model.CurrentFrameworkID()
+	framework := in.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID()
 	c.SetFile(master.SandboxFilePath(framework, task.ID, gpu.UsageFile), fmt.Sprintf(
 		`{"time":%q,"devices":[{"uuid":%q,"duty":1,"totals":{"seconds":1e-6,"busy_seconds":5e-7,"mem_mib_seconds":4,"mem_used_mib_seconds":1,"max_mem_mib":7,"joules":0}}]}`, time.Now().Format(time.RFC3339Nano), task.DeviceIDs[0]))
 	if err := in.KillJob(ctx, "train"); err != nil {
@@ -83,7 +83,7 @@ func TestAccountingHidesInvisibleRoles(t *testing.T) {
 	}
 	policy := &access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"prod"}, Users: []string{"ada"}}}}
 	seen := policy.GrantFor(access.Identity{Name: "ada"})
-	leads := in.currentBackend().Leader
+	leads := in.currentBackend().Leader.Accounting
 	report, err := leads.ReportAccounting(ctx, seen, api.AccountingQuery{By: []string{"role"}})
 	if err != nil || report.Total.Attempts != 1 || len(report.Groups) != 1 || report.Groups[0].Keys["role"] != "prod" {
 		t.Errorf("got %+v, %v", report, err)

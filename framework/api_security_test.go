@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/sched/admission"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/internal/testing/zktest"
@@ -184,10 +185,10 @@ func TestAccessAndAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, owner, err := in.currentBackend().Reads.OwnerOf(ctx, "train", view.Tasks[0].ID); err != nil || owner != "alice" || again.Tasks[0].ID == view.Tasks[0].ID {
+	if _, owner, err := in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", view.Tasks[0].ID); err != nil || owner != "alice" || again.Tasks[0].ID == view.Tasks[0].ID {
 		t.Errorf("the task of the first run is of %q, %v", owner, err)
 	}
-	_, _, err = in.currentBackend().Reads.OwnerOf(ctx, "train", "train.0.1.0")
+	_, _, err = in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", "train.0.1.0")
 	wantProblem(t, err, http.StatusNotFound, "train.0.1.0")
 	_, err = web.GetJob(ctx, "train@1")
 	wantProblem(t, err, http.StatusNotFound, "train@1")
@@ -195,7 +196,7 @@ func TestAccessAndAudit(t *testing.T) {
 	if _, other := bob.GetJob(ctx, "train"); (err == nil) != (other == nil) {
 		t.Errorf("bob sees the first run: %v, the second: %v", err, other)
 	}
-	if _, _, err := in.currentBackend().Reads.OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
+	if _, _, err := in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", again.Tasks[0].ID); err != nil {
 		t.Error(err)
 	}
 	image := frameworktest.JobSpec("image", 1, 0)
@@ -408,7 +409,7 @@ func TestAccessThroughAStandby(t *testing.T) {
 func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 	s := &Scheduler{url: "https://me"}
 	for leading, want := range map[string]bool{"http://10.0.0.7:8080": false, "https://10.0.0.7:8080": true, "http://127.0.0.1:8080": true} {
-		s.setBackend(apiserver.Backend{Reads: leaderURLBackend{url: leading}})
+		s.setBackend(apiserver.Backend{Reads: &apiserver.ReadBackend{Status: leaderURLBackend{url: leading}}})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/apps", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -425,7 +426,7 @@ func TestTokenIsNotForwardedWithoutTLS(t *testing.T) {
 
 // leaderURLBackend is a standby's backend with the URL of the leader.
 type leaderURLBackend struct {
-	apiserver.ReadBackend
+	backendtest.Reads
 	url string
 }
 

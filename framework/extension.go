@@ -111,7 +111,7 @@ func (s *Scheduler) leaderURL(r *http.Request) (*url.URL, error) {
 	if b.Reads == nil {
 		return nil, b.Redirect(r.Context())
 	}
-	h, err := b.Reads.GetHealth(r.Context())
+	h, err := b.Reads.Status.GetHealth(r.Context())
 	switch {
 	case err != nil:
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/leader"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
 	"mesos-gpu/internal/testing/zktest"
@@ -311,7 +312,7 @@ func TestSchedulerWithFileJournalLeadsAgain(t *testing.T) {
 
 // healthBackend is a backend with the URL of the leader, or with an error.
 type healthBackend struct {
-	apiserver.ReadBackend
+	backendtest.Reads
 	leading string
 	err     error
 }
@@ -347,7 +348,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}, url: here}
-			s.setBackend(apiserver.Backend{Reads: healthBackend{leading: c.leading, err: c.err}})
+			s.setBackend(apiserver.Backend{Reads: &apiserver.ReadBackend{Status: healthBackend{leading: c.leading, err: c.err}}})
 			r, w := httptest.NewRequest("GET", "/v2/events?event_type=x", nil), httptest.NewRecorder()
 			if c.mark != "" {
 				r.Header.Set(forwardedHeader, c.mark)
@@ -378,7 +379,7 @@ func TestForwardedResponsesAreStreamed(t *testing.T) {
 	}))
 	defer leader.Close()
 	s := &Scheduler{cfg: SchedulerConfig{Extension: &testExtension{}}}
-	s.setBackend(apiserver.Backend{Reads: healthBackend{leading: leader.URL}})
+	s.setBackend(apiserver.Backend{Reads: &apiserver.ReadBackend{Status: healthBackend{leading: leader.URL}}})
 	standby := httptest.NewUnstartedServer(http.HandlerFunc(s.serveExtension))
 	standby.Config.WriteTimeout = time.Second // streams extend their deadline
 	standby.Start()

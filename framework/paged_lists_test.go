@@ -36,13 +36,13 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 		}
 	}
 	b := in.currentBackend()
-	whole, err := b.Reads.ListQueue(ctx, nil, api.PageRequest{})
+	whole, err := b.Reads.Queue.ListQueue(ctx, nil, api.PageRequest{})
 	if err != nil || len(whole.Jobs) != waiting || whole.Next != "" {
 		t.Fatalf("got %d, next %q, %v", len(whole.Jobs), whole.Next, err)
 	}
 	paged := api.QueueList{}
 	for p := (api.PageRequest{Limit: 3}); ; {
-		page, err := b.Reads.ListQueue(ctx, nil, p)
+		page, err := b.Reads.Queue.ListQueue(ctx, nil, p)
 		if err != nil || len(page.Jobs) > p.Limit {
 			t.Fatalf("got %d, %v", len(page.Jobs), err)
 		}
@@ -54,7 +54,7 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 	if diff := cmp.Diff(whole, paged); diff != "" || whole.Jobs[0].Reason == "" {
 		t.Errorf("queue (-whole +pages):\n%s", diff)
 	}
-	wantUsagePages(t, ctx, b.Leader, running)
+	wantUsagePages(t, ctx, b.Leader.Usage, running)
 	if gpus, err := in.ListGPUs(ctx); err != nil || len(gpus) != running {
 		t.Errorf("the client reads %d GPUs, %v", len(gpus), err)
 	}
@@ -64,7 +64,7 @@ func TestPagedListsEqualWholeLists(t *testing.T) {
 }
 
 // wantUsagePages reads the usage in pages of two tasks.
-func wantUsagePages(t *testing.T, ctx context.Context, b apiserver.LeaderBackend, tasks int) {
+func wantUsagePages(t *testing.T, ctx context.Context, b apiserver.UsageReader, tasks int) {
 	t.Helper()
 	seen := map[string]int{}
 	for q := (request.UsageQuery{PageRequest: api.PageRequest{Limit: 2}}); ; {

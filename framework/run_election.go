@@ -103,7 +103,10 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
 		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil, nil) },
 		Serve: func(reads *standby.Standby) {
-			s.setBackend(apiserver.Backend{Reads: reads, Redirect: reads.LeaderRedirect})
+			s.setBackend(apiserver.Backend{
+				Reads:    &apiserver.ReadBackend{Jobs: reads, TaskFiles: reads, Agents: reads, Queue: reads, Events: reads, Status: reads},
+				Redirect: reads.LeaderRedirect,
+			})
 		},
 		Sched: s.cfg.Sched, LoadPolicy: s.loadPolicy, Counters: s.cfg.counters, Clock: s.cfg.Clock, Accounting: s.accounting,
 	})

@@ -57,7 +57,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		handle := leader.NewExtensionHandle(leads)
 		extend = func(ctx context.Context) error { return s.runExtension(ctx, handle) }
 	}
-	s.setBackend(apiserver.NewLeaderBackend(leads)) // requests wait until the loop takes them
+	s.setBackend(newLeaderBackend(leads)) // requests wait until the loop takes them
 	ready()
 	return runTogether(ctx,
 		func(ctx context.Context) error {
@@ -66,15 +66,15 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		},
 		extend,
 		leads.AwaitAbdication,
-		leads.RunSchedules,
-		leads.CleanWorkdirs,
-		leads.CopyArtifacts,
-		leads.RunAccounting,
-		leads.DeliverNotifications,
-		leads.WatchIdleGPUs,
+		leads.Schedules.RunSchedules,
+		leads.Workdirs.CleanWorkdirs,
+		leads.Artifacts.CopyArtifacts,
+		leads.Accounting.RunAccounting,
+		leads.Notifications.DeliverNotifications,
+		leads.Notifications.WatchIdleGPUs,
 		leads.Usage.RecordHistory,
-		leads.RecordUsageHistory,
-		leads.RunAutoscaler,
+		leads.UsageHistory.RecordUsageHistory,
+		leads.Autoscaler.RunAutoscaler,
 		func(ctx context.Context) error { return client.Run(ctx, l.EventSender(ctx)) },
 		func(ctx context.Context) error {
 			return client.WatchAgents(ctx, func(list []master.ListedAgent) {
@@ -86,6 +86,27 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 			return client.WatchQuotas(ctx, func(list []quota.MesosQuota) { l.EventSender(ctx)(sched.MesosQuotasListed{Quotas: list}) })
 		},
 	)
+}
+
+// newLeaderBackend returns the API's backend of a leader.
+func newLeaderBackend(leads *leader.Leader) apiserver.Backend {
+	return apiserver.Backend{
+		Reads: &apiserver.ReadBackend{Jobs: leads, TaskFiles: leads, Agents: leads, Queue: leads, Events: leads, Status: leads},
+		Leader: &apiserver.LeaderBackend{
+			Jobs:          &leads.Jobs,
+			Holds:         &leads.Holds,
+			Operator:      &leads.Operator,
+			Schedules:     &leads.Schedules,
+			Notifications: &leads.Notifications,
+			Streams:       &leads.Streams,
+			Workdirs:      &leads.Workdirs,
+			Artifacts:     &leads.Artifacts,
+			Accounting:    &leads.Accounting,
+			Usage:         leads.Usage,
+			UsageHistory:  &leads.UsageHistory,
+			Forecast:      leads,
+		},
+	}
 }
 
 // runExtension runs the extension. It returns the extension's error, or nil if ctx ended.

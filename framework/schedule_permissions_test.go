@@ -52,7 +52,7 @@ func TestScheduleOfOwnerWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.Add(2 * 3600)
-	in.currentBackend().Leader.(*leader.Leader).SubmitDue(ctx)
+	in.currentBackend().Leader.Forecast.(*leader.Leader).Schedules.SubmitDue(ctx)
 	view, err := ops.GetSchedule(ctx, "nightly")
 	if err != nil || !strings.Contains(view.Note, "alice may no longer submit to role research") || len(view.Runs) > 0 {
 		t.Errorf("got %+v, %v", view, err)
@@ -105,7 +105,7 @@ func TestDamagedScheduleDoesNotAffectOthers(t *testing.T) {
 		}
 	}
 	add("before")
-	if err := leader.NewExtensionHandle(in.currentBackend().Leader.(*leader.Leader)).PutDocuments(ctx, map[string][]byte{"schedule/bad": []byte("{}")}); err != nil {
+	if err := leader.NewExtensionHandle(in.currentBackend().Leader.Forecast.(*leader.Leader)).PutDocuments(ctx, map[string][]byte{"schedule/bad": []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	add("after")

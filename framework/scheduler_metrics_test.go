@@ -186,7 +186,7 @@ func BenchmarkMetrics(b *testing.B) {
 	if _, err := in.ListJobsPage(context.Background(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}); err != nil { // waits for the start
 		b.Fatal(err)
 	}
-	v := in.currentBackend().Leader.(*leader.Leader).Model
+	v := in.currentBackend().Leader.Forecast.(*leader.Leader).Model
 	stop, stopped := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		var longest time.Duration

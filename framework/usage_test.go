@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 	}
 	put := func(index int, text string) {
 		t.Helper()
-		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().Leader.(*leader.Leader).Model.CurrentFrameworkID(), view.Tasks[index].ID, gpu.UsageFile), text)
+		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID(), view.Tasks[index].ID, gpu.UsageFile), text)
 	}
 	device := view.Tasks[0].DeviceIDs[0]
 	put(0, fmt.Sprintf(`{"time":%q,"simulated":true,"devices":[{"uuid":%q,"duty":0.75}]}`, time.Now().Add(-2*time.Second).Format(time.RFC3339Nano), device))
@@ -78,10 +78,10 @@ func TestUsage(t *testing.T) {
 
 	// A client that may view nothing causes no requests to agents.
 	nothing := (&access.AccessPolicy{}).GrantFor(access.Identity{Name: "stranger"})
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, nothing, request.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.Usage.ListUsage(ctx, nothing, request.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.currentBackend().Leader.ListUsage(ctx, nil, request.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.Usage.ListUsage(ctx, nil, request.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }
@@ -110,13 +110,13 @@ func TestLeaderRecordsUsageHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	framework := first.Scheduler.currentBackend().Leader.(*leader.Leader).Model.CurrentFrameworkID()
+	framework := first.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID()
 	first.stopAndWait(t)
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	c.SetFile(master.SandboxFilePath(framework, view.Tasks[0].ID, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":%q,"duty":1}]}`, at, view.Tasks[0].DeviceIDs[0]))
 	in := startWithJournal(t, c, journal)
 	awaitState(t, in, "train", job.Running)
-	leads := in.Scheduler.currentBackend().Leader.(*leader.Leader)
+	leads := in.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader)
 	awaitCondition(t, "the leader has looked by itself", func() bool {
 		return leads.Usage.HistorySize() == 1
 	})

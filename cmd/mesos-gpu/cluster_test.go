@@ -20,13 +20,14 @@ import (
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/cli"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/job"
 )
 
 // fakeCluster is a scheduler's API with fake jobs. KillJob ends a job immediately.
 type fakeCluster struct {
-	apiserver.ReadBackend // the test calls only the methods below
-	apiserver.LeaderBackend
+	backendtest.Reads // the test calls only the methods below
+	backendtest.Commands
 	agents    []api.AgentSummary
 	gpus      []api.GPUView
 	schedules []api.ScheduleView
@@ -299,7 +300,7 @@ func (c *fakeCluster) serve(t *testing.T) string { return serveBackend(t, c) }
 func (c *fakeCluster) newServer(t *testing.T) *httptest.Server {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewUnstartedServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(c) }, log))
+	s := httptest.NewUnstartedServer(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(c) }, log))
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
@@ -308,12 +309,12 @@ func (c *fakeCluster) newServer(t *testing.T) *httptest.Server {
 }
 
 func serveBackend(t *testing.T, b interface {
-	apiserver.ReadBackend
-	apiserver.LeaderBackend
+	backendtest.Reads
+	backendtest.Commands
 }) string {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	s := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(b) }, log))
+	s := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(b) }, log))
 	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -9,21 +10,33 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
 
+// AccountingReader sums up ended attempts.
+type AccountingReader interface {
+	// ReportAccounting sums up ended attempts, ListAttempts lists them by their ends, at
+	// most limit, from the one after the key after on; next is the key of the last one
+	// if more follow. Both omit what the requester may not see. AccountJob sums up those
+	// of one run, and waits up to wait for what its agents have measured.
+	ReportAccounting(ctx context.Context, by *access.Grant, q api.AccountingQuery) (api.AccountingReport, error)
+	ListAttempts(ctx context.Context, by *access.Grant, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error)
+	AccountJob(ctx context.Context, name string, wait time.Duration) (api.JobAccounting, error)
+}
+
 // accountingFilters are the query parameters that select ended attempts, after a space: routes append them to others.
 const accountingFilters = " since until user role job state"
 
-func (s *apiServer) handleReportAccounting(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleReportAccounting(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	q, err := parseAccountingQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	report, err := leader.ReportAccounting(r.Context(), apihttp.GrantOf(r.Context()), q)
+	report, err := leader.Accounting.ReportAccounting(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
 	}
@@ -35,7 +48,7 @@ func (s *apiServer) handleReportAccounting(leader LeaderBackend, w http.Response
 // defaultAttemptPage is the size of a page of attempts without a limit: there may be a million of them.
 const defaultAttemptPage = 1000
 
-func (s *apiServer) handleListAttempts(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListAttempts(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	q, err := parseAccountingQuery(r.URL.Query())
 	if err != nil {
 		return err
@@ -52,7 +65,7 @@ func (s *apiServer) handleListAttempts(leader LeaderBackend, w http.ResponseWrit
 	if limit == 0 {
 		limit = defaultAttemptPage
 	}
-	list, next, err := leader.ListAttempts(r.Context(), apihttp.GrantOf(r.Context()), q, limit, after)
+	list, next, err := leader.Accounting.ListAttempts(r.Context(), apihttp.GrantOf(r.Context()), q, limit, after)
 	if err != nil {
 		return err
 	}
@@ -63,7 +76,7 @@ func (s *apiServer) handleListAttempts(leader LeaderBackend, w http.ResponseWrit
 // maxAccountingWait is the longest time, in seconds, for which a request waits for the usage of ended tasks.
 const maxAccountingWait = 30
 
-func (s *apiServer) handleAccountJob(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleAccountJob(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	wait := 0
 	if text := r.URL.Query().Get("wait"); text != "" {
 		var err error
@@ -71,7 +84,7 @@ func (s *apiServer) handleAccountJob(leader LeaderBackend, w http.ResponseWriter
 			return api.NewProblemf(http.StatusBadRequest, "wait %q is not a number of seconds from 0 to %d", text, maxAccountingWait)
 		}
 	}
-	one, err := leader.AccountJob(r.Context(), r.PathValue("name"), time.Duration(wait)*time.Second)
+	one, err := leader.Accounting.AccountJob(r.Context(), r.PathValue("name"), time.Duration(wait)*time.Second)
 	if err != nil {
 		return err
 	}

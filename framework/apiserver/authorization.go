@@ -61,7 +61,7 @@ func requireOnTask(s *apiServer, r *http.Request, p access.Permission) error {
 	if err != nil {
 		return err
 	}
-	t, err := reads.GetTask(r.Context(), id)
+	t, err := reads.Jobs.GetTask(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *apiServer) checkTaskAccess(r *http.Request, name, task string, p access
 	if err != nil {
 		return err
 	}
-	role, owner, err := reads.OwnerOf(r.Context(), name, task)
+	role, owner, err := reads.Jobs.OwnerOf(r.Context(), name, task)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 	if err != nil {
 		return err
 	}
-	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
+	view, err := leader.Schedules.GetSchedule(r.Context(), r.PathValue("name"))
 	if errors.Is(err, request.ErrScheduleDamaged) {
 		return requireInAllRoles(s, r, p) // its owner is not known
 	}

@@ -21,11 +21,11 @@ import (
 
 // serveWithPolicy serves a backend to the user that a test names in the header Who.
 func serveWithPolicy[B interface {
-	ReadBackend
-	LeaderBackend
+	allReads
+	allCommands
 }](t *testing.T, f B, p *access.AccessPolicy) string {
 	t.Helper()
-	h := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
+	h := NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger())
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access.Identity{Name: r.Header.Get("Who")}
 		h.ServeHTTP(w, r.WithContext(apihttp.WithGrant(r.Context(), p.GrantFor(who))))

@@ -81,7 +81,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), log)
+		done <- Serve(ctx, tls.NewListener(l, c.TLSConfig()), NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()), log)
 	}()
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the test does not verify the server
 	defer transport.CloseIdleConnections()

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"sync"
@@ -11,6 +12,16 @@ import (
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
 )
+
+// EventSource publishes changes.
+type EventSource interface {
+	// WatchEvents returns a channel of batches: first the states of all tasks, or
+	// the events after q.After, then later events. The channel is closed when ctx
+	// ends, when the backend publishes nothing further, or after a batch with
+	// Missed. The channel is unbuffered, so that a slow reader occupies little
+	// memory.
+	WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error)
+}
 
 // keepAliveInterval is the interval of keep-alive messages on an idle stream.
 const keepAliveInterval = 15 * time.Second
@@ -53,7 +64,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	batches, err := reads.WatchEvents(r.Context(), q)
+	batches, err := reads.Events.WatchEvents(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -97,7 +108,7 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendBatch appends what is sent for a batch: nothing if the requester may see none of it.
-func appendBatch(r *http.Request, reads ReadBackend, data []byte, b *request.EventBatch) []byte {
+func appendBatch(r *http.Request, reads *ReadBackend, data []byte, b *request.EventBatch) []byte {
 	sent := "" // the ID of the last event that the client gets
 	for _, ev := range b.Events {
 		size := len(data)
@@ -116,7 +127,7 @@ func appendBatch(r *http.Request, reads ReadBackend, data []byte, b *request.Eve
 
 // appendIfVisible appends an event if the requester may see it. It omits the event of a
 // job that has been removed, because the job's owner is no longer known.
-func appendIfVisible(r *http.Request, reads ReadBackend, to []byte, ev api.TaskEvent) []byte {
+func appendIfVisible(r *http.Request, reads *ReadBackend, to []byte, ev api.TaskEvent) []byte {
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
 	}

@@ -10,8 +10,24 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/internal/portrelay"
 	"mesos-gpu/job"
 )
+
+// TaskStreams connect clients to running tasks.
+type TaskStreams interface {
+	// Exec runs a command in a running task's container until it ends or ctx
+	// does, and returns its exit code: 128 plus the signal's number where a
+	// signal ended it. Its errors are *api.Problem where there is no such job or
+	// task, the task does not run, or it has no container.
+	Exec(ctx context.Context, name string, task int, r api.ExecRequest, t api.Terminal) (int, error)
+	// OpenPort connects to a port of a running task, as of job.Spec.ConnectAddresses. Its
+	// errors are as of Exec, with CodePortClosed if the task accepts no connections.
+	OpenPort(ctx context.Context, name string, task int, port string) (portrelay.HalfCloser, error)
+	// TrackConnection counts a client that is connected to a job until done is called. It
+	// delays the end of a job with an idle timeout.
+	TrackConnection(name string) (done func())
+}
 
 // parseExecRequest returns the command in a request's parameters.
 func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
@@ -84,12 +100,12 @@ func (s *apiServer) checkExecAllowed(r *http.Request) error {
 }
 
 // runInTask runs a command in a task's container for the client of the request.
-func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader LeaderBackend, task job.Task, request api.ExecRequest) error {
-	defer leader.TrackConnection(task.Job)()
+func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader *LeaderBackend, task job.Task, request api.ExecRequest) error {
+	defer leader.Streams.TrackConnection(task.Job)()
 	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = task.Job, task.ID, auditArgv(request.Argv)
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
-		code, err := leader.Exec(ctx, task.Job, task.Index, request, t)
+		code, err := leader.Streams.Exec(ctx, task.Job, task.Index, request, t)
 		return code, classifyStartError(request.Argv[0], err)
 	}, request.Stdin)
 }
@@ -104,7 +120,7 @@ func (s *apiServer) checkExecEnabled() error {
 
 // findExecTarget returns the running task and the specification of its job, and the
 // leader, which runs the command.
-func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (leader LeaderBackend, spec *job.Spec, t job.Task, err error) {
+func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (leader *LeaderBackend, spec *job.Spec, t job.Task, err error) {
 	if leader, err = s.leader(ctx); err != nil {
 		return nil, nil, t, err
 	}
@@ -112,7 +128,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	if err != nil {
 		return nil, nil, t, err
 	}
-	view, err := reads.GetJob(ctx, name)
+	view, err := reads.Jobs.GetJob(ctx, name)
 	if err != nil {
 		return nil, nil, t, err
 	}
@@ -121,7 +137,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	if at < 0 {
 		tasks = nil
 		if i, err := strconv.Atoi(index); err == nil && i >= len(view.Tasks) && view.OmittedTasks > 0 {
-			if tasks, err = reads.ListTasks(ctx, name, view.Submitted, i, 1); err != nil {
+			if tasks, err = reads.Jobs.ListTasks(ctx, name, view.Submitted, i, 1); err != nil {
 				return nil, nil, t, err
 			}
 		}

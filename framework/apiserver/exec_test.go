@@ -61,7 +61,7 @@ func startExecSession(t *testing.T, run func(context.Context, api.ExecRequest, a
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		listener, served := make(pipeNet), make(chan error, 1)
-		h := NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{state: job.Running, exec: run}) }, discardLogger())
+		h := NewHandler(func() Backend { return newLeaderBackend(&fakeBackend{state: job.Running, exec: run}) }, discardLogger())
 		go func() { served <- Serve(ctx, listener, h, discardLogger()) }()
 		client := listener.client()
 		f(t, func(query string) execClient {
@@ -464,7 +464,7 @@ func TestExecPreconditions(t *testing.T) {
 				}
 			}
 			w := hijackableRecorder{httptest.NewRecorder()}
-			RestrictHosts(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
+			RestrictHosts(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
 			var p api.Problem
 			err := json.Unmarshal(w.Body.Bytes(), &p)
 			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != apihttp.ProblemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
@@ -532,7 +532,7 @@ func TestExecIsAudited(t *testing.T) {
 	}
 	ctx := apihttp.WithGrant(apihttp.WithAuditNote(r.Context(), note), rolePolicy().GrantFor(access.Identity{Name: "operator"}))
 	w := hijackableRecorder{httptest.NewRecorder()}
-	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
+	NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()).ServeHTTP(w, r.WithContext(ctx))
 	begins := `["sh" "-c" "a\n`
 	want := apihttp.AuditNote{Job: "train", Role: "research", Task: "train.0", Argv: begins + strings.Repeat("é", maxAuditArgv-len(begins))}
 	if diff := gocmp.Diff(want, *note); diff != "" || w.Code != 101 {

@@ -8,6 +8,7 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/metrics"
@@ -30,6 +32,71 @@ import (
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
+
+// JobReader reads jobs and their tasks.
+type JobReader interface {
+	// ListJobs and GetJob omit all but the first tasks of a large job, and
+	// count them in OmittedTasks. ListTasks returns them.
+	ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error)
+	GetJob(ctx context.Context, name string) (api.JobView, error)
+	// ListTasks returns at most limit tasks of a job, from the one with the index
+	// from on. It returns none if that task does not exist or the job is not the
+	// one that was submitted at that time.
+	ListTasks(ctx context.Context, job string, submitted time.Time, from, limit int) ([]job.Task, error)
+	// GetTask returns a task, or an earlier attempt that is still stored; else 404.
+	GetTask(ctx context.Context, id string) (job.Task, error)
+	// OwnerOf returns the role and the owner of a job; the owner is "" where the
+	// API has no access file. If task is not empty it must be a task of this
+	// submission: an earlier job of the name may have had another owner.
+	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
+}
+
+// AgentReader reads agents and their GPUs from the master's list.
+type AgentReader interface {
+	// ListAgents and ListGPUs list all agents and GPUs that the master knows, sorted by host
+	// name. A later page may be answered from the data of the first page. GetAgent returns one agent by its ID; else 404. They are 502 if no master answers.
+	ListAgents(ctx context.Context, laterPage bool) ([]api.AgentSummary, error)
+	GetAgent(ctx context.Context, id string) (api.AgentDetail, error)
+	ListGPUs(ctx context.Context, laterPage bool) ([]api.GPUView, error)
+}
+
+// StatusReader reads the state of the scheduler.
+type StatusReader interface {
+	// GetHealth returns what the scheduler knows of itself. It does not fail while the process works.
+	GetHealth(ctx context.Context) (api.HealthStatus, error)
+	// CheckReady returns an error while the scheduler cannot answer requests.
+	CheckReady(ctx context.Context) error
+	metrics.SnapshotSource
+	// AsOf returns when the answers were last known to be up to date; zero means
+	// that they are current.
+	AsOf() time.Time
+}
+
+// JobCommands change jobs. Each change is recorded before the method returns.
+type JobCommands interface {
+	// SubmitJob returns the existing job if the owner has submitted one with the
+	// same idempotency key.
+	SubmitJob(ctx context.Context, by *access.Grant, spec job.Spec) (view api.JobView, role string, err error)
+	// RerunJob submits the specification of a run of a job as its newest run. Like
+	// SubmitJob, it returns the existing run for a repeated key.
+	RerunJob(ctx context.Context, by *access.Grant, name string, q request.RerunQuery) (api.JobView, error)
+	// ValidateJob checks a job or, if it has a schedule, a schedule as its submission
+	// would. It records nothing.
+	ValidateJob(ctx context.Context, by *access.Grant, spec job.Spec) (api.ValidatedJob, error)
+	// ValidateUpdate checks the specification of a service as UpdateJob would. It records nothing.
+	ValidateUpdate(ctx context.Context, c request.Change, spec job.Spec) (api.ValidatedJob, error)
+	// UpdateJob gives a service another specification. Its tasks are replaced step by step.
+	UpdateJob(ctx context.Context, c request.Change, spec job.Spec) (api.JobView, error)
+	// EditJob changes the specification of a job that has not ended by a function, which may be called several times.
+	EditJob(ctx context.Context, c request.Change, name string, edit func(*job.Spec) error) (api.JobView, error)
+	// KillJob ends a job. With force its tasks get no grace period, or lose the
+	// rest of one.
+	KillJob(ctx context.Context, c request.Change, name string, force bool) error
+	// ScaleJob sets the number of a service's tasks.
+	ScaleJob(ctx context.Context, c request.Change, name string, tasks int) error
+	// StopTask kills a task. A service replaces it or, with retire, has one task less.
+	StopTask(ctx context.Context, by *access.Grant, task string, retire bool) error
+}
 
 // maxBody is the limit of a request body. A job with a long environment fits.
 const maxBody = 1 << 20
@@ -114,7 +181,7 @@ func (s *apiServer) dispatchByMethod(methods map[string]*route) http.HandlerFunc
 			return
 		}
 		if reads := s.backend().Reads; reads != nil {
-			if asOf := reads.AsOf(); !asOf.IsZero() {
+			if asOf := reads.Status.AsOf(); !asOf.IsZero() {
 				w.Header().Set("Age", strconv.Itoa(int(math.Ceil(time.Since(asOf).Seconds()))))
 			}
 		}
@@ -136,7 +203,7 @@ func (s *apiServer) handleSubmitJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	view, role, err := leader.SubmitJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
+	view, role, err := leader.Jobs.SubmitJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
 	note.Role = cmp.Or(role, note.Role)
 	if err != nil {
 		return err
@@ -160,7 +227,7 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	view, err := leader.UpdateJob(r.Context(), changeOf(r), spec)
+	view, err := leader.Jobs.UpdateJob(r.Context(), changeOf(r), spec)
 	if err != nil {
 		return err
 	}
@@ -169,7 +236,7 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 }
 
 // readUpdate reads a specification of the request's job, and returns it with the leader that updates the job.
-func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (LeaderBackend, job.Spec, error) {
+func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (*LeaderBackend, job.Spec, error) {
 	spec, _, err := readSpec(w, r)
 	if err != nil {
 		return nil, spec, err
@@ -188,7 +255,7 @@ func (s *apiServer) handleValidateUpdate(w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return err
 	}
-	checked, err := leader.ValidateUpdate(r.Context(), changeOf(r), spec)
+	checked, err := leader.Jobs.ValidateUpdate(r.Context(), changeOf(r), spec)
 	if err != nil {
 		return err
 	}
@@ -209,7 +276,7 @@ func (s *apiServer) handleEditJob(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	view, err := leader.EditJob(r.Context(), changeOf(r), r.PathValue("name"), edit.Apply)
+	view, err := leader.Jobs.EditJob(r.Context(), changeOf(r), r.PathValue("name"), edit.Apply)
 	if err != nil {
 		return err
 	}
@@ -234,7 +301,7 @@ func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	view, err := leader.RerunJob(r.Context(), apihttp.GrantOf(r.Context()), name, q)
+	view, err := leader.Jobs.RerunJob(r.Context(), apihttp.GrantOf(r.Context()), name, q)
 	if err != nil {
 		return err
 	}
@@ -265,24 +332,24 @@ func bodyTooLarge(e *http.MaxBytesError) *api.Problem {
 	return api.NewProblemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", e.Limit)
 }
 
-func (s *apiServer) handleListJobs(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListJobs(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	return s.writeJobList(reads, w, r, "")
 }
 
 // handleListRuns lists the runs of a job that the requester may see.
-func (s *apiServer) handleListRuns(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListRuns(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	return s.writeJobList(reads, w, r, r.PathValue("name"))
 }
 
 // writeJobList writes the jobs that a request selects or, if runsOf is not empty, the runs of this job.
-func (s *apiServer) writeJobList(reads ReadBackend, w http.ResponseWriter, r *http.Request, runsOf string) error {
+func (s *apiServer) writeJobList(reads *ReadBackend, w http.ResponseWriter, r *http.Request, runsOf string) error {
 	q, err := parseJobQuery(r.URL.Query())
 	if err != nil {
 		return err
 	}
 	return writeList(w, q.PageRequest, jobsPerRead, func(p api.PageRequest) ([]api.JobView, string, error) {
 		q.PageRequest = p
-		list, err := reads.ListJobs(r.Context(), request.JobQuery{JobQuery: q, RunsOf: runsOf, MaxTasks: tasksPerRead, Grant: apihttp.GrantOf(r.Context())})
+		list, err := reads.Jobs.ListJobs(r.Context(), request.JobQuery{JobQuery: q, RunsOf: runsOf, MaxTasks: tasksPerRead, Grant: apihttp.GrantOf(r.Context())})
 		return list.Jobs, list.Next, err
 	}, func(a *streamedAnswer, view *api.JobView) error { return a.job(r.Context(), reads, view) })
 }
@@ -304,8 +371,8 @@ func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 	return q, nil
 }
 
-func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleGetJob(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -313,8 +380,8 @@ func (s *apiServer) handleGetJob(reads ReadBackend, w http.ResponseWriter, r *ht
 	return s.writeJob(w, r, http.StatusOK, &view)
 }
 
-func (s *apiServer) handleGetJobFile(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleGetJobFile(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -333,13 +400,13 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.KillJob(r.Context(), changeOf(r), r.PathValue("name"), force)
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Jobs.KillJob(r.Context(), changeOf(r), r.PathValue("name"), force)
 	})
 }
 
-func (s *apiServer) handleListAgents(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "agents", 3, reads.ListAgents, agentSortKey)
+func (s *apiServer) handleListAgents(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "agents", 3, reads.Agents.ListAgents, agentSortKey)
 	if err != nil {
 		return err
 	}
@@ -354,8 +421,8 @@ func agentSortKey(agents []api.AgentSummary, at int) request.SortKey {
 	return request.SortKey{agents[at].Hostname, agents[at].ID, ""}
 }
 
-func (s *apiServer) handleGetAgent(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	agent, err := reads.GetAgent(r.Context(), r.PathValue("id"))
+func (s *apiServer) handleGetAgent(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	agent, err := reads.Agents.GetAgent(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -364,8 +431,8 @@ func (s *apiServer) handleGetAgent(reads ReadBackend, w http.ResponseWriter, r *
 	return nil
 }
 
-func (s *apiServer) handleListGPUs(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	page, next, err := listPage(r, "gpus", 3, reads.ListGPUs, gpuSortKey)
+func (s *apiServer) handleListGPUs(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	page, next, err := listPage(r, "gpus", 3, reads.Agents.ListGPUs, gpuSortKey)
 	if err != nil {
 		return err
 	}
@@ -391,8 +458,8 @@ func gpuSortKey(gpus []api.GPUView, at int) request.SortKey {
 	return request.SortKey{g.Hostname, g.Agent, name}
 }
 
-func (s *apiServer) handleHealth(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	h, err := reads.GetHealth(r.Context())
+func (s *apiServer) handleHealth(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	h, err := reads.Status.GetHealth(r.Context())
 	if err != nil {
 		return err
 	}
@@ -402,15 +469,15 @@ func (s *apiServer) handleHealth(reads ReadBackend, w http.ResponseWriter, r *ht
 
 // handleReady is for load balancers. Unlike /healthz it fails if the backend cannot
 // serve requests.
-func (s *apiServer) handleReady(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	if err := reads.CheckReady(r.Context()); err != nil {
+func (s *apiServer) handleReady(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	if err := reads.Status.CheckReady(r.Context()); err != nil {
 		return err
 	}
 	return s.handleHealth(reads, w, r)
 }
 
-func (s *apiServer) handleMetrics(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	return s.metricsHandler.ServeScrape(w, r, reads)
+func (s *apiServer) handleMetrics(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	return s.metricsHandler.ServeScrape(w, r, reads.Status)
 }
 
 // emptyIfNil returns an empty list for nil, because JSON encodes nil as null.

@@ -33,27 +33,27 @@ import (
 
 // fakeBackend is a Backend with one job, "train", and the data that a test sets.
 type fakeBackend struct {
-	LeaderBackend // nil: methods that no test calls
-	submitted     job.Spec
-	killed        string
-	forced        bool
-	err           error
-	task          job.Task
-	readLog       func(offset uint64) ([]byte, error) // reads stdout, the only file
-	changes       chan api.TaskEvent
-	ended         []api.TaskEvent
-	query         api.JobQuery
-	stream        request.EventQuery
-	next          string
-	asOf          time.Time
-	did           string
-	demand        []api.UnmetDemand
-	whose         map[string][2]string // role and owner by job
-	jobs          []api.JobView
-	gpus          []api.GPUView
-	now           []api.TaskEvent
-	state         job.State // state of train's task; "" is Waiting
-	exec          func(context.Context, api.ExecRequest, api.Terminal) (int, error)
+	allCommands // nil: methods that no test calls
+	submitted   job.Spec
+	killed      string
+	forced      bool
+	err         error
+	task        job.Task
+	readLog     func(offset uint64) ([]byte, error) // reads stdout, the only file
+	changes     chan api.TaskEvent
+	ended       []api.TaskEvent
+	query       api.JobQuery
+	stream      request.EventQuery
+	next        string
+	asOf        time.Time
+	did         string
+	demand      []api.UnmetDemand
+	whose       map[string][2]string // role and owner by job
+	jobs        []api.JobView
+	gpus        []api.GPUView
+	now         []api.TaskEvent
+	state       job.State // state of train's task; "" is Waiting
+	exec        func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
 func (f *fakeBackend) view() api.JobView {
@@ -242,7 +242,7 @@ func discardLogger() logrus.FieldLogger {
 }
 
 func serveBackend(t *testing.T, f *fakeBackend) *httptest.Server {
-	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -460,7 +460,7 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, l, NewHandler(func() Backend { return NewLeaderBackend(&fakeBackend{}) }, discardLogger()), discardLogger())
+		done <- Serve(ctx, l, NewHandler(func() Backend { return newLeaderBackend(&fakeBackend{}) }, discardLogger()), discardLogger())
 	}()
 	res, err := http.Get("http://" + l.Addr().String() + "/v1/events")
 	if err != nil {

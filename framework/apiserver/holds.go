@@ -1,13 +1,28 @@
 package apiserver
 
 import (
+	"context"
 	"net/http"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
+
+// HoldCommands hold, release and requeue jobs.
+type HoldCommands interface {
+	// HoldJob keeps the waiting tasks of a job from being placed until ReleaseJob, which is no
+	// error for a job that is not held. Both check that the requester may change the present hold.
+	HoldJob(ctx context.Context, c request.Change, name, reason string) error
+	ReleaseJob(ctx context.Context, c request.Change, name string) error
+	// RequeueJob stops the placed tasks of a job, which are queued again.
+	RequeueJob(ctx context.Context, c request.Change, name string, q api.RequeueRequest) error
+	// HoldJobsOf does to all jobs of a user or a role what HoldJob does to one.
+	HoldJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget, q api.HoldRequest) error
+	ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error
+}
 
 // requireOnUser checks an operation on all jobs of a user: users may hold their own.
 func requireOnUser(s *apiServer, r *http.Request, p access.Permission) error {
@@ -26,8 +41,8 @@ func (s *apiServer) handleHoldJob(w http.ResponseWriter, r *http.Request) error 
 	if why.Drain {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "drain: it is for users and roles: queue the job again with hold instead")
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.HoldJob(r.Context(), changeOf(r), r.PathValue("name"), why.Reason)
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Holds.HoldJob(r.Context(), changeOf(r), r.PathValue("name"), why.Reason)
 	})
 }
 
@@ -48,8 +63,8 @@ func checkReason(reason string) error {
 }
 
 func (s *apiServer) handleReleaseJob(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.ReleaseJob(r.Context(), changeOf(r), r.PathValue("name"))
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Holds.ReleaseJob(r.Context(), changeOf(r), r.PathValue("name"))
 	})
 }
 
@@ -61,8 +76,8 @@ func (s *apiServer) handleRequeueJob(w http.ResponseWriter, r *http.Request) err
 	if err := checkReason(q.Reason); err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.RequeueJob(r.Context(), changeOf(r), r.PathValue("name"), q)
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Holds.RequeueJob(r.Context(), changeOf(r), r.PathValue("name"), q)
 	})
 }
 
@@ -77,8 +92,8 @@ func holdHandler(kind job.HoldKind) handlerFunc {
 		if err != nil {
 			return err
 		}
-		return s.acceptChange(w, r, func(leader LeaderBackend) error {
-			return leader.HoldJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target, why)
+		return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+			return leader.Holds.HoldJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target, why)
 		})
 	}
 }
@@ -90,8 +105,8 @@ func releaseHandler(kind job.HoldKind) handlerFunc {
 		if err != nil {
 			return err
 		}
-		return s.acceptChange(w, r, func(leader LeaderBackend) error {
-			return leader.ReleaseJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target)
+		return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+			return leader.Holds.ReleaseJobsOf(r.Context(), apihttp.GrantOf(r.Context()), target)
 		})
 	}
 }
@@ -110,8 +125,8 @@ func holdTargetOf(kind job.HoldKind, r *http.Request) (job.HoldTarget, error) {
 
 // handleListHolds lists the holds of the roles that the requester may see, and those of users to the users themselves
 // and to those who see all roles.
-func (s *apiServer) handleListHolds(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	list, err := reads.ListHolds(r.Context())
+func (s *apiServer) handleListHolds(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
+	list, err := reads.Queue.ListHolds(r.Context())
 	if err != nil {
 		return err
 	}

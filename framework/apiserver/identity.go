@@ -70,9 +70,9 @@ func (s *apiServer) handleValidateJob(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	checked, err := leader.ValidateJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
+	checked, err := leader.Jobs.ValidateJob(r.Context(), apihttp.GrantOf(r.Context()), spec)
 	if err == nil && when && checked.Spec.Schedule == nil {
-		checked.Start, err = leader.EstimateStart(r.Context(), &checked.Spec)
+		checked.Start, err = leader.Forecast.EstimateStart(r.Context(), &checked.Spec)
 	}
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestWhoAmI(t *testing.T) {
 	}
 	f := &fakeBackend{}
 	guarded := serveWithPolicy(t, f, rolePolicy())
-	open := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), WithoutExec(), WithSignIn(fullBackend{f})))
+	open := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), WithoutExec(), WithSignIn(fullBackend{f})))
 	t.Cleanup(open.Close)
 	oidc := filledValue[api.OIDCSignIn]()
 	for _, c := range []struct {

@@ -113,7 +113,7 @@ func (s scheduleBackendStub) AddSchedule(_ context.Context, _ *access.Grant, spe
 // TestScheduleFiles checks that the schedules path accepts job files with a schedule.
 func TestScheduleFiles(t *testing.T) {
 	f := scheduleBackendStub{&fakeBackend{}, &job.Spec{}}
-	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()))
 	defer s.Close()
 	status, _, body := sendRequest(t, "POST", s.URL+"/v1/schedules", jobYAML+"schedule: \"0 3 * * *\"\n", "Content-Type", "application/yaml")
 	if status != 201 || f.kept.Request.GPUs != 2 || f.kept.Schedule == nil {

@@ -17,12 +17,12 @@ const defaultHistory = 1000
 
 // handleJobHistory answers with the latest events of a job. It reads the tasks of a large job
 // in parts, each as it is at that time.
-func (s *apiServer) handleJobHistory(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleJobHistory(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	page, err := parsePageRequest(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	view, err := reads.GetJob(r.Context(), r.PathValue("name"))
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (s *apiServer) handleJobHistory(reads ReadBackend, w http.ResponseWriter, r
 		if at >= len(view.Tasks)+view.OmittedTasks {
 			break
 		}
-		if tasks, err = reads.ListTasks(r.Context(), h.run.String(), view.Submitted, at, tasksPerRead); err != nil {
+		if tasks, err = reads.Jobs.ListTasks(r.Context(), h.run.String(), view.Submitted, at, tasksPerRead); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -8,6 +9,14 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 )
+
+// NotificationCommands retry and drop notifications.
+type NotificationCommands interface {
+	// RetryNotification delivers a notification again at once, DropNotification gives it up. It is 404 if it was
+	// delivered or dropped before.
+	RetryNotification(ctx context.Context, id string) error
+	DropNotification(ctx context.Context, id string) error
+}
 
 // requireOnNotification checks an operation on a notification. The owner of its job may change it.
 func requireOnNotification(s *apiServer, r *http.Request, p access.Permission) error {
@@ -18,7 +27,7 @@ func requireOnNotification(s *apiServer, r *http.Request, p access.Permission) e
 	if err != nil {
 		return err
 	}
-	list, err := reads.ListNotifications(r.Context())
+	list, err := reads.Queue.ListNotifications(r.Context())
 	if err != nil {
 		return err
 	}
@@ -31,12 +40,12 @@ func requireOnNotification(s *apiServer, r *http.Request, p access.Permission) e
 }
 
 // handleListNotifications lists the notifications about jobs of the roles that the requester may see.
-func (s *apiServer) handleListNotifications(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListNotifications(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	state, name := api.NotificationState(r.URL.Query().Get("state")), r.URL.Query().Get("job")
 	if state != "" && state != api.NotificationPending && state != api.NotificationFailed {
 		return api.NewProblemf(http.StatusBadRequest, "state: %q is neither %s nor %s", state, api.NotificationPending, api.NotificationFailed)
 	}
-	list, err := reads.ListNotifications(r.Context())
+	list, err := reads.Queue.ListNotifications(r.Context())
 	if err != nil {
 		return err
 	}
@@ -52,9 +61,13 @@ func (s *apiServer) handleListNotifications(reads ReadBackend, w http.ResponseWr
 }
 
 func (s *apiServer) handleRetryNotification(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.RetryNotification(r.Context(), r.PathValue("id")) })
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Notifications.RetryNotification(r.Context(), r.PathValue("id"))
+	})
 }
 
 func (s *apiServer) handleDropNotification(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error { return leader.DropNotification(r.Context(), r.PathValue("id")) })
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Notifications.DropNotification(r.Context(), r.PathValue("id"))
+	})
 }

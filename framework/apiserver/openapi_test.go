@@ -396,7 +396,7 @@ func TestBooleanParameters(t *testing.T) {
 	changes := make(chan api.TaskEvent)
 	close(changes)
 	f := fullBackend{&fakeBackend{changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
-	handler := NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger())
+	handler := NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger())
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			for _, p := range op.Parameters {
@@ -460,7 +460,7 @@ func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error,
 		t.Errorf("the request: %v", err)
 	}
 	w := hijackableRecorder{httptest.NewRecorder()}
-	NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), WithSignIn(f)).ServeHTTP(w, request())
+	NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), WithSignIn(f)).ServeHTTP(w, request())
 	if err := exchange.CheckAnswer(t.Context(), w.Code, w.Header(), w.Body.Bytes()); err != nil {
 		t.Errorf("the answer %d: %v", w.Code, err)
 	}

@@ -63,7 +63,7 @@ func newListBackend() *listBackend {
 
 func serveLists(t *testing.T, l *listBackend) string {
 	t.Helper()
-	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(l) }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(l) }, discardLogger()))
 	t.Cleanup(s.Close)
 	return s.URL
 }

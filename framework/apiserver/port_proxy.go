@@ -75,11 +75,11 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	target.RawQuery = r.URL.RawQuery
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return leader.OpenPort(ctx, task.Job, task.Index, port)
+			return leader.Streams.OpenPort(ctx, task.Job, task.Index, port)
 		},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxProxyHeader,
 	}
-	defer leader.TrackConnection(task.Job)()
+	defer leader.Streams.TrackConnection(task.Job)()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a body may be long
 	proxy := &httputil.ReverseProxy{
 		Transport: finalResponses{transport}, FlushInterval: -1,

@@ -56,7 +56,7 @@ func startProxy(t *testing.T, task http.HandlerFunc, options ...HandlerOption) (
 	upstream := httptest.NewServer(task)
 	t.Cleanup(upstream.Close)
 	b = proxyBackend{&fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}}}, strings.TrimPrefix(upstream.URL, "http://"), new(atomic.Int32)}
-	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(b) }, discardLogger(), options...))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(b) }, discardLogger(), options...))
 	t.Cleanup(s.Close)
 	return s.URL + "/v1/jobs/train/tasks/0/proxy/", b
 }
@@ -272,7 +272,7 @@ func TestProxyPermissions(t *testing.T) {
 	if res, body := sendProxied(t, "GET", url+"web/", ""); res.StatusCode != http.StatusForbidden || !strings.Contains(body, "--exec=false") {
 		t.Errorf("without exec: %d %s", res.StatusCode, body)
 	}
-	h := NewHandler(func() Backend { return NewLeaderBackend(b) }, discardLogger())
+	h := NewHandler(func() Backend { return newLeaderBackend(b) }, discardLogger())
 	for user, want := range map[string]int{"": 401, "stranger": 404, "viewer": 403, "submitter": 403, "operator": 409} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/proxy/closed/", nil)
 		w := httptest.NewRecorder()

@@ -295,7 +295,7 @@ func (b *pagedBackend) ListTasks(_ context.Context, name string, submitted time.
 // whole.
 func TestListsAreReadInParts(t *testing.T) {
 	b := &pagedBackend{fakeBackend: &fakeBackend{}, tasks: 2*tasksPerRead + 17}
-	s := httptest.NewServer(NewHandler(func() Backend { return Backend{Reads: b} }, discardLogger()))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(b) }, discardLogger()))
 	defer s.Close()
 	get := func(path string, into any) {
 		t.Helper()
@@ -362,7 +362,7 @@ func TestCommandsInContainersAreLimited(t *testing.T) {
 // start again, after the events that it did not miss.
 func TestMissedEventsResetTheStream(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
-	got := string(appendBatch(r, &fakeBackend{}, nil, &request.EventBatch{Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}}, Missed: true}))
+	got := string(appendBatch(r, &ReadBackend{Jobs: &fakeBackend{}}, nil, &request.EventBatch{Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}}, Missed: true}))
 	if !strings.HasPrefix(got, "id: e-1\ndata: {") || !strings.HasSuffix(got, "\n\nevent: reset\ndata: {}\n\n") {
 		t.Errorf("got %q", got)
 	}

@@ -115,7 +115,7 @@ func routes() []route {
 }
 
 // onReads returns the handler of a request that the leader and a standby answer.
-func onReads(handle func(*apiServer, ReadBackend, http.ResponseWriter, *http.Request) error) handlerFunc {
+func onReads(handle func(*apiServer, *ReadBackend, http.ResponseWriter, *http.Request) error) handlerFunc {
 	return func(s *apiServer, w http.ResponseWriter, r *http.Request) error {
 		reads, err := s.reads(r.Context())
 		if err != nil {
@@ -126,7 +126,7 @@ func onReads(handle func(*apiServer, ReadBackend, http.ResponseWriter, *http.Req
 }
 
 // onLeader returns the handler of a request that only the leader answers.
-func onLeader(handle func(*apiServer, LeaderBackend, http.ResponseWriter, *http.Request) error) handlerFunc {
+func onLeader(handle func(*apiServer, *LeaderBackend, http.ResponseWriter, *http.Request) error) handlerFunc {
 	return func(s *apiServer, w http.ResponseWriter, r *http.Request) error {
 		leader, err := s.leader(r.Context())
 		if err != nil {
@@ -137,7 +137,7 @@ func onLeader(handle func(*apiServer, LeaderBackend, http.ResponseWriter, *http.
 }
 
 // acceptChange makes a change on the leader and answers that it is accepted.
-func (s *apiServer) acceptChange(w http.ResponseWriter, r *http.Request, change func(LeaderBackend) error) error {
+func (s *apiServer) acceptChange(w http.ResponseWriter, r *http.Request, change func(*LeaderBackend) error) error {
 	leader, err := s.leader(r.Context())
 	if err != nil {
 		return err

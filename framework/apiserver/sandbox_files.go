@@ -21,6 +21,23 @@ import (
 	"mesos-gpu/job"
 )
 
+// TaskFileReader reads files of tasks from their agents.
+type TaskFileReader interface {
+	// ReadTaskLog reads from a file of a task's output (stdout, stderr, or a
+	// rotated one such as stdout.1) and returns the file's size. It returns
+	// request.ErrNoLog, wrapped, if the task has not written the file.
+	ReadTaskLog(ctx context.Context, t job.Task, file string, offset, length uint64) (data []byte, size uint64, err error)
+	// FindSandbox returns the sandbox of a task. It returns request.ErrNoFile, wrapped, if its
+	// agent has none.
+	FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error)
+}
+
+// ArtifactReader lists files of ended tasks that were copied to the store.
+type ArtifactReader interface {
+	// ListArtifacts lists the artifacts of a job that were copied to the store.
+	ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error)
+}
+
 const (
 	// maxCopiedBytes limits one upload into a sandbox.
 	maxCopiedBytes = 64 << 30
@@ -43,15 +60,15 @@ func sandboxPath(r *http.Request) (string, error) {
 }
 
 // findSandbox returns the sandbox of the request's task.
-func findSandbox(reads ReadBackend, r *http.Request) (t job.Task, sandbox request.TaskSandbox, err error) {
+func findSandbox(reads *ReadBackend, r *http.Request) (t job.Task, sandbox request.TaskSandbox, err error) {
 	id := r.PathValue("id")
-	if t, err = reads.GetTask(r.Context(), id); err != nil {
+	if t, err = reads.Jobs.GetTask(r.Context(), id); err != nil {
 		return t, nil, err
 	}
 	if t.AgentID == "" {
 		return t, nil, api.NewProblemf(http.StatusNotFound, "task %s is %s and has no sandbox yet", id, t.State).WithCode(api.CodeFileNotFound, id)
 	}
-	sandbox, err = reads.FindSandbox(r.Context(), t)
+	sandbox, err = reads.TaskFiles.FindSandbox(r.Context(), t)
 	return t, sandbox, fileProblem(&t, ".", err)
 }
 
@@ -87,7 +104,7 @@ func describeFile(ctx context.Context, t *job.Task, sandbox request.TaskSandbox,
 	return list[i], nil
 }
 
-func (s *apiServer) handleListTaskFiles(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListTaskFiles(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	name, err := sandboxPath(r)
 	if err != nil {
 		return err
@@ -110,8 +127,8 @@ func (s *apiServer) handleListTaskFiles(reads ReadBackend, w http.ResponseWriter
 	return nil
 }
 
-func (s *apiServer) handleListArtifacts(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	list, err := leader.ListArtifacts(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleListArtifacts(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	list, err := leader.Artifacts.ListArtifacts(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -121,7 +138,7 @@ func (s *apiServer) handleListArtifacts(leader LeaderBackend, w http.ResponseWri
 
 // handleReadTaskFile sends a file from a task's sandbox. It sends as many bytes as the
 // file has at the start; if the file becomes shorter, it aborts the answer.
-func (s *apiServer) handleReadTaskFile(reads ReadBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleReadTaskFile(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
 	name, err := sandboxPath(r)
 	if err != nil {
 		return err
@@ -248,7 +265,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	if err != nil {
 		return err
 	}
-	t, err := reads.GetTask(r.Context(), r.PathValue("id"))
+	t, err := reads.Jobs.GetTask(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -267,7 +284,7 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	stderr := &execwire.CommandMessages{Limit: maxWriteErrors}
 	_ = connection.SetWriteDeadline(time.Now().Add(copyTimeout)) // test recorders do not support it
 	argv := append([]string{"/bin/sh", "-c", script, "sh", target}, arguments...)
-	code, err := leader.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})
+	code, err := leader.Streams.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})
 	if cause := (*api.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
 		return cause
 	}
@@ -283,8 +300,8 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 
 // writeProblem returns why a command could not write a file: its messages, unless it was killed. The end of a task kills the command, which then prints
 // nothing, and the scheduler may not have received the task's last status yet.
-func writeProblem(ctx context.Context, reads ReadBackend, task, target string, code int, why string) error {
-	t, err := reads.GetTask(ctx, task)
+func writeProblem(ctx context.Context, reads *ReadBackend, task, target string, code int, why string) error {
+	t, err := reads.Jobs.GetTask(ctx, task)
 	switch {
 	case err != nil:
 		return err

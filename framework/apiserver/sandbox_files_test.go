@@ -49,7 +49,7 @@ func serveLocalExec(t *testing.T, options ...HandlerOption) (url, folder string)
 		}
 		return 0, errors.Join(err, context.Cause(ctx))
 	}}
-	s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger(), options...))
+	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), options...))
 	t.Cleanup(s.Close)
 	return s.URL + "/v1/tasks/train.0", folder
 }
@@ -124,7 +124,7 @@ func TestWriteIntoEndingTaskReportsTheEnd(t *testing.T) {
 			f.task.State = state
 			return 137, nil
 		}
-		s := httptest.NewServer(NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()))
+		s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()))
 		t.Cleanup(s.Close)
 		status, _, body := sendRequest(t, "PUT", s.URL+"/v1/tasks/train.0/file?path=a", "x")
 		if got := strconv.Itoa(status); got != want[:3] || !strings.Contains(body, want[4:]) {

@@ -15,8 +15,8 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 	if want.Tasks == nil {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: a number is required")
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.ScaleJob(r.Context(), changeOf(r), r.PathValue("name"), *want.Tasks)
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Jobs.ScaleJob(r.Context(), changeOf(r), r.PathValue("name"), *want.Tasks)
 	})
 }
 
@@ -25,7 +25,7 @@ func (s *apiServer) handleStopTask(w http.ResponseWriter, r *http.Request) error
 	if err := readJSON(w, r, &want); err != nil {
 		return err
 	}
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.StopTask(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("id"), want.Retire)
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Jobs.StopTask(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("id"), want.Retire)
 	})
 }

@@ -5,10 +5,25 @@ import (
 	"context"
 	"net/http"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/job"
 )
+
+// ScheduleCommands record, list and end schedules.
+type ScheduleCommands interface {
+	// AddSchedule records a schedule whose name is not in use.
+	AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error)
+	// ListSchedules lists all schedules by name, except for damaged ones.
+	ListSchedules(ctx context.Context) ([]api.ScheduleView, error)
+	// GetSchedule returns request.ErrScheduleDamaged, wrapped, for a schedule whose
+	// document cannot be decoded.
+	GetSchedule(ctx context.Context, name string) (api.ScheduleView, error)
+	// EndSchedule removes a schedule. The jobs that it has submitted stay.
+	EndSchedule(ctx context.Context, c request.Change, name string) error
+}
 
 func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
 	spec, _, err := readSpec(w, r)
@@ -25,7 +40,7 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	view, role, err := leader.AddSchedule(r.Context(), apihttp.GrantOf(r.Context()), spec)
+	view, role, err := leader.Schedules.AddSchedule(r.Context(), apihttp.GrantOf(r.Context()), spec)
 	note.Role = cmp.Or(role, note.Role)
 	if err != nil {
 		return err
@@ -35,9 +50,9 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 	return nil
 }
 
-func (s *apiServer) handleListSchedules(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleListSchedules(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	page, next, err := listPage(r, "schedules", 2, func(ctx context.Context, _ bool) ([]api.ScheduleView, error) {
-		all, err := leader.ListSchedules(ctx)
+		all, err := leader.Schedules.ListSchedules(ctx)
 		visible := filterVisible(apihttp.GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
 		for i := range visible {
 			visible[i].Spec = *hideEnvironment(ctx, &visible[i].Spec)
@@ -56,8 +71,8 @@ func scheduleSortKey(all []api.ScheduleView, at int) request.SortKey {
 	return request.SortKey{all[at].Spec.Name, ""}
 }
 
-func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := leader.GetSchedule(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleGetSchedule(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	view, err := leader.Schedules.GetSchedule(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -67,7 +82,7 @@ func (s *apiServer) handleGetSchedule(leader LeaderBackend, w http.ResponseWrite
 }
 
 func (s *apiServer) handleEndSchedule(w http.ResponseWriter, r *http.Request) error {
-	return s.acceptChange(w, r, func(leader LeaderBackend) error {
-		return leader.EndSchedule(r.Context(), changeOf(r), r.PathValue("name"))
+	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
+		return leader.Schedules.EndSchedule(r.Context(), changeOf(r), r.PathValue("name"))
 	})
 }

@@ -88,7 +88,7 @@ func TestFollowedLogOfShortTask(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start, reads := time.Now(), 0
 			f := &endingTask{fakeBackend: fakeBackend{readLog: func(uint64) ([]byte, error) { reads++; return nil, nil }}, end: start.Add(c.runs)}
-			res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+			res := sendGet(t, NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
 			if _, err := io.ReadAll(res.Body); err != nil {
 				t.Error(err)
 			}
@@ -117,7 +117,7 @@ func TestFollowedLogAfterQuietPeriod(t *testing.T) {
 			}
 			return []byte(text[min(int(offset), len(text)):]), nil
 		}
-		res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		res := sendGet(t, NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
 		for _, want := range []string{"one\n", "two\n"} {
 			line := make([]byte, len(want))
 			if _, err := io.ReadFull(res.Body, line); err != nil || string(line) != want {
@@ -153,7 +153,7 @@ func TestStreamsOutliveWriteTimeout(t *testing.T) {
 			text := strings.Repeat("line\n", int(time.Since(start)/time.Minute))
 			return []byte(text[min(int(offset), len(text)):]), nil
 		}
-		res := sendGet(t, NewHandler(func() Backend { return NewLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
+		res := sendGet(t, NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger()), "/v1/tasks/t/log?follow=true")
 		text := make([]byte, 25)
 		if n, err := io.ReadFull(res.Body, text); err != nil {
 			t.Errorf("read %q after %s, %v", text[:n], time.Since(start), err)

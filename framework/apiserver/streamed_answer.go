@@ -96,7 +96,7 @@ type jobWithoutTasks struct {
 
 // job writes a job with all of its tasks. It reads the omitted ones in parts, each as it is at
 // that time. It leaves out the environment of a job whose output the requester may not read.
-func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.JobView) error {
+func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.JobView) error {
 	shown := *view
 	shown.Spec = hideEnvironment(ctx, view.Spec)
 	view = &shown
@@ -118,7 +118,7 @@ func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.J
 			a.value(&tasks[i])
 		}
 		at += len(tasks)
-		if tasks, err = reads.ListTasks(ctx, view.RunID().String(), view.Submitted, at, tasksPerRead); err != nil {
+		if tasks, err = reads.Jobs.ListTasks(ctx, view.RunID().String(), view.Submitted, at, tasksPerRead); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (a *streamedAnswer) job(ctx context.Context, reads ReadBackend, view *api.J
 
 // writeJob writes one job.
 func (s *apiServer) writeJob(w http.ResponseWriter, r *http.Request, status int, view *api.JobView) error {
-	var reads ReadBackend // for the omitted tasks
+	var reads *ReadBackend // for the omitted tasks
 	if view.OmittedTasks > 0 {
 		var err error
 		if reads, err = s.reads(r.Context()); err != nil {

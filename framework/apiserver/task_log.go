@@ -89,7 +89,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 			if err != nil {
 				return nil, 0, err
 			}
-			return reads.ReadTaskLog(r.Context(), task, file, offset, length)
+			return reads.TaskFiles.ReadTaskLog(r.Context(), task, file, offset, length)
 		},
 	}
 	out := http.NewResponseController(w)
@@ -98,7 +98,7 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	for {
 		reads, err := s.reads(r.Context())
 		if err == nil {
-			task, err = reads.GetTask(r.Context(), q.id)
+			task, err = reads.Jobs.GetTask(r.Context(), q.id)
 		}
 		if gone := (*api.Problem)(nil); files.answerStarted && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
 			s.finishLogAnswer(w, files, false) // the task was lost, and its next attempt has another id

@@ -87,7 +87,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			if err != nil {
 				return nil, 0, err
 			}
-			return reads.ReadTaskLog(r.Context(), task, file, offset, length)
+			return reads.TaskFiles.ReadTaskLog(r.Context(), task, file, offset, length)
 		},
 	}
 	answer := &outputAnswer{w: w}
@@ -96,7 +96,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 	for {
 		reads, err := s.reads(r.Context())
 		if err == nil {
-			task, err = reads.GetTask(r.Context(), q.id)
+			task, err = reads.Jobs.GetTask(r.Context(), q.id)
 		}
 		if gone := (*api.Problem)(nil); answer.started && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
 			return answer.finish(output) // the task was lost, and its next attempt has another id

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,6 +12,22 @@ import (
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
 )
+
+// UsageReader reads the GPU usage of running tasks.
+type UsageReader interface {
+	// ListUsage returns the GPU usage of running tasks, ordered by job, the
+	// oldest first, and index, without the tasks that the requester may not see.
+	// A task whose agent does not report usage has a note instead.
+	ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (api.UsageList, error)
+}
+
+// UsageHistoryReader reads how many GPUs were in use.
+type UsageHistoryReader interface {
+	// ClusterUsage returns how many GPUs were in use in the last hours, by type.
+	ClusterUsage(ctx context.Context, hours int) (api.ClusterHistory, error)
+	// JobUsage returns the usage of a job's GPUs over its whole run.
+	JobUsage(ctx context.Context, name string) (api.JobUsageHistory, error)
+}
 
 func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseUsageQuery(r.URL.Query())
@@ -26,7 +43,7 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	list, err := leader.ListUsage(r.Context(), apihttp.GrantOf(r.Context()), q)
+	list, err := leader.Usage.ListUsage(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
 	}
@@ -35,12 +52,12 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-func (s *apiServer) handleClusterUsage(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleClusterUsage(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	hours, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("hours"), "24"))
 	if err != nil || hours < 1 || hours > api.MaxHistoryHours {
 		return api.NewProblemf(http.StatusBadRequest, "hours %q is not a number from 1 to %d", r.URL.Query().Get("hours"), api.MaxHistoryHours)
 	}
-	history, err := leader.ClusterUsage(r.Context(), hours)
+	history, err := leader.UsageHistory.ClusterUsage(r.Context(), hours)
 	if err != nil {
 		return err
 	}
@@ -48,8 +65,8 @@ func (s *apiServer) handleClusterUsage(leader LeaderBackend, w http.ResponseWrit
 	return nil
 }
 
-func (s *apiServer) handleJobUsage(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	history, err := leader.JobUsage(r.Context(), r.PathValue("name"))
+func (s *apiServer) handleJobUsage(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	history, err := leader.UsageHistory.JobUsage(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,12 @@ import (
 
 // canSeeJob reports whether the requester may see a job or, if task is not empty, one of
 // its tasks. A job that does not exist is not visible.
-func canSeeJob(ctx context.Context, reads ReadBackend, name, task string) (bool, error) {
+func canSeeJob(ctx context.Context, reads *ReadBackend, name, task string) (bool, error) {
 	g := apihttp.GrantOf(ctx)
 	if g.HasPermissionOnAllRoles(access.View) {
 		return true, nil
 	}
-	role, _, err := reads.OwnerOf(ctx, name, task)
+	role, _, err := reads.Jobs.OwnerOf(ctx, name, task)
 	var p *api.Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
 		return false, nil
@@ -39,7 +39,7 @@ func hideEnvironment(ctx context.Context, spec *job.Spec) *job.Spec {
 }
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
-func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
+func hideTaskIDs(r *http.Request, reads *ReadBackend, gpus []api.GPUView) error {
 	if apihttp.GrantOf(r.Context()).HasPermissionOnAllRoles(access.View) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func hideTaskIDs(r *http.Request, reads ReadBackend, gpus []api.GPUView) error {
 		}
 		ids := strings.Split(gpus[i].Task, ", ")
 		for j, id := range ids {
-			t, err := reads.GetTask(r.Context(), id)
+			t, err := reads.Jobs.GetTask(r.Context(), id)
 			sees := false
 			if err == nil {
 				sees, err = canSeeJob(r.Context(), reads, t.Job, t.ID)

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,10 +10,23 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
 )
+
+// WorkdirStore stores the archives of working folders.
+type WorkdirStore interface {
+	// FindWorkdir returns the size of the stored archive of a working folder.
+	FindWorkdir(ctx context.Context, digest string) (api.StoredWorkdir, error)
+	// StoreWorkdir stores the archive of a working folder; created is false if it was
+	// stored before.
+	StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (w api.StoredWorkdir, created bool, err error)
+	// OpenWorkdir opens the archive of a run for its agents, while tasks of the run
+	// start. It returns a Problem for a wrong token.
+	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
+}
 
 // WorkdirPattern is the route by which agents fetch the archive of a run. The token is
 // part of the path, because Mesos's fetcher recognizes archives by the end of the URL.
@@ -33,8 +47,8 @@ const (
 	archivePart = 1 << 20
 )
 
-func (s *apiServer) handleFindWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	stored, err := leader.FindWorkdir(r.Context(), r.PathValue("digest"))
+func (s *apiServer) handleFindWorkdir(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+	stored, err := leader.Workdirs.FindWorkdir(r.Context(), r.PathValue("digest"))
 	if err != nil {
 		return err
 	}
@@ -42,9 +56,9 @@ func (s *apiServer) handleFindWorkdir(leader LeaderBackend, w http.ResponseWrite
 	return nil
 }
 
-func (s *apiServer) handleStoreWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleStoreWorkdir(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	connection := http.NewResponseController(w)
-	stored, created, err := leader.StoreWorkdir(r.Context(), r.PathValue("digest"), &progressReader{r.Body, connection, time.Now().Add(uploadTimeout)})
+	stored, created, err := leader.Workdirs.StoreWorkdir(r.Context(), r.PathValue("digest"), &progressReader{r.Body, connection, time.Now().Add(uploadTimeout)})
 	_ = connection.SetWriteDeadline(time.Now().Add(workdirProgressTimeout)) // the upload may have taken longer than the server permits
 	if err != nil {
 		return err
@@ -77,12 +91,12 @@ func (p *progressReader) Read(b []byte) (int, error) {
 }
 
 // handleFetchWorkdir sends the archive of a run to an agent.
-func (s *apiServer) handleFetchWorkdir(leader LeaderBackend, w http.ResponseWriter, r *http.Request) error {
+func (s *apiServer) handleFetchWorkdir(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	run, ok := job.ParseRunID(r.PathValue("name") + "@" + r.PathValue("run"))
 	if !ok {
 		return request.UnknownArchive()
 	}
-	archive, err := leader.OpenWorkdir(r.Context(), run, r.PathValue("token"))
+	archive, err := leader.Workdirs.OpenWorkdir(r.Context(), run, r.PathValue("token"))
 	if err != nil {
 		return err
 	}

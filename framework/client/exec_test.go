@@ -27,13 +27,14 @@ import (
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/internal/execwire"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/job"
 )
 
 // execBackend is a scheduler with one job of one task. Exec runs a function of the test.
 type execBackend struct {
-	apiserver.ReadBackend // the test calls only the methods below
-	apiserver.LeaderBackend
+	backendtest.Reads // the test calls only the methods below
+	backendtest.Commands
 	run func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
@@ -52,12 +53,12 @@ func (r execBackend) Exec(ctx context.Context, _ string, _ int, e api.ExecReques
 func (r execBackend) handler() http.Handler { return serveBackend(r) }
 
 func serveBackend(b interface {
-	apiserver.ReadBackend
-	apiserver.LeaderBackend
+	backendtest.Reads
+	backendtest.Commands
 }) http.Handler {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(b) }, log)
+	return apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(b) }, log)
 }
 
 func connectTo(t *testing.T, address string, options ...Option) *Client {

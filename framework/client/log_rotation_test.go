@@ -15,13 +15,14 @@ import (
 
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/job"
 )
 
 // rotatingBackend has the log of a task that has ended or is still writing.
 type rotatingBackend struct {
-	apiserver.ReadBackend // the test calls only the methods below
-	apiserver.LeaderBackend
+	backendtest.Reads // the test calls only the methods below
+	backendtest.Commands
 	mu    sync.Mutex
 	files map[string]string
 	state job.State
@@ -69,7 +70,7 @@ func numberedLines(from, to int) string {
 func (r *rotatingBackend) serveLog(t *testing.T, wrap func(http.Handler) http.Handler) *Client {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	h := wrap(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(r) }, log))
+	h := wrap(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(r) }, log))
 	return newTestClient(t, h.ServeHTTP)
 }
 

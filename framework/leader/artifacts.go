@@ -13,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/job"
@@ -34,27 +35,34 @@ const (
 
 // checkArtifacts returns a Problem for a job with artifacts if the operator has named no
 // store.
-func (b *Leader) checkArtifacts(spec *job.Spec) error {
-	if len(spec.Artifacts) == 0 || b.artifacts != nil {
+func (c *JobCommands) checkArtifacts(spec *job.Spec) error {
+	if len(spec.Artifacts) == 0 || c.leader.Artifacts.store != nil {
 		return nil
 	}
 	return api.NewProblemf(http.StatusUnprocessableEntity, "artifacts: the scheduler's operator has named no store for them (--artifacts): copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")
 }
 
+// ArtifactCopies copies files of ended tasks to a store.
+type ArtifactCopies struct {
+	leader *Leader
+	// store is nil if the operator has named none.
+	store *artifacts.Store
+}
+
 // CopyArtifacts copies the artifacts of tasks after their ends, until ctx ends. Reports in the store are the only
 // record of what was copied, so that a new leader continues where the previous one stopped.
-func (b *Leader) CopyArtifacts(ctx context.Context) error {
-	if b.artifacts == nil {
+func (a *ArtifactCopies) CopyArtifacts(ctx context.Context) error {
+	if a.store == nil {
 		return nil
 	}
 	q := newArtifactQueue()
 	defer q.workers.Wait()
 	for ctx.Err() == nil {
-		changes, err := b.Model.WatchEvents(ctx, request.EventQuery{LiveOnly: true})
+		changes, err := a.leader.Model.WatchEvents(ctx, request.EventQuery{LiveOnly: true})
 		if err != nil {
 			return nil // the model publishes nothing further
 		}
-		b.copyUntilMissed(ctx, changes, q)
+		a.copyUntilMissed(ctx, changes, q)
 	}
 	return nil
 }
@@ -92,7 +100,7 @@ func newArtifactQueue() *artifactQueue {
 
 // copyUntilMissed copies after each end of a task, until the stream of changes ends or has lost some. It starts with a
 // search for ends, so that the caller only needs to call it with a new stream.
-func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan request.EventBatch, q *artifactQueue) {
+func (a *ArtifactCopies) copyUntilMissed(ctx context.Context, changes <-chan request.EventBatch, q *artifactQueue) {
 	search := time.NewTimer(artifactPause) // by then the stream has begun: it does not report tasks that ended before
 	defer search.Stop()
 	soon := true // whether the next search finds the tasks that end now
@@ -108,27 +116,27 @@ func (b *Leader) copyUntilMissed(ctx context.Context, changes <-chan request.Eve
 			}
 		case <-search.C:
 			soon = false
-			search.Reset(b.findDueArtifacts(q))
+			search.Reset(a.findDueArtifacts(q))
 		case r := <-q.ended:
-			b.finishCopy(ctx, q, r)
+			a.finishCopy(ctx, q, r)
 		case <-ctx.Done():
 			return
 		}
-		b.startCopies(ctx, q)
+		a.startCopies(ctx, q)
 	}
 }
 
 // findDueArtifacts puts into q.due the ended tasks that need a copy now: those without a failed copy first. It removes
 // tasks that the read model has forgotten, and returns the time until the next search.
-func (b *Leader) findDueArtifacts(q *artifactQueue) (wait time.Duration) {
+func (a *ArtifactCopies) findDueArtifacts(q *artifactQueue) (wait time.Duration) {
 	now := time.Now() // with the monotonic clock: a changed time of day does not postpone copies
 	present := map[string]bool{}
-	q.due = b.Model.ListEndedWithArtifacts(func(id string) bool {
+	q.due = a.leader.Model.ListEndedWithArtifacts(func(id string) bool {
 		present[id] = true
 		_, running := q.running[id]
 		return running || q.copied[id] || q.retryAt[id].After(now)
 	})
-	slices.SortStableFunc(q.due, func(a, b readmodel.EndedTask) int { return q.retryAt[a.Task.ID].Compare(q.retryAt[b.Task.ID]) })
+	slices.SortStableFunc(q.due, func(x, y readmodel.EndedTask) int { return q.retryAt[x.Task.ID].Compare(q.retryAt[y.Task.ID]) })
 	maps.DeleteFunc(q.copied, func(id string, _ bool) bool { return !present[id] })
 	maps.DeleteFunc(q.retryAt, func(id string, _ time.Time) bool { return !present[id] })
 	maps.DeleteFunc(q.loggedAt, func(_ string, at time.Time) bool { return now.Sub(at) >= artifactRetry })
@@ -142,7 +150,7 @@ func (b *Leader) findDueArtifacts(q *artifactQueue) (wait time.Duration) {
 }
 
 // startCopies starts as many of the due copies as the limits permit.
-func (b *Leader) startCopies(ctx context.Context, q *artifactQueue) {
+func (a *ArtifactCopies) startCopies(ctx context.Context, q *artifactQueue) {
 	for len(q.due) > 0 && len(q.running) < maxArtifactCopies {
 		e := q.due[0]
 		_, repeated := q.retryAt[e.Task.ID]
@@ -151,7 +159,7 @@ func (b *Leader) startCopies(ctx context.Context, q *artifactQueue) {
 		}
 		q.due = q.due[1:]
 		q.running[e.Task.ID] = repeated
-		q.workers.Go(func() { q.ended <- endedCopy{&e.Task, b.copyTaskArtifacts(ctx, &e.Task, e.Paths)} })
+		q.workers.Go(func() { q.ended <- endedCopy{&e.Task, a.copyTaskArtifacts(ctx, &e.Task, e.Paths)} })
 	}
 }
 
@@ -167,7 +175,7 @@ func (q *artifactQueue) countRepeated() (n int) {
 
 // finishCopy records the result of a copy. If there was no connection, the other due copies from that agent are postponed as
 // well: each attempt may take as long as a connection's timeout.
-func (b *Leader) finishCopy(ctx context.Context, q *artifactQueue, r endedCopy) {
+func (a *ArtifactCopies) finishCopy(ctx context.Context, q *artifactQueue, r endedCopy) {
 	delete(q.running, r.task.ID)
 	if r.err == nil {
 		q.copied[r.task.ID] = true
@@ -187,43 +195,43 @@ func (b *Leader) finishCopy(ctx context.Context, q *artifactQueue, r endedCopy) 
 	}
 	if at, ok := q.loggedAt[r.task.AgentID]; ctx.Err() == nil && (!ok || now.Sub(at) >= artifactRetry) {
 		q.loggedAt[r.task.AgentID] = now
-		b.loop.log.WithFields(logrus.Fields{"task": r.task.ID, "agent": r.task.AgentID}).WithError(r.err).Warn("artifacts are not copied yet")
+		a.leader.loop.log.WithFields(logrus.Fields{"task": r.task.ID, "agent": r.task.AgentID}).WithError(r.err).Warn("artifacts are not copied yet")
 	}
 }
 
 // copyTaskArtifacts copies the artifacts of one task, unless there is a report. A failure is recorded as final if the
 // sandbox does not exist, or if copies have failed for artifactGiveUp; until then the error means that the copy is to be
 // repeated.
-func (b *Leader) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) error {
-	if r, err := b.artifacts.FindReport(ctx, t); err != nil || r != nil {
+func (a *ArtifactCopies) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) error {
+	if r, err := a.store.FindReport(ctx, t); err != nil || r != nil {
 		return err
 	}
-	now := b.loop.clock()
+	now := a.leader.loop.clock()
 	if t.AgentID == "" {
 		return nil // it never ran
 	}
-	sandbox, err := b.Reader.FindSandbox(ctx, *t)
+	sandbox, err := a.leader.Reader.FindSandbox(ctx, *t)
 	switch {
 	case err == nil:
-		_, err = b.artifacts.Copy(ctx, t, paths, sandbox, now)
+		_, err = a.store.Copy(ctx, t, paths, sandbox, now)
 	case errors.Is(err, request.ErrNoFile):
-		_, err = b.artifacts.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
+		_, err = a.store.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
 	}
 	if err != nil && ctx.Err() == nil && now.Sub(t.Ended) > artifactGiveUp {
-		_, err = b.artifacts.RecordFailure(ctx, t, err.Error(), now)
+		_, err = a.store.RecordFailure(ctx, t, err.Error(), now)
 	}
 	return err
 }
 
 // ListArtifacts returns the reports of a job's tasks that have run. Copied is zero in those of tasks whose artifacts
 // are not copied yet.
-func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error) {
+func (a *ArtifactCopies) ListArtifacts(ctx context.Context, name string) (api.ArtifactList, error) {
 	list := api.ArtifactList{Tasks: []api.ArtifactReport{}}
-	j, ok := b.Model.CopyJob(name)
+	j, ok := a.leader.Model.CopyJob(name)
 	if !ok {
 		return list, api.UnknownJob(name)
 	}
-	if len(j.Spec.Artifacts) == 0 || b.artifacts == nil {
+	if len(j.Spec.Artifacts) == 0 || a.store == nil {
 		return list, nil
 	}
 	for i := range j.Tasks {
@@ -231,7 +239,7 @@ func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactLi
 		if t.AgentID == "" {
 			continue
 		}
-		r, err := b.artifacts.FindReport(ctx, t)
+		r, err := a.store.FindReport(ctx, t)
 		if err != nil {
 			return list, err
 		}
@@ -247,8 +255,8 @@ func (b *Leader) ListArtifacts(ctx context.Context, name string) (api.ArtifactLi
 // artifacts that were copied from it.
 func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error) {
 	sandbox, err := b.Reader.FindSandbox(ctx, t)
-	if err != nil && b.artifacts != nil && !t.State.IsLive() {
-		if stored := b.artifacts.FindSandbox(ctx, &t); stored != nil {
+	if err != nil && b.Artifacts.store != nil && !t.State.IsLive() {
+		if stored := b.Artifacts.store.FindSandbox(ctx, &t); stored != nil {
 			return stored, nil
 		}
 	}

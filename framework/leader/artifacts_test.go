@@ -16,7 +16,6 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/framework/artifacts"
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
@@ -44,10 +43,8 @@ func newArtifactLeader(t *testing.T, url string, ended, now time.Time) (*Leader,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Leader{
-		Reader: clusterview.Reader{Model: model, Client: client}, artifacts: store,
-		loop: &Loop{clock: func() time.Time { return now }, log: frameworktest.DiscardLog()},
-	}, &task
+	loop := &Loop{Model: model, clock: func() time.Time { return now }, log: frameworktest.DiscardLog()}
+	return New(loop, Config{Client: client, Artifacts: store}), &task
 }
 
 // TestStoppingLeaderGivesNoArtifactsUp ends the leadership while an old task's artifacts are copied. The next leader
@@ -65,17 +62,17 @@ func TestStoppingLeaderGivesNoArtifactsUp(t *testing.T) {
 	t.Cleanup(agent.Close)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b, task := newArtifactLeader(t, agent.URL, now.Add(-artifactGiveUp-time.Hour), now)
-	if err := b.copyTaskArtifacts(ctx, task, []string{"model"}); err == nil {
+	if err := b.Artifacts.copyTaskArtifacts(ctx, task, []string{"model"}); err == nil {
 		t.Error("a copy that was cut off is done")
 	}
-	if r, err := b.artifacts.FindReport(t.Context(), task); err != nil || r != nil {
+	if r, err := b.Artifacts.store.FindReport(t.Context(), task); err != nil || r != nil {
 		t.Errorf("it has the report %+v, %v", r, err)
 	}
 	stopping = false
-	if err := b.copyTaskArtifacts(t.Context(), task, []string{"model"}); err != nil {
+	if err := b.Artifacts.copyTaskArtifacts(t.Context(), task, []string{"model"}); err != nil {
 		t.Errorf("a failure after the time limit is not final: %v", err)
 	}
-	if r, err := b.artifacts.FindReport(t.Context(), task); err != nil || r == nil || r.Error == "" {
+	if r, err := b.Artifacts.store.FindReport(t.Context(), task); err != nil || r == nil || r.Error == "" {
 		t.Errorf("the failure has the report %+v, %v", r, err)
 	}
 }
@@ -96,10 +93,10 @@ func TestForgottenTasksNeedNoArtifacts(t *testing.T) {
 	b.Model = model
 	q := newArtifactQueue()
 	q.copied["forgotten.0"], q.retryAt["forgotten.1"] = true, now
-	for b.findDueArtifacts(q); len(q.due) > 0; b.findDueArtifacts(q) {
-		b.startCopies(t.Context(), q)
+	for b.Artifacts.findDueArtifacts(q); len(q.due) > 0; b.Artifacts.findDueArtifacts(q) {
+		b.Artifacts.startCopies(t.Context(), q)
 		for range len(q.running) {
-			b.finishCopy(t.Context(), q, <-q.ended)
+			b.Artifacts.finishCopy(t.Context(), q, <-q.ended)
 		}
 	}
 	if len(q.copied) != len(jobs) || q.copied["forgotten.0"] || len(q.retryAt) > 0 {
@@ -148,10 +145,10 @@ func runArtifactLeader(t *testing.T, model *readmodel.Model, agents agentTranspo
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Leader{Reader: clusterview.Reader{Model: model, Client: client}, artifacts: store, loop: &Loop{clock: time.Now, log: log}}
+	b := New(&Loop{Model: model, clock: time.Now, log: log}, Config{Client: client, Artifacts: store})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- b.CopyArtifacts(ctx) }()
+	go func() { ended <- b.Artifacts.CopyArtifacts(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -165,7 +162,7 @@ func runArtifactLeader(t *testing.T, model *readmodel.Model, agents agentTranspo
 func countReports(t *testing.T, b *Leader, tasks []job.Task) (n int) {
 	t.Helper()
 	for i := range tasks {
-		r, err := b.artifacts.FindReport(t.Context(), &tasks[i])
+		r, err := b.Artifacts.store.FindReport(t.Context(), &tasks[i])
 		if err != nil {
 			t.Fatal(err)
 		}

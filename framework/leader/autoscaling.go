@@ -21,10 +21,13 @@ const DefaultAutoscaleInterval = 15 * time.Second
 // tasks of some do not delay the others.
 const maxConcurrentServices = 8
 
-// autoscaler scales services by load. Its state is in memory: a new leader measures again,
+// Autoscaler scales services by load. Its state is in memory: a new leader measures again,
 // and knows when the number of tasks changed last from the job.
-type autoscaler struct {
-	loads *loads.Measurer
+type Autoscaler struct {
+	leader *Leader
+	// interval is the time between two measurements.
+	interval time.Duration
+	loads    *loads.Measurer
 	// mu protects services and the status of each.
 	mu sync.Mutex
 	// services are the services with a load target, as of the last measurement.
@@ -42,13 +45,13 @@ type autoscaledService struct {
 
 // RunAutoscaler scales services by load until ctx ends. It returns nil then. If a round takes longer than the interval,
 // the next one starts at once and the rounds between are left out.
-func (b *Leader) RunAutoscaler(ctx context.Context) error {
-	tick := time.NewTicker(b.autoscaleInterval)
+func (a *Autoscaler) RunAutoscaler(ctx context.Context) error {
+	tick := time.NewTicker(a.interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			b.scaleByLoad(ctx)
+			a.scaleByLoad(ctx)
 		case <-ctx.Done():
 			return nil
 		}
@@ -56,23 +59,23 @@ func (b *Leader) RunAutoscaler(ctx context.Context) error {
 }
 
 // scaleByLoad measures all services with a load target once, and scales them.
-func (b *Leader) scaleByLoad(ctx context.Context) {
-	services := b.Model.AutoscaledServices()
-	b.autoscaler.keepOnly(services)
+func (a *Autoscaler) scaleByLoad(ctx context.Context) {
+	services := a.leader.Model.AutoscaledServices()
+	a.keepOnly(services)
 	var group sync.WaitGroup
 	slots := make(chan struct{}, maxConcurrentServices)
 	for i := range services {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			b.scaleServiceByLoad(ctx, &services[i])
+			a.scaleServiceByLoad(ctx, &services[i])
 		})
 	}
 	group.Wait()
 }
 
 // keepOnly forgets all services but these, and adds those that are new.
-func (a *autoscaler) keepOnly(services []job.Job) {
+func (a *Autoscaler) keepOnly(services []job.Job) {
 	a.loads.DropOtherTasks(services)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,15 +90,15 @@ func (a *autoscaler) keepOnly(services []job.Job) {
 }
 
 // scaleServiceByLoad measures one service and scales it if its load requires that.
-func (b *Leader) scaleServiceByLoad(ctx context.Context, j *job.Job) {
-	b.autoscaler.mu.Lock()
-	s := b.autoscaler.services[j.RunID()] // only this call uses its past
-	b.autoscaler.mu.Unlock()
-	observed := b.autoscaler.loads.Observe(ctx, j)
+func (a *Autoscaler) scaleServiceByLoad(ctx context.Context, j *job.Job) {
+	a.mu.Lock()
+	s := a.services[j.RunID()] // only this call uses its past
+	a.mu.Unlock()
+	observed := a.loads.Observe(ctx, j)
 	if ctx.Err() != nil {
 		return
 	}
-	now, changed := b.loop.clock(), time.Time{}
+	now, changed := a.leader.loop.clock(), time.Time{}
 	if n := len(j.Scalings); n > 0 {
 		changed = j.Scalings[n-1].Time
 	}
@@ -103,15 +106,15 @@ func (b *Leader) scaleServiceByLoad(ctx context.Context, j *job.Job) {
 	d, past := autoscale.Decide(policy, observed, s.past, changed, now)
 	reason := d.Reason
 	if d.Tasks != observed.Wanted {
-		if err := b.applyScaling(ctx, j, d); err != nil {
+		if err := a.applyScaling(ctx, j, d); err != nil {
 			reason = fmt.Sprintf("%s; not scaled to %d: %v", reason, d.Tasks, err)
-			b.loop.log.WithError(err).WithField("job", j.Spec.Name).Warn("service is not scaled by load")
+			a.leader.loop.log.WithError(err).WithField("job", j.Spec.Name).Warn("service is not scaled by load")
 		} else {
-			b.loop.log.WithField("job", j.Spec.Name).WithField("from", observed.Wanted).WithField("to", d.Tasks).WithField("reason", d.Reason).Info("service scaled by load")
+			a.leader.loop.log.WithField("job", j.Spec.Name).WithField("from", observed.Wanted).WithField("to", d.Tasks).WithField("reason", d.Reason).Info("service scaled by load")
 		}
 	}
-	b.autoscaler.mu.Lock()
-	defer b.autoscaler.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	s.past = past
 	s.status = api.AutoscalingStatus{Time: now, Metric: policy.Target.Name(), Target: policy.Target.Wanted(), Measured: d.Measured, Recommended: d.Recommended, Reason: reason}
 	if d.Measured > 0 {
@@ -121,9 +124,9 @@ func (b *Leader) scaleServiceByLoad(ctx context.Context, j *job.Job) {
 
 // applyScaling scales a service, unless it has changed since it was measured: a user's decision that was made meanwhile
 // has precedence.
-func (b *Leader) applyScaling(ctx context.Context, measured *job.Job, d autoscale.Decision) error {
+func (a *Autoscaler) applyScaling(ctx context.Context, measured *job.Job, d autoscale.Decision) error {
 	name := measured.RunID().String()
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+	return a.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		j, ok := st.Job(name)
 		if !ok || j.WantedTasks() != measured.WantedTasks() {
 			return fmt.Errorf("it has changed since it was measured")
@@ -138,7 +141,7 @@ func (b *Leader) applyScaling(ctx context.Context, measured *job.Job, d autoscal
 
 // autoscalingStatus returns the result of the last measurement of a service, nil before the
 // first and for other jobs.
-func (a *autoscaler) autoscalingStatus(id job.RunID) *api.AutoscalingStatus {
+func (a *Autoscaler) autoscalingStatus(id job.RunID) *api.AutoscalingStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.services[id]

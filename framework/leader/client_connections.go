@@ -9,13 +9,13 @@ import (
 // TrackConnection counts a client that is connected to a job until done is called, which must happen once. A job with
 // clients is not idle. Jobs without an idle timeout need no count. Counts are not recorded: connections end with the
 // scheduler through which they run.
-func (b *Leader) TrackConnection(name string) (done func()) {
-	j, ok := b.Model.CopyJob(name)
+func (s *TaskStreams) TrackConnection(name string) (done func()) {
+	j, ok := s.leader.Model.CopyJob(name)
 	if !ok || j.Spec.IdleTimeout == 0 {
 		return func() {}
 	}
 	count := func(e sched.Event) error {
-		return b.runInLoop(context.Background(), func(apply func(sched.Event)) { apply(e) }, func(*sched.State) error { return nil })
+		return s.leader.runInLoop(context.Background(), func(apply func(sched.Event)) { apply(e) }, func(*sched.State) error { return nil })
 	}
 	if count(sched.ClientConnected{Job: name}) != nil {
 		return func() {} // this scheduler stops leading

@@ -15,9 +15,9 @@ import (
 
 // EditJob changes the specification of a job, and returns the job once that is recorded. A job that already is as
 // requested matches every If-Match, so that a client can repeat a request whose answer was lost.
-func (b *Leader) EditJob(ctx context.Context, c request.Change, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
-	unknownTypes := b.checkEditedTypes(ctx, name, edit) // it may wait for the master, so it runs before the loop
-	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (c *JobCommands) EditJob(ctx context.Context, change request.Change, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
+	unknownTypes := c.checkEditedTypes(ctx, name, edit) // it may wait for the master, so it runs before the loop
+	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		old, ok := st.Job(name)
 		if !ok {
 			return api.UnknownJob(name)
@@ -30,16 +30,16 @@ func (b *Leader) EditJob(ctx context.Context, c request.Change, name string, edi
 		if st.HasSpec(&spec) {
 			return nil
 		}
-		if err := checkJobMatches(c, st, name); err != nil {
+		if err := checkJobMatches(change, st, name); err != nil {
 			return err
 		}
-		if err := cmp.Or(unknownTypes, checkEdited(c.By, old, spec), admitEdit(st, &spec), b.checkSpace()); err != nil {
+		if err := cmp.Or(unknownTypes, checkEdited(change.By, old, spec), admitEdit(st, &spec), c.leader.checkSpace()); err != nil {
 			return err
 		}
 		apply(sched.EditJob{Spec: spec})
 		return nil
 	}, func(*sched.State) error {
-		view, err = b.Model.JobView(name)
+		view, err = c.leader.Model.JobView(name)
 		return err
 	})
 	return view, err
@@ -47,8 +47,8 @@ func (b *Leader) EditJob(ctx context.Context, c request.Change, name string, edi
 
 // checkEditedTypes returns an error for GPU types of the edited job that no agent has. It applies the edit to a copy:
 // EditJob applies it again in the loop, to the job as it is then.
-func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*job.Spec) error) error {
-	old, ok := b.Model.CopyJob(name)
+func (c *JobCommands) checkEditedTypes(ctx context.Context, name string, edit func(*job.Spec) error) error {
+	old, ok := c.leader.Model.CopyJob(name)
 	if !ok {
 		return nil // reported later
 	}
@@ -56,7 +56,7 @@ func (b *Leader) checkEditedTypes(ctx context.Context, name string, edit func(*j
 	if edit(&spec) != nil {
 		return nil
 	}
-	return b.checkTypes(ctx, spec.Request.Types)
+	return c.checkTypes(ctx, spec.Request.Types)
 }
 
 // checkEdited returns an error if the edited specification is not valid, or if the requester may not move the job.

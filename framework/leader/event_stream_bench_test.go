@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/apiserver"
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/internal/testing/cputime"
@@ -32,8 +31,10 @@ func BenchmarkEventStreams(b *testing.B) {
 	for i := range streams {
 		l.Model.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates(fmt.Sprintf("train-%03d", i), int64(i), job.Running)))
 	}
-	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
-	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	leads := New(l, Config{})
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend {
+		return apiserver.Backend{Reads: &apiserver.ReadBackend{Jobs: leads, Events: leads, Status: leads}}
+	}, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer l.Model.CloseListeners()
 	var left atomic.Int64 // events that the clients together have not read yet
@@ -72,8 +73,10 @@ func BenchmarkEventStreams(b *testing.B) {
 // changed. One operation is one change, received by all clients.
 func BenchmarkInventoryStreams(b *testing.B) {
 	l := newTestLoop(&orderedJournal{})
-	leads := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
-	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(leads) }, frameworktest.DiscardLog()))
+	leads := New(l, Config{})
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend {
+		return apiserver.Backend{Reads: &apiserver.ReadBackend{Jobs: leads, Events: leads, Status: leads}}
+	}, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer l.Model.CloseListeners()
 	var left atomic.Int64

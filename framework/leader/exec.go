@@ -15,31 +15,38 @@ import (
 // errLeadershipLost cancels running commands when the leader stops.
 var errLeadershipLost = errors.New("this scheduler no longer leads")
 
+// TaskStreams connect clients to running tasks: commands in containers, and ports.
+type TaskStreams struct {
+	leader *Leader
+	// tunnels connect clients to ports of tasks.
+	tunnels tunnelTable
+}
+
 // Exec runs a command in the container of a running task, through its agent. It
 // returns the command's exit status. It fails when the scheduler loses leadership.
-func (b *Leader) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
-	command, err := execCommand(b.Model, name, index, &r)
+func (s *TaskStreams) Exec(ctx context.Context, name string, index int, r api.ExecRequest, t api.Terminal) (int, error) {
+	command, err := execCommand(s.leader.Model, name, index, &r)
 	if err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return b.runCommand(ctx, command, master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)})
+	return s.runCommand(ctx, command, master.ExecStreams{Stdin: t.Stdin, Stdout: t.Stdout, Stderr: t.Stderr, Resize: convertSizes(ctx, t.Resize)})
 }
 
 // runCommand runs a command until it, ctx or the leadership ends, and returns its exit status. It returns a
 // Problem if the command did not run, or if its exit status is not known.
-func (b *Leader) runCommand(ctx context.Context, command master.ExecCommand, streams master.ExecStreams) (int, error) {
+func (s *TaskStreams) runCommand(ctx context.Context, command master.ExecCommand, streams master.ExecStreams) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-b.stopped:
+		case <-s.leader.stopped:
 			cancel(api.NewUnavailable("%w: ask the one that does", errLeadershipLost))
 		case <-ctx.Done():
 		}
 	}()
-	code, err := b.Client.Exec(ctx, command, streams)
+	code, err := s.leader.Client.Exec(ctx, command, streams)
 	switch {
 	case err == nil, errors.As(err, new(*api.Problem)):
 		return code, err

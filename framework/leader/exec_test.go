@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
@@ -70,10 +69,10 @@ func TestExecErrorsAreDistinguished(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	ended := make(chan struct{})
-	b := &Leader{Reader: clusterview.Reader{Model: execModel(agent.URL, job.Mesos), Client: client}, stopped: ended}
+	b := New(&Loop{Model: execModel(agent.URL, job.Mesos)}, Config{Client: client, Stopped: ended})
 	want := func(what string, status int, text string) {
 		t.Helper()
-		_, err := b.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Resize: make(chan api.WindowSize)})
+		_, err := b.Streams.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Resize: make(chan api.WindowSize)})
 		var p *api.Problem
 		if !errors.As(err, &p) || p.Status != status || !strings.Contains(p.Detail, text) {
 			t.Errorf("%s: %v, want %d and %q", what, err, status, text)

@@ -12,21 +12,24 @@ import (
 	"mesos-gpu/job"
 )
 
+// HoldCommands hold, release and requeue jobs.
+type HoldCommands struct{ leader *Leader }
+
 // HoldJob keeps the waiting tasks of a job from being placed. Placed tasks continue.
-func (b *Leader) HoldJob(ctx context.Context, c request.Change, name, reason string) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkHoldable(c, st, name); err != nil {
+func (c *HoldCommands) HoldJob(ctx context.Context, change request.Change, name, reason string) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkHoldable(change, st, name); err != nil {
 			return err
 		}
-		apply(sched.HoldJob{Job: name, By: c.By.UserName(), Reason: reason})
+		apply(sched.HoldJob{Job: name, By: change.By.UserName(), Reason: reason})
 		return nil
 	})
 }
 
 // ReleaseJob ends the hold of a job. It is no error if the job is not held.
-func (b *Leader) ReleaseJob(ctx context.Context, c request.Change, name string) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkHoldable(c, st, name); err != nil {
+func (c *HoldCommands) ReleaseJob(ctx context.Context, change request.Change, name string) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkHoldable(change, st, name); err != nil {
 			return err
 		}
 		apply(sched.ReleaseJob{Job: name})
@@ -35,34 +38,34 @@ func (b *Leader) ReleaseJob(ctx context.Context, c request.Change, name string) 
 }
 
 // RequeueJob stops the placed tasks of a job, which are queued again.
-func (b *Leader) RequeueJob(ctx context.Context, c request.Change, name string, q api.RequeueRequest) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (c *HoldCommands) RequeueJob(ctx context.Context, change request.Change, name string, q api.RequeueRequest) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		check := checkJobMatches
 		if q.Hold {
 			check = checkHoldable
 		}
-		if err := check(c, st, name); err != nil {
+		if err := check(change, st, name); err != nil {
 			return err
 		}
 		if err := st.AdmitHold(name); err != nil {
 			return api.NewProblemf(http.StatusConflict, "%v", err)
 		}
-		apply(sched.RequeueJob{Job: name, By: c.By.UserName(), Reason: q.Reason, Hold: q.Hold})
+		apply(sched.RequeueJob{Job: name, By: change.By.UserName(), Reason: q.Reason, Hold: q.Hold})
 		return nil
 	})
 }
 
 // checkHoldable returns an error if the job cannot be held or released, or if the requester may not: the owner of a job
 // may not change the hold of another user.
-func checkHoldable(c request.Change, st *sched.State, name string) error {
-	if err := checkJobMatches(c, st, name); err != nil {
+func checkHoldable(change request.Change, st *sched.State, name string) error {
+	if err := checkJobMatches(change, st, name); err != nil {
 		return err
 	}
 	if err := st.AdmitHold(name); err != nil {
 		return api.NewProblemf(http.StatusConflict, "%v", err)
 	}
 	j, _ := st.Job(name)
-	return checkHolder(c.By, j.Hold, j.Spec.Role)
+	return checkHolder(change.By, j.Hold, j.Spec.Role)
 }
 
 // checkHolder returns an error if a user may not change a hold, which may be nil. It takes the permission operate to
@@ -75,19 +78,19 @@ func checkHolder(by *access.Grant, h *job.Hold, role string) error {
 }
 
 // HoldJobsOf keeps the waiting tasks of all jobs of a user or a role from being placed.
-func (b *Leader) HoldJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget, q api.HoldRequest) error {
-	return b.changeHold(ctx, by, target, sched.HoldJobsOf{Target: target, By: by.UserName(), Reason: q.Reason, Drain: q.Drain})
+func (c *HoldCommands) HoldJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget, q api.HoldRequest) error {
+	return c.changeHold(ctx, by, target, sched.HoldJobsOf{Target: target, By: by.UserName(), Reason: q.Reason, Drain: q.Drain})
 }
 
 // ReleaseJobsOf ends the hold of a user or a role. It is no error if there is none.
-func (b *Leader) ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error {
-	return b.changeHold(ctx, by, target, sched.ReleaseJobsOf{Target: target})
+func (c *HoldCommands) ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error {
+	return c.changeHold(ctx, by, target, sched.ReleaseJobsOf{Target: target})
 }
 
 // changeHold applies a change of the hold of a user or a role. The hold of a user affects jobs in every role, so that
 // changing another user's takes the permission operate in all roles.
-func (b *Leader) changeHold(ctx context.Context, by *access.Grant, target job.HoldTarget, e sched.Event) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (c *HoldCommands) changeHold(ctx context.Context, by *access.Grant, target job.HoldTarget, e sched.Event) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitHoldTarget(target); err != nil {
 			return api.NewProblemf(http.StatusNotFound, "%v", err)
 		}

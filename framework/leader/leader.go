@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/access"
-	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/autoscale/loads"
@@ -29,24 +28,23 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/notification"
-	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/usage"
-	"mesos-gpu/framework/usagehistory"
 	"mesos-gpu/framework/workdirstore"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
-// Leader is the leader's API backend. It serves recorded data from the read model,
-// and everything else from the loop's State and the master. There is one for each term as leader: it starts with
-// empty caches and is never used again after the term.
+// Leader is one term as leader. It serves recorded data from the read model, and everything else from the loop's State and
+// the master. Its parts change the cluster and work in the background. It starts with empty caches and is never used again
+// after the term.
 //
-// Its methods are called by many goroutines at a time. Fields without another note are set by New and never change.
+// Its methods and those of its parts are called by many goroutines at a time. Fields without another note are set by New and
+// never change.
 type Leader struct {
 	// Reader serves the requests that need neither the State nor a change.
 	clusterview.Reader
@@ -63,44 +61,30 @@ type Leader struct {
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache
 	agentSizes  clusterview.AgentSizeCache
-	// ownerMaySubmit reports whether the owner of a schedule may still submit to its
-	// role; nil permits everything.
-	ownerMaySubmit func(owner, role string) bool
-	// schedules are the decoded schedules. Only functions that run in the loop use them.
-	schedules scheduleCache
-	// submissionRates limits how many jobs users submit in a minute. Only functions that run in the loop use it.
-	submissionRates submissionRates
-	// schedulesChanged has an element after a schedule was added, until RunSchedules has taken it: the new schedule may
-	// be due earlier than the one it waits for. Its capacity is 1.
-	schedulesChanged chan struct{}
-	// Usage reads the GPU usage of running tasks and records its history.
-	Usage *usage.Collector
-	// usageRecorder keeps the history of GPU usage. It is nil until the first function that runs in the loop needs it;
-	// only such functions use the field.
-	usageRecorder *usagehistory.Recorder
-	// autoscaler scales services by load, every autoscaleInterval.
-	autoscaler        autoscaler
-	autoscaleInterval time.Duration
 	// queuePages caches the queue orders that clients page through. Only functions that run in the loop use it.
 	queuePages readmodel.QueuePages
 	// startEstimates are those of the queue, computed again after startEstimateLifetime.
 	startEstimates *startEstimateCache
 	// inventory detects changes between agent lists. Only UpdateAgents uses it, which one goroutine calls.
 	inventory clusterview.InventoryDigest
-	// workdirs stores the archives of working folders.
-	workdirs *workdirstore.ArchiveStore
-	// artifacts stores files of ended tasks; nil without such a store.
-	artifacts *artifacts.Store
-	// tunnels connect clients to ports of tasks.
-	tunnels tunnelTable
-	// accounting stores the ends of attempts; nil if it is disabled.
-	accounting *accounting.Recorder
-	// notifier delivers notifications; nil if they are not configured.
-	notifier *notifier.Notifier
 	// abdicated is closed when a client has requested that this scheduler stops leading. abdicateOnce closes it once,
 	// however often that is requested.
 	abdicated    chan struct{}
 	abdicateOnce sync.Once
+
+	Jobs          JobCommands
+	Holds         HoldCommands
+	Operator      OperatorCommands
+	Schedules     Schedules
+	Streams       TaskStreams
+	Workdirs      Workdirs
+	Artifacts     ArtifactCopies
+	Accounting    AccountingReports
+	Notifications Notifications
+	UsageHistory  UsageHistory
+	Autoscaler    Autoscaler
+	// Usage reads the GPU usage of running tasks and records its history.
+	Usage *usage.Collector
 }
 
 // Config configures a Leader.
@@ -125,24 +109,28 @@ type Config struct {
 	Artifacts *artifacts.Store
 }
 
-// New returns the API backend of a scheduler that leads with loop l.
+// New returns the leader of a term with loop l.
 func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
 		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
-		ownerMaySubmit: cfg.OwnerMaySubmit, extension: cfg.Gauges, schedulesChanged: make(chan struct{}, 1),
-		accounting: l.accounting, notifier: l.notifier, abdicated: make(chan struct{}), workdirs: cfg.Workdirs, artifacts: cfg.Artifacts,
-		startEstimates: newStartEstimateCache(),
+		extension: cfg.Gauges, abdicated: make(chan struct{}), startEstimates: newStartEstimateCache(),
 	}
-	b.tunnels.run, b.tunnels.idleTime = b.runCommand, tunnelIdleTime
 	b.Usage = usage.New(b.Model, b.ReadUsage)
-	b.autoscaler.loads = loads.New(b.Usage.AverageDuty)
-	b.autoscaleInterval = cmp.Or(cfg.AutoscaleInterval, DefaultAutoscaleInterval)
+	b.Jobs.leader = b
+	b.Holds.leader = b
+	b.Operator.leader = b
+	b.Schedules = Schedules{leader: b, ownerMaySubmit: cfg.OwnerMaySubmit, changed: make(chan struct{}, 1)}
+	b.Streams.leader = b
+	b.Streams.tunnels.run, b.Streams.tunnels.idleTime = b.Streams.runCommand, tunnelIdleTime
+	b.Workdirs = Workdirs{leader: b, store: cfg.Workdirs}
+	b.Artifacts = ArtifactCopies{leader: b, store: cfg.Artifacts}
+	b.Accounting = AccountingReports{leader: b, recorder: l.accounting}
+	b.Notifications = Notifications{leader: b, notifier: l.notifier}
+	b.UsageHistory.leader = b
+	b.Autoscaler.leader = b
+	b.Autoscaler.loads = loads.New(b.Usage.AverageDuty)
+	b.Autoscaler.interval = cmp.Or(cfg.AutoscaleInterval, DefaultAutoscaleInterval)
 	return b
-}
-
-// ListUsage returns the GPU usage of running tasks.
-func (b *Leader) ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (api.UsageList, error) {
-	return b.Usage.ListUsage(ctx, by, q)
 }
 
 // runInLoop runs step in the loop and, once its changes are recorded, read. It waits
@@ -215,15 +203,22 @@ func journalProblem(err error) error {
 	return err
 }
 
+// JobCommands change jobs, and check what a change would do.
+type JobCommands struct {
+	leader *Leader
+	// rates limits how many jobs users submit in a minute. Only functions that run in the loop use it.
+	rates submissionRates
+}
+
 // SubmitJob submits a job and returns it once it is recorded. For a repeated idempotency
 // key it returns the job that was submitted first. It returns the role of the job also if it is refused, if the role is known.
-func (b *Leader) SubmitJob(ctx context.Context, by *access.Grant, spec job.Spec) (view api.JobView, role string, err error) {
-	return b.submitRun(ctx, by, spec, job.RunID{})
+func (c *JobCommands) SubmitJob(ctx context.Context, by *access.Grant, spec job.Spec) (view api.JobView, role string, err error) {
+	return c.submitRun(ctx, by, spec, job.RunID{})
 }
 
 // RerunJob submits the specification of a run as a new run of the job, with the owner and the client key.
-func (b *Leader) RerunJob(ctx context.Context, by *access.Grant, name string, q request.RerunQuery) (view api.JobView, err error) {
-	old, ok := b.Model.CopyJob(name)
+func (c *JobCommands) RerunJob(ctx context.Context, by *access.Grant, name string, q request.RerunQuery) (view api.JobView, err error) {
+	old, ok := c.leader.Model.CopyJob(name)
 	if !ok {
 		return view, api.UnknownJob(name)
 	}
@@ -233,20 +228,20 @@ func (b *Leader) RerunJob(ctx context.Context, by *access.Grant, name string, q 
 	}
 	spec := old.SubmittableSpec()
 	spec.Owner, spec.ClientKey = by.UserName(), q.ClientKey
-	view, _, err = b.submitRun(ctx, by, spec, retry)
+	view, _, err = c.submitRun(ctx, by, spec, retry)
 	return view, err
 }
 
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
-func (b *Leader) submitRun(ctx context.Context, by *access.Grant, spec job.Spec, retry job.RunID) (view api.JobView, role string, err error) {
+func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.Spec, retry job.RunID) (view api.JobView, role string, err error) {
 	// These checks may wait for the master or the disk, so they run before the loop. Their error does not matter if the
 	// job was submitted before: a repeated request has the answer of the first one.
-	precheck := b.checkTypes(ctx, spec.Request.Types)
+	precheck := c.checkTypes(ctx, spec.Request.Types)
 	if precheck == nil {
-		precheck = b.checkFiles(&spec)
+		precheck = c.checkFiles(&spec)
 	}
 	name, again := spec.Name, false
-	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
 			name, again, role = old.RunID().String(), true, old.Spec.Role
 			return checkSameSubmission(by, old.Spec, &spec)
@@ -256,7 +251,7 @@ func (b *Leader) submitRun(ctx context.Context, by *access.Grant, spec job.Spec,
 		}
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		role = spec.Role
-		if err := b.checkSubmission(by, st, &spec); err != nil {
+		if err := c.checkSubmission(by, st, &spec); err != nil {
 			return err
 		}
 		if retry.Name != "" {
@@ -264,23 +259,23 @@ func (b *Leader) submitRun(ctx context.Context, by *access.Grant, spec job.Spec,
 				return api.NewProblemf(admissionStatus(err), "%v", err)
 			}
 		}
-		if err := b.checkSpace(); err != nil {
+		if err := c.leader.checkSpace(); err != nil {
 			return err
 		}
 		// The rate is checked last, so that only accepted jobs count.
-		if err := b.submissionRates.take(b.loop.clock(), st.Roles(), &spec); err != nil {
-			b.loop.counters.CountAPIRejection("submissions", "client")
+		if err := c.rates.take(c.leader.loop.clock(), st.Roles(), &spec); err != nil {
+			c.leader.loop.counters.CountAPIRejection("submissions", "client")
 			return err
 		}
 		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
 		return nil
 	}, func(st *sched.State) error {
-		if view, err = b.Model.JobView(name); err != nil {
+		if view, err = c.leader.Model.JobView(name); err != nil {
 			return err
 		}
 		view.AlreadySubmitted = again
 		if st.CountQueuedJobs() <= maxQueuedToExplain {
-			view.WaitReason = b.pendingText(st.PendingReasons(name), name)
+			view.WaitReason = c.leader.pendingText(st.PendingReasons(name), name)
 		}
 		return nil
 	})
@@ -316,21 +311,21 @@ func checkSameSubmission(by *access.Grant, old, spec *job.Spec) error {
 // checkSubmitPermission returns an error if the client may not submit the job. A new run
 // takes the name of an ended job, and old runs may be forgotten for it, so the client must
 // be permitted to change that one.
-func (b *Leader) checkSubmitPermission(by *access.Grant, spec *job.Spec) error {
+func (c *JobCommands) checkSubmitPermission(by *access.Grant, spec *job.Spec) error {
 	if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
 		return err
 	}
-	if old, ok := b.loop.state.Job(spec.Name); ok && !by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
+	if old, ok := c.leader.loop.state.Job(spec.Name); ok && !by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
 		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", spec.Name).WithCode(api.CodeJobExists, spec.Name)
 	}
 	return nil
 }
 
 // admissionProblem returns the Problem for an admission error.
-func (b *Leader) admissionProblem(err error) error {
+func (c *JobCommands) admissionProblem(err error) error {
 	p := api.NewProblemf(admissionStatus(err), "%v", err)
 	if e := new(sched.LimitError); errors.As(err, &e) && e.CountsWaitingJobs {
-		b.loop.counters.CountAPIRejection("waiting_jobs", waitingJobsScope(e))
+		c.leader.loop.counters.CountAPIRejection("waiting_jobs", waitingJobsScope(e))
 		return p.WithCode(api.CodeTooManyWaitingJobs, e.User)
 	}
 	return p
@@ -355,12 +350,12 @@ func admissionStatus(err error) int {
 
 // checkTypes returns an error for an unknown GPU type. It requests the agents from
 // the master only if a name is not an NVIDIA product.
-func (b *Leader) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
+func (c *JobCommands) checkTypes(ctx context.Context, t gpu.TypeSelector) error {
 	unknown := clusterview.UnknownTypes(t)
 	if len(unknown) == 0 {
 		return nil
 	}
-	agents, err := b.Client.ListAgents(ctx)
+	agents, err := c.leader.Client.ListAgents(ctx)
 	if err != nil {
 		return api.NewProblemf(http.StatusServiceUnavailable, "gpu_type %q is not an NVIDIA product, and the agents cannot be listed to find it: %v", unknown[0], err)
 	}
@@ -422,7 +417,7 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	if err != nil {
 		return view, err
 	}
-	view.Autoscaling = b.autoscaler.autoscalingStatus(view.RunID())
+	view.Autoscaling = b.Autoscaler.autoscalingStatus(view.RunID())
 	views := []api.JobView{view}
 	err = b.explainPending(ctx, views)
 	if err == nil && views[0].HasWaiting {
@@ -433,24 +428,24 @@ func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 
 // KillJob kills a job, if it matches the condition of the change. It does not wait until the tasks have ended. With
 // force the grace period of the tasks is skipped. It is no error if the job has ended.
-func (b *Leader) KillJob(ctx context.Context, c request.Change, name string, force bool) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkJobMatches(c, st, name); err != nil {
+func (c *JobCommands) KillJob(ctx context.Context, change request.Change, name string, force bool) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkJobMatches(change, st, name); err != nil {
 			return err
 		}
-		apply(sched.KillJob{Job: name, By: c.By.UserName(), Force: force})
+		apply(sched.KillJob{Job: name, By: change.By.UserName(), Force: force})
 		return nil
 	})
 }
 
 // checkJobMatches returns an error if the job does not exist, or if it does not match
 // the request's If-Match header.
-func checkJobMatches(c request.Change, st *sched.State, name string) error {
+func checkJobMatches(change request.Change, st *sched.State, name string) error {
 	j, ok := st.Job(name)
 	if !ok {
 		return api.UnknownJob(name)
 	}
-	return c.CheckIfMatch(request.JobETag(j, j.WantedTasks()))
+	return change.CheckIfMatch(request.JobETag(j, j.WantedTasks()))
 }
 
 // readinessTimeout is how long the loop may take for one iteration, including the
@@ -485,8 +480,8 @@ const gaugesTimeout = 2 * time.Second
 // metrics if they are not available in time.
 func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
 	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
-	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.accounting.Figures()
-	if s.Notifications = b.notifier.Figures(); s.Notifications != nil {
+	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.Accounting.recorder.Figures()
+	if s.Notifications = b.Notifications.notifier.Figures(); s.Notifications != nil {
 		s.Notifications.Pending, s.Notifications.GivenUp = b.Model.CountNotifications()
 	}
 	s.IsLeader, s.Connected = true, b.loop.connected.Load()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
@@ -97,7 +96,7 @@ func TestGPUCountsOfAgents(t *testing.T) {
 	if err := l.commitBatch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	b := New(l, Config{})
 	if b.gpuCounts.Current() != nil {
 		t.Error("GPUs are counted before the first list of agents")
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
@@ -158,7 +157,7 @@ func TestCommitPrecedesOperations(t *testing.T) {
 func TestFailedCommitStopsOperations(t *testing.T) {
 	d := &orderedJournal{fail: errors.New("no space left on device")}
 	l := newTestLoop(d)
-	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	b := New(l, Config{})
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(context.Background()) }()
 	l.events <- sched.Subscribed{FrameworkID: "f1"}
@@ -171,7 +170,7 @@ func TestFailedCommitStopsOperations(t *testing.T) {
 	go func() { ended <- l.Run(context.Background()) }()
 	s := frameworktest.JobSpec("train", 1, 1)
 	s.SetDefaults()
-	if _, _, err := b.SubmitJob(context.Background(), nil, s); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if _, _, err := b.Jobs.SubmitJob(context.Background(), nil, s); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("submit: %v", err)
 	}
 	<-ended
@@ -202,7 +201,7 @@ func TestDeposedLeaderDoesNotAcknowledge(t *testing.T) {
 func TestFullDiskRefusesJobsOnly(t *testing.T) {
 	d := &orderedJournal{}
 	l := newTestLoop(d)
-	b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l}
+	b := New(l, Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	setFull := func(err error) {
@@ -214,27 +213,27 @@ func TestFullDiskRefusesJobsOnly(t *testing.T) {
 	go func() { ended <- l.Run(ctx) }()
 	s := frameworktest.JobSpec("train", 1, 1)
 	s.SetDefaults()
-	if _, _, err := b.SubmitJob(ctx, nil, s); err != nil {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, s); err != nil {
 		t.Fatal(err)
 	}
 	setFull(fmt.Errorf("journal x: %w: free space", journal.ErrFull))
 	late := s
 	late.Name = "late"
 	var p *api.Problem
-	if _, _, err := b.SubmitJob(ctx, nil, late); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || !p.Retryable || !strings.Contains(p.Detail, "free space") {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, late); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || !p.Retryable || !strings.Contains(p.Detail, "free space") {
 		t.Errorf("submit: %v", err)
 	}
-	if _, _, err := b.AddSchedule(ctx, nil, frameworktest.ScheduledSpec("nightly", "0 3 * * *")); !errors.Is(err, journal.ErrFull) {
+	if _, _, err := b.Schedules.AddSchedule(ctx, nil, frameworktest.ScheduledSpec("nightly", "0 3 * * *")); !errors.Is(err, journal.ErrFull) {
 		t.Errorf("add a schedule: %v", err)
 	}
-	if err := b.KillJob(ctx, request.Change{}, "train", false); err != nil {
+	if err := b.Jobs.KillJob(ctx, request.Change{}, "train", false); err != nil {
 		t.Errorf("kill: %v", err)
 	}
 	if view, err := b.GetJob(ctx, "train"); err != nil || view.State != job.Killed {
 		t.Errorf("job %s, %v", view.State, err)
 	}
 	setFull(nil)
-	if _, _, err := b.SubmitJob(ctx, nil, late); err != nil {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, late); err != nil {
 		t.Errorf("submit after space was freed: %v", err)
 	}
 	cancel()
@@ -260,13 +259,13 @@ func TestLoopTicksAndStops(t *testing.T) {
 		if got := d.takeLines(); got != "record f1; post suppress; post reconcile" {
 			t.Errorf("did %q", got)
 		}
-		b := &Leader{Reader: clusterview.Reader{Model: l.Model}, loop: l, stopped: ctx.Done()}
-		if err := b.KillJob(context.Background(), request.Change{}, "train", false); err == nil {
+		b := New(l, Config{Stopped: ctx.Done()})
+		if err := b.Jobs.KillJob(context.Background(), request.Change{}, "train", false); err == nil {
 			t.Error("a loop that has ended answered")
 		}
 		b.stopped = nil
 		var p *api.Problem
-		if err := b.KillJob(ctx, request.Change{}, "train", false); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+		if err := b.Jobs.KillJob(ctx, request.Change{}, "train", false); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
 			t.Errorf("a request that ended: %v", err)
 		}
 		l.EventSender(ctx)(sched.Tick{}) // does not block

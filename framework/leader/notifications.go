@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/notification"
+	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/usage"
@@ -14,19 +15,26 @@ import (
 	"mesos-gpu/job"
 )
 
+// Notifications delivers notifications, and measures the idle GPUs that some are about.
+type Notifications struct {
+	leader *Leader
+	// notifier delivers notifications; nil if they are not configured.
+	notifier *notifier.Notifier
+}
+
 // RetryNotification delivers a notification again at once, and starts a new round of attempts.
-func (b *Leader) RetryNotification(ctx context.Context, id string) error {
-	return b.changeNotification(ctx, id, sched.RetryNotification{ID: id})
+func (n *Notifications) RetryNotification(ctx context.Context, id string) error {
+	return n.changeNotification(ctx, id, sched.RetryNotification{ID: id})
 }
 
 // DropNotification removes a notification, whether or not it was delivered.
-func (b *Leader) DropNotification(ctx context.Context, id string) error {
-	return b.changeNotification(ctx, id, sched.DropNotification{ID: id})
+func (n *Notifications) DropNotification(ctx context.Context, id string) error {
+	return n.changeNotification(ctx, id, sched.DropNotification{ID: id})
 }
 
 // changeNotification applies an event to a notification; 404 if it does not exist.
-func (b *Leader) changeNotification(ctx context.Context, id string, e sched.Event) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (n *Notifications) changeNotification(ctx context.Context, id string, e sched.Event) error {
+	return n.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if !st.HasNotification(id) {
 			return api.UnknownNotification(id)
 		}
@@ -36,31 +44,31 @@ func (b *Leader) changeNotification(ctx context.Context, id string, e sched.Even
 }
 
 // DeliverNotifications delivers the recorded notifications until ctx ends.
-func (b *Leader) DeliverNotifications(ctx context.Context) error {
-	if b.notifier == nil {
+func (n *Notifications) DeliverNotifications(ctx context.Context) error {
+	if n.notifier == nil {
 		return nil
 	}
-	return b.notifier.Deliver(ctx, b.Model, b.readErrorLines, b.loop.EventSender(ctx))
+	return n.notifier.Deliver(ctx, n.leader.Model, n.readErrorLines, n.leader.loop.EventSender(ctx))
 }
 
 // longestIdleCheck is the longest pause between two looks for idle GPUs. A pause is at most a quarter of the idle time.
 const longestIdleCheck = time.Minute
 
 // WatchIdleGPUs reports the jobs whose GPUs are idle to the scheduler, which notifies their targets, until ctx ends.
-func (b *Leader) WatchIdleGPUs(ctx context.Context) error {
-	if b.notifier == nil {
+func (n *Notifications) WatchIdleGPUs(ctx context.Context) error {
+	if n.notifier == nil {
 		return nil
 	}
-	send, tracker := b.loop.EventSender(ctx), notification.IdleGPUTracker{}
+	send, tracker := n.leader.loop.EventSender(ctx), notification.IdleGPUTracker{}
 	for {
-		rule := b.notifier.IdleGPURule()
+		rule := n.notifier.IdleGPURule()
 		select {
 		case <-time.After(min(rule.After/4, longestIdleCheck)):
 		case <-ctx.Done():
 			return nil
 		}
-		now := b.loop.clock()
-		idle, busy := tracker.Update(rule, b.taskDuties(now), now)
+		now := n.leader.loop.clock()
+		idle, busy := tracker.Update(rule, n.taskDuties(now), now)
 		if len(idle) > 0 || len(busy) > 0 {
 			send(sched.GPUDutiesMeasured{Idle: idle, Busy: busy, Reason: rule.Reason()})
 		}
@@ -68,13 +76,13 @@ func (b *Leader) WatchIdleGPUs(ctx context.Context) error {
 }
 
 // taskDuties returns the duties of all running tasks with GPUs.
-func (b *Leader) taskDuties(now time.Time) []notification.TaskDuty {
-	running, err := b.Model.RunningGPUTasks(request.UsageQuery{})
+func (n *Notifications) taskDuties(now time.Time) []notification.TaskDuty {
+	running, err := n.leader.Model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil { // only a query for an unknown job fails
 		return nil
 	}
 	means := map[string]usage.TaskMeans{}
-	for _, m := range b.Usage.RecentMeans(now) {
+	for _, m := range n.leader.Usage.RecentMeans(now) {
 		means[m.ID] = m
 	}
 	duties := make([]notification.TaskDuty, len(running))
@@ -94,22 +102,22 @@ const (
 
 // readErrorLines returns the end of the standard error of the task that a notification is about. Only targets that the job
 // names get it: those of a role may belong to users who may not read the job's output.
-func (b *Leader) readErrorLines(ctx context.Context, n *notification.Notification) []string {
-	run := job.RunID{Name: n.Job, Run: n.Run}
-	j, ok := b.Model.CopyJob(run.String())
-	if !ok || !slices.ContainsFunc(j.Spec.Notify, func(r job.NotificationRule) bool { return r.To == n.To }) {
+func (n *Notifications) readErrorLines(ctx context.Context, about *notification.Notification) []string {
+	run := job.RunID{Name: about.Job, Run: about.Run}
+	j, ok := n.leader.Model.CopyJob(run.String())
+	if !ok || !slices.ContainsFunc(j.Spec.Notify, func(r job.NotificationRule) bool { return r.To == about.To }) {
 		return nil
 	}
-	t, err := b.GetTask(ctx, n.TaskIDs[0])
+	t, err := n.leader.GetTask(ctx, about.TaskIDs[0])
 	if err != nil || t.RunID() != run || t.AgentURL == "" {
 		return nil
 	}
-	_, size, err := b.ReadTaskLog(ctx, t, "stderr", 0, 1)
+	_, size, err := n.leader.ReadTaskLog(ctx, t, "stderr", 0, 1)
 	if err != nil {
 		return nil // it wrote nothing, or its agent is gone
 	}
 	start := size - min(size, mailedBytes)
-	text, _, err := b.ReadTaskLog(ctx, t, "stderr", start, mailedBytes)
+	text, _, err := n.leader.ReadTaskLog(ctx, t, "stderr", start, mailedBytes)
 	if err != nil {
 		return nil
 	}

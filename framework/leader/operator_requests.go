@@ -55,21 +55,24 @@ func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err erro
 	return list, err
 }
 
+// OperatorCommands change quotas and cordon agents.
+type OperatorCommands struct{ leader *Leader }
+
 // SetQuota sets and records a role's quota; a nil text removes it. The result has warnings about GPU types that no agent
 // has, unless the master does not answer in time.
-func (b *Leader) SetQuota(ctx context.Context, c request.Change, role string, text *string) (set api.RoleStatus, err error) {
+func (c *OperatorCommands) SetQuota(ctx context.Context, change request.Change, role string, text *string) (set api.RoleStatus, err error) {
 	var limits quota.Quota
 	if text != nil {
 		if limits, err = quota.Parse(*text); err != nil {
 			return set, api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 		}
 	}
-	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitQuota(role); err != nil {
 			return api.NewProblemf(http.StatusNotFound, "%v", err)
 		}
 		set = readmodel.RoleView(st, role)
-		if err := c.CheckIfMatch(request.QuotaETag(&set)); err != nil {
+		if err := change.CheckIfMatch(request.QuotaETag(&set)); err != nil {
 			return err
 		}
 		apply(sched.SetQuota{Role: role, Quota: limits})
@@ -81,7 +84,7 @@ func (b *Leader) SetQuota(ctx context.Context, c request.Change, role string, te
 	}
 	ctx, cancel := context.WithTimeout(ctx, quotaWarningTimeout)
 	defer cancel()
-	if agents, err := b.SortedAgents(ctx); err == nil { // without the agents there is nothing to compare with
+	if agents, err := c.leader.SortedAgents(ctx); err == nil { // without the agents there is nothing to compare with
 		set.Warnings = clusterview.QuotaTypeWarnings(limits, agents)
 	}
 	return set, nil
@@ -93,13 +96,13 @@ const quotaWarningTimeout = time.Second
 
 // CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too. agent is an agent's ID
 // or host name. The cordon belongs to the host, so that it outlasts the agent's ID.
-func (b *Leader) CordonAgent(ctx context.Context, c request.Change, agent, reason string, drain bool) error {
-	host, err := b.findHost(ctx, agent)
+func (c *OperatorCommands) CordonAgent(ctx context.Context, change request.Change, agent, reason string, drain bool) error {
+	host, err := c.findHost(ctx, agent)
 	if err != nil {
 		return err
 	}
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := c.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := change.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.CordonHost{Host: host, Reason: reason, Drain: drain})
@@ -108,13 +111,13 @@ func (b *Leader) CordonAgent(ctx context.Context, c request.Change, agent, reaso
 }
 
 // UncordonAgent lets the agent's host get tasks again. It is no error if it is not cordoned.
-func (b *Leader) UncordonAgent(ctx context.Context, c request.Change, agent string) error {
-	host, err := b.findHost(ctx, agent)
+func (c *OperatorCommands) UncordonAgent(ctx context.Context, change request.Change, agent string) error {
+	host, err := c.findHost(ctx, agent)
 	if err != nil {
 		return err
 	}
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := c.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := change.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
 		apply(sched.UncordonHost{Host: host})
@@ -124,15 +127,15 @@ func (b *Leader) UncordonAgent(ctx context.Context, c request.Change, agent stri
 
 // findHost returns the host by which an agent is cordoned, from its ID or host name. It also finds an agent that
 // is disconnected, as long as the master still lists it. Only that needs a request to the master.
-func (b *Leader) findHost(ctx context.Context, agent string) (host string, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+func (c *OperatorCommands) findHost(ctx context.Context, agent string) (host string, err error) {
+	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		host = st.ResolveHost(agent)
 		return nil
 	})
 	if err != nil || host != "" {
 		return host, err
 	}
-	agents, err := b.SortedAgents(ctx)
+	agents, err := c.leader.SortedAgents(ctx)
 	if err != nil {
 		return "", err
 	}

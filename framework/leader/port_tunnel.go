@@ -49,12 +49,12 @@ type taskTunnel struct {
 // OpenPort connects to a port of a running task, through its agent. port is as of
 // job.Spec.ConnectAddresses. The caller closes the connection. If the tunnel breaks before the connection is open, the
 // error is why the relay ended, for example that the task's executor is too old to know the command.
-func (b *Leader) OpenPort(ctx context.Context, name string, index int, port string) (portrelay.HalfCloser, error) {
-	command, err := execCommand(b.Model, name, index, &api.ExecRequest{})
+func (s *TaskStreams) OpenPort(ctx context.Context, name string, index int, port string) (portrelay.HalfCloser, error) {
+	command, err := execCommand(s.leader.Model, name, index, &api.ExecRequest{})
 	if err != nil {
 		return nil, err
 	}
-	j, ok := b.Model.CopyJob(name)
+	j, ok := s.leader.Model.CopyJob(name)
 	if !ok {
 		return nil, api.UnknownJob(name)
 	}
@@ -63,15 +63,15 @@ func (b *Leader) OpenPort(ctx context.Context, name string, index int, port stri
 		return nil, api.NewProblemf(http.StatusConflict, "%v", err)
 	}
 	command.Relay = true
-	t, err := b.tunnels.acquire(command)
+	t, err := s.tunnels.acquire(command)
 	if err != nil {
 		return nil, err
 	}
 	conn, err := t.Dial(ctx, addresses)
 	if err == nil {
-		return &portConnection{conn, sync.OnceFunc(func() { b.tunnels.release(t) })}, nil
+		return &portConnection{conn, sync.OnceFunc(func() { s.tunnels.release(t) })}, nil
 	}
-	b.tunnels.release(t)
+	s.tunnels.release(t)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

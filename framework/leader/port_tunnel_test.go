@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/internal/portrelay"
 	"mesos-gpu/job"
@@ -24,7 +23,9 @@ func newTunnelLeader(port int, run func(context.Context, master.ExecCommand, mas
 	model := execModel("http://192.0.2.1:5051", job.Mesos)
 	j, _ := model.CopyJob("train")
 	j.Spec.Ports, j.Tasks[0].Ports = []job.Port{{Name: "web"}}, []int{port}
-	return &Leader{Reader: clusterview.Reader{Model: modelOf(j)}, tunnels: tunnelTable{idleTime: time.Hour, run: run}}
+	leads := New(&Loop{Model: modelOf(j)}, Config{})
+	leads.Streams.tunnels.idleTime, leads.Streams.tunnels.run = time.Hour, run
+	return leads
 }
 
 // serveRelay is the relay's command.
@@ -60,7 +61,7 @@ func TestOpenPort(t *testing.T) {
 		return serveRelay(ctx, c, s)
 	})
 	for _, want := range []string{"connection 1", "connection 2"} {
-		conn, err := b.OpenPort(t.Context(), "train", 0, "web")
+		conn, err := b.Streams.OpenPort(t.Context(), "train", 0, "web")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ func TestOpenPort(t *testing.T) {
 	_ = l.Close()
 	want := func(what, name string, task int, port string, code api.ProblemCode, text string) {
 		t.Helper()
-		_, err := b.OpenPort(t.Context(), name, task, port)
+		_, err := b.Streams.OpenPort(t.Context(), name, task, port)
 		if p := (*api.Problem)(nil); !errors.As(err, &p) || p.Code != code || !strings.Contains(p.Detail, text) {
 			t.Errorf("%s: %v, want %s and %q", what, err, code, text)
 		}

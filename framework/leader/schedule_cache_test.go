@@ -119,8 +119,8 @@ func TestScheduleIsDecodedOnce(t *testing.T) {
 func TestUnrecordableRunIsNotSubmitted(t *testing.T) {
 	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	st := stateWithSchedule(t, 1<<20-20, now)
-	b := &Leader{}
-	err := b.stepSchedule(st, b.schedules.findSchedule(st, "nightly").entry, now.Add(2*time.Hour), func(e sched.Event) { t.Errorf("got %T", e) })
+	b := New(&Loop{}, Config{})
+	err := b.Schedules.stepSchedule(st, b.Schedules.cache.findSchedule(st, "nightly").entry, now.Add(2*time.Hour), func(e sched.Event) { t.Errorf("got %T", e) })
 	if err == nil || !strings.Contains(err.Error(), "more than 1048576") {
 		t.Errorf("got %v", err)
 	}
@@ -146,8 +146,8 @@ func TestRefusalThatDoesNotFitIsRecordedWithoutReason(t *testing.T) {
 	before.SetDefaults()
 	st.Step(now, sched.SubmitJob{Spec: before})
 	kills, recorded := 0, []byte(nil)
-	b := &Leader{loop: &Loop{}, ownerMaySubmit: func(string, string) bool { return false }}
-	if err := b.stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
+	b := New(&Loop{}, Config{OwnerMaySubmit: func(string, string) bool { return false }})
+	if err := b.Schedules.stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
 		switch e := e.(type) {
 		case sched.KillJob:
 			kills++
@@ -179,7 +179,7 @@ func TestScheduleIgnoresJobOfAnotherOwner(t *testing.T) {
 	other.Owner = "bob"
 	st.Step(now, sched.SubmitJob{Spec: other})
 	submitted := false
-	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
+	if err := New(&Loop{}, Config{}).Schedules.stepSchedule(st, e, now.Add(2*time.Hour), func(e sched.Event) {
 		if kill, ok := e.(sched.KillJob); ok {
 			t.Errorf("bob's job %s is killed", kill.Job)
 		}
@@ -199,7 +199,7 @@ func TestScheduleWithReservedLabelSubmitsNothing(t *testing.T) {
 	s.SetDefaults()
 	s.Labels = map[string]string{job.AppLabel: "/prod/api"}
 	recorded := ""
-	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
+	if err := New(&Loop{}, Config{}).Schedules.stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
 		switch e := e.(type) {
 		case sched.SubmitJob:
 			t.Errorf("%s is submitted", e.Spec.Name)
@@ -226,7 +226,7 @@ func TestScheduleRunsStartUnderFreeNames(t *testing.T) {
 		st.Step(now, sched.SubmitJob{Spec: other})
 	}
 	var run, recorded string
-	if err := (&Leader{loop: &Loop{}}).stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
+	if err := New(&Loop{}, Config{}).Schedules.stepSchedule(st, cron.NewEntry(s, now), now.Add(2*time.Hour), func(e sched.Event) {
 		switch e := e.(type) {
 		case sched.SubmitJob:
 			run = e.Spec.Name
@@ -239,7 +239,7 @@ func TestScheduleRunsStartUnderFreeNames(t *testing.T) {
 }
 
 func TestScheduleBounds(t *testing.T) {
-	b, now := &Leader{}, time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	b, now := New(&Loop{}, Config{}), time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
 	s := frameworktest.ScheduledSpec("new", "0 3 * * *")
 	s.SetDefaults()
 	for _, c := range []struct {
@@ -256,7 +256,7 @@ func TestScheduleBounds(t *testing.T) {
 			st.Step(now, sched.PutDocument{Key: fmt.Sprint(schedulePrefix, i), Value: make([]byte, n)})
 			c.there -= n
 		}
-		err := b.checkSchedule(st, cron.NewEntry(s, now), sched.PutDocument{Key: schedulePrefix + "new", Value: make([]byte, c.size)})
+		err := b.Schedules.checkSchedule(st, cron.NewEntry(s, now), sched.PutDocument{Key: schedulePrefix + "new", Value: make([]byte, c.size)})
 		if (err == nil) != (c.want == "") || err != nil && (frameworktest.StatusOf(err) != 422 || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%d bytes: got %v, want %q", c.size, err, c.want)
 		}

@@ -44,14 +44,26 @@ func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	return sched.PutDocument{Key: schedulePrefix + e.Spec.Name, Value: text}, nil
 }
 
+// Schedules records schedules and submits their jobs when they are due.
+type Schedules struct {
+	leader *Leader
+	// ownerMaySubmit reports whether the owner of a schedule may still submit to its role; nil permits everything.
+	ownerMaySubmit func(owner, role string) bool
+	// cache has the decoded schedules. Only functions that run in the loop use them.
+	cache scheduleCache
+	// changed has an element after a schedule was added, until RunSchedules has taken it: the new schedule may be due
+	// earlier than the one it waits for. Its capacity is 1.
+	changed chan struct{}
+}
+
 // RunSchedules submits the jobs of schedules when they are due. It returns nil when
 // ctx ends. Runs that were due while no scheduler led are found by the first call of SubmitDue.
-func (b *Leader) RunSchedules(ctx context.Context) error {
+func (s *Schedules) RunSchedules(ctx context.Context) error {
 	for {
-		wait := time.NewTimer(b.SubmitDue(ctx))
+		wait := time.NewTimer(s.SubmitDue(ctx))
 		select {
 		case <-wait.C:
-		case <-b.schedulesChanged:
+		case <-s.changed:
 		case <-ctx.Done():
 			wait.Stop()
 			return nil
@@ -62,15 +74,15 @@ func (b *Leader) RunSchedules(ctx context.Context) error {
 
 // SubmitDue submits the jobs that are due and returns the time until the next one is, at most maxScheduleWait. A schedule
 // that fails is logged and tried again with the next call; it does not delay the others.
-func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
-	now := b.loop.clock()
+func (s *Schedules) SubmitDue(ctx context.Context) time.Duration {
+	now := s.leader.loop.clock()
 	next := now.Add(maxScheduleWait)
-	err := b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) (err error) {
-		for name, p := range b.schedules.allSchedules(st) {
+	err := s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) (err error) {
+		for name, p := range s.cache.allSchedules(st) {
 			wrong := p.err
 			if wrong == nil && !p.next.IsZero() && !p.next.After(now) {
-				wrong = b.stepSchedule(st, p.entry, now, apply)
-				p = b.schedules.findSchedule(st, name)
+				wrong = s.stepSchedule(st, p.entry, now, apply)
+				p = s.cache.findSchedule(st, name)
 			}
 			if wrong != nil {
 				err = errors.Join(err, fmt.Errorf("schedule %s: %w", name, wrong))
@@ -81,7 +93,7 @@ func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		b.loop.log.WithError(err).Warn("schedules are left out")
+		s.leader.loop.log.WithError(err).Warn("schedules are left out")
 	}
 	return max(next.Sub(now), time.Millisecond)
 }
@@ -90,7 +102,7 @@ func (b *Leader) SubmitDue(ctx context.Context) time.Duration {
 // they are done. If that record is not admitted it applies nothing, because the
 // actions would otherwise be repeated. A run that is not admitted is recorded as refused, and is not tried again; it is
 // admitted after the kills, which may free what it needs.
-func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
+func (s *Schedules) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time.Time, apply func(sched.Event)) error {
 	e := *old
 	e.Runs = slices.Clone(old.Runs)
 	due, err := e.RunDue(now, func(name string) (known, live bool) {
@@ -117,9 +129,9 @@ func (b *Leader) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now time
 		apply(sched.ForgetJob{Job: name})
 	}
 	if due.Submit != nil {
-		err := b.checkSpace()
+		err := s.leader.checkSpace()
 		if err == nil {
-			err = b.checkScheduledRun(st, due.Submit)
+			err = s.checkScheduledRun(st, due.Submit)
 		}
 		if err != nil {
 			if put, err = refusalRecord(st, e, due, err); err != nil {
@@ -168,8 +180,8 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 
 // checkScheduledRun returns an error if a schedule's job may not be submitted. The owner must still have permission.
 // The journal may contain schedules with labels and groups that are reserved since.
-func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
-	if b.ownerMaySubmit != nil && !b.ownerMaySubmit(run.Owner, run.Role) {
+func (s *Schedules) checkScheduledRun(st *sched.State, run *job.Spec) error {
+	if s.ownerMaySubmit != nil && !s.ownerMaySubmit(run.Owner, run.Role) {
 		return fmt.Errorf("%s may no longer submit to role %s", run.Owner, run.Role)
 	}
 	if err := run.CheckReserved(); err != nil {
@@ -180,15 +192,15 @@ func (b *Leader) checkScheduledRun(st *sched.State, run *job.Spec) error {
 
 // AddSchedule records a schedule. It fails if its jobs could not be submitted now. It returns the role of the jobs also then,
 // if it is known.
-func (b *Leader) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error) {
-	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+func (s *Schedules) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error) {
+	if err := s.leader.Jobs.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, "", err
 	}
-	if err := b.checkFiles(&spec); err != nil {
+	if err := s.leader.Jobs.checkFiles(&spec); err != nil {
 		return view, "", err
 	}
 	var e *cron.ScheduleEntry
-	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+	err = s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		role = spec.Role
 		if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
@@ -197,15 +209,15 @@ func (b *Leader) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spe
 		if err := assignUser(by, &spec); err != nil {
 			return err
 		}
-		e = cron.NewEntry(spec, b.loop.clock())
+		e = cron.NewEntry(spec, s.leader.loop.clock())
 		put, err := scheduleDocument(e)
 		if err != nil {
 			return err
 		}
-		if err := b.checkSchedule(st, e, put); err != nil {
+		if err := s.checkSchedule(st, e, put); err != nil {
 			return err
 		}
-		if err := b.checkSpace(); err != nil {
+		if err := s.leader.checkSpace(); err != nil {
 			return err
 		}
 		apply(put)
@@ -215,7 +227,7 @@ func (b *Leader) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spe
 		return view, role, err
 	}
 	select {
-	case b.schedulesChanged <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default: // a wake-up is already pending
 	}
 	next, err := e.NextDue()
@@ -224,13 +236,13 @@ func (b *Leader) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spe
 
 // checkSchedule returns an error if the schedule's jobs are not admitted, if its name
 // is in use, or if a limit on schedules is exceeded.
-func (b *Leader) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
+func (s *Schedules) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
 	run := e.Spec
 	run.Schedule = nil
 	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.LimitError)) {
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}
-	count, size := b.schedules.countByOwner(st)
+	count, size := s.cache.countByOwner(st)
 	tooMany := st.SharedLimit(maxSchedules, "schedules").Check(&count, &e.Spec, 1)
 	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, &e.Spec, len(put.Value))
 	switch name := e.Spec.Name; {
@@ -259,9 +271,9 @@ func scheduleView(e *cron.ScheduleEntry, next time.Time) api.ScheduleView {
 }
 
 // ListSchedules returns the schedules by name. It omits unreadable ones, which are logged.
-func (b *Leader) ListSchedules(ctx context.Context) (list []api.ScheduleView, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		for _, p := range b.schedules.allSchedules(st) {
+func (s *Schedules) ListSchedules(ctx context.Context) (list []api.ScheduleView, err error) {
+	err = s.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		for _, p := range s.cache.allSchedules(st) {
 			if p.err == nil {
 				list = append(list, scheduleView(p.entry, p.next))
 			}
@@ -272,9 +284,9 @@ func (b *Leader) ListSchedules(ctx context.Context) (list []api.ScheduleView, er
 }
 
 // GetSchedule returns one schedule.
-func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		switch p := b.schedules.findSchedule(st, name); {
+func (s *Schedules) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
+	err = s.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		switch p := s.cache.findSchedule(st, name); {
 		case p == nil:
 			return api.UnknownSchedule(name)
 		case p.err != nil:
@@ -288,10 +300,10 @@ func (b *Leader) GetSchedule(ctx context.Context, name string) (view api.Schedul
 }
 
 // EndSchedule deletes a schedule, even an unreadable one.
-func (b *Leader) EndSchedule(ctx context.Context, c request.Change, name string) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (s *Schedules) EndSchedule(ctx context.Context, change request.Change, name string) error {
+	return s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		key := schedulePrefix + name
-		p := b.schedules.findSchedule(st, name)
+		p := s.cache.findSchedule(st, name)
 		if p == nil {
 			return api.UnknownSchedule(name)
 		}
@@ -299,7 +311,7 @@ func (b *Leader) EndSchedule(ctx context.Context, c request.Change, name string)
 		if p.err == nil { // an unreadable schedule has no ETag
 			created = p.entry.Created
 		}
-		if err := c.CheckIfMatch(request.ScheduleETag(created)); err != nil {
+		if err := change.CheckIfMatch(request.ScheduleETag(created)); err != nil {
 			return err
 		}
 		apply(sched.PutDocument{Key: key})

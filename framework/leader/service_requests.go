@@ -14,29 +14,29 @@ import (
 
 // UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
 // specification to its tasks continues afterwards. The service keeps its role if spec names none.
-func (b *Leader) UpdateJob(ctx context.Context, c request.Change, spec job.Spec) (view api.JobView, err error) {
-	if err := b.checkTypes(ctx, spec.Request.Types); err != nil {
+func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec job.Spec) (view api.JobView, err error) {
+	if err := c.checkTypes(ctx, spec.Request.Types); err != nil {
 		return view, err
 	}
-	if err := b.checkFiles(&spec); err != nil {
+	if err := c.checkFiles(&spec); err != nil {
 		return view, err
 	}
-	err = b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := b.checkUpdate(c, st, &spec); err != nil {
+	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := c.checkUpdate(change, st, &spec); err != nil {
 			return err
 		}
 		apply(sched.UpdateService{Spec: spec})
 		return nil
 	}, func(*sched.State) error {
-		view, err = b.Model.JobView(spec.Name)
+		view, err = c.leader.Model.JobView(spec.Name)
 		return err
 	})
 	return view, err
 }
 
 // checkUpdate returns why a service may not get the specification, and completes its role.
-func (b *Leader) checkUpdate(c request.Change, st *sched.State, spec *job.Spec) error {
-	if err := checkJobMatches(c, st, spec.Name); err != nil {
+func (c *JobCommands) checkUpdate(change request.Change, st *sched.State, spec *job.Spec) error {
+	if err := checkJobMatches(change, st, spec.Name); err != nil {
 		return err
 	}
 	old, _ := st.Job(spec.Name)
@@ -45,33 +45,33 @@ func (b *Leader) checkUpdate(c request.Change, st *sched.State, spec *job.Spec) 
 	}
 	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
 	spec.Owner = old.Spec.Owner
-	if err := assignUser(c.By, spec); err != nil {
+	if err := assignUser(change.By, spec); err != nil {
 		return err
 	}
 	if err := st.AdmitUpdate(spec); err != nil {
 		return api.NewProblemf(admissionStatus(err), "%v", err)
 	}
-	return b.checkSpace()
+	return c.leader.checkSpace()
 }
 
 // ScaleJob sets the number of a service's tasks. It does not wait until they run or have ended.
-func (b *Leader) ScaleJob(ctx context.Context, c request.Change, name string, tasks int) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := checkJobMatches(c, st, name); err != nil {
+func (c *JobCommands) ScaleJob(ctx context.Context, change request.Change, name string, tasks int) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		if err := checkJobMatches(change, st, name); err != nil {
 			return err
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return api.NewProblemf(admissionStatus(err), "%v", err)
 		}
-		apply(sched.ScaleService{Job: name, Tasks: tasks, By: c.By.UserName()})
+		apply(sched.ScaleService{Job: name, Tasks: tasks, By: change.By.UserName()})
 		return nil
 	})
 }
 
 // StopTask kills a task. A service starts a replacement unless retire is true. A task that has ended is a conflict, so
 // that a client notices that its list of tasks is old.
-func (b *Leader) StopTask(ctx context.Context, by *access.Grant, task string, retire bool) error {
-	return b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (c *JobCommands) StopTask(ctx context.Context, by *access.Grant, task string, retire bool) error {
+	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		t, ok := st.Task(task)
 		switch {
 		case !ok:

@@ -11,7 +11,7 @@ import (
 // request whose client has disconnected ends, and one for which the last estimates are recent enough is answered with them.
 func TestStartEstimatesDoNotDelayOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &Leader{loop: &Loop{clock: time.Now, requests: make(chan loopRequest)}, startEstimates: newStartEstimateCache()}
+		b := New(&Loop{clock: time.Now, requests: make(chan loopRequest)}, Config{})
 		made := time.Now()
 		b.startEstimates.last.Store(&startEstimates{made: made})
 		ctx, stop := context.WithCancel(t.Context())

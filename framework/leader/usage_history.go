@@ -9,15 +9,23 @@ import (
 	"mesos-gpu/framework/usagehistory"
 )
 
+// UsageHistory records how many GPUs were in use.
+type UsageHistory struct {
+	leader *Leader
+	// recorder keeps the history. It is nil until the first function that runs in the loop needs it; only such functions use
+	// the field.
+	recorder *usagehistory.Recorder
+}
+
 // RecordUsageHistory samples the use of the GPUs every minute until ctx ends. The journal has the
 // history, so that the next leader continues it.
-func (b *Leader) RecordUsageHistory(ctx context.Context) error {
+func (h *UsageHistory) RecordUsageHistory(ctx context.Context) error {
 	tick := time.NewTicker(usagehistory.SampleInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			b.sampleUsage(ctx, b.loop.clock())
+			h.sampleUsage(ctx, h.leader.loop.clock())
 		case <-ctx.Done():
 			return nil
 		}
@@ -25,12 +33,12 @@ func (b *Leader) RecordUsageHistory(ctx context.Context) error {
 }
 
 // sampleUsage records one sample. A failure to store it is logged and does not end the scheduler.
-func (b *Leader) sampleUsage(ctx context.Context, now time.Time) {
-	err := b.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		cluster, jobs := b.measureUsage(now)
-		recorder := b.usageHistory(st)
-		documents := recorder.Record(now, cluster, jobs, b.Model.IsLiveRun)
-		if err := b.checkSpace(); err != nil {
+func (h *UsageHistory) sampleUsage(ctx context.Context, now time.Time) {
+	err := h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+		cluster, jobs := h.measureUsage(now)
+		recorder := h.usageHistory(st)
+		documents := recorder.Record(now, cluster, jobs, h.leader.Model.IsLiveRun)
+		if err := h.leader.checkSpace(); err != nil {
 			return err
 		}
 		if err := st.AdmitDocuments(documents); err != nil {
@@ -43,29 +51,29 @@ func (b *Leader) sampleUsage(ctx context.Context, now time.Time) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		b.loop.log.WithError(err).Warn("the history of GPU usage is not stored")
+		h.leader.loop.log.WithError(err).Warn("the history of GPU usage is not stored")
 	}
 }
 
 // usageHistory returns the recorder, and at first loads what an earlier leader has stored. It
 // runs in the loop.
-func (b *Leader) usageHistory(st *sched.State) *usagehistory.Recorder {
-	if b.usageRecorder == nil {
+func (h *UsageHistory) usageHistory(st *sched.State) *usagehistory.Recorder {
+	if h.recorder == nil {
 		r, errs := usagehistory.NewRecorder(st.DocumentsIn(usagehistory.Folder))
 		for _, err := range errs {
-			b.loop.log.WithError(err).Warn("a part of the history of GPU usage is lost")
+			h.leader.loop.log.WithError(err).Warn("a part of the history of GPU usage is lost")
 		}
-		b.usageRecorder = r
+		h.recorder = r
 	}
-	return b.usageRecorder
+	return h.recorder
 }
 
 // measureUsage returns the present use of the cluster and of each job with GPUs. What tasks hold is counted from the read
 // model; duty and memory come from the last measurements of running tasks and are means weighted by measured GPUs.
-func (b *Leader) measureUsage(now time.Time) (usagehistory.ClusterSample, map[string]usagehistory.JobSample) {
-	totals := b.Model.CountGPUs()
+func (h *UsageHistory) measureUsage(now time.Time) (usagehistory.ClusterSample, map[string]usagehistory.JobSample) {
+	totals := h.leader.Model.CountGPUs()
 	cluster := usagehistory.ClusterSample{WaitingGPUs: totals.Waiting, Types: map[string]usagehistory.TypeSample{}}
-	for kind, n := range b.gpuCounts.Current() {
+	for kind, n := range h.leader.gpuCounts.Current() {
 		cluster.Types[kind] = usagehistory.TypeSample{GPUs: float64(n.All)}
 	}
 	for kind, held := range totals.HeldByType {
@@ -77,7 +85,7 @@ func (b *Leader) measureUsage(now time.Time) (usagehistory.ClusterSample, map[st
 	for run, held := range totals.HeldByRun {
 		jobs[run] = usagehistory.JobSample{GPUs: held}
 	}
-	for _, task := range b.Usage.RecentMeans(now) {
+	for _, task := range h.leader.Usage.RecentMeans(now) {
 		for kind, n := range task.GPUTypes {
 			one := cluster.Types[kind]
 			one.Duty += task.Duty * float64(n) // divided by Measured below
@@ -103,23 +111,23 @@ func (b *Leader) measureUsage(now time.Time) (usagehistory.ClusterSample, map[st
 }
 
 // ClusterUsage returns the use of the GPUs by type in the last hours.
-func (b *Leader) ClusterUsage(ctx context.Context, hours int) (v api.ClusterHistory, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		v = b.usageHistory(st).ClusterHistory(b.loop.clock(), hours)
+func (h *UsageHistory) ClusterUsage(ctx context.Context, hours int) (v api.ClusterHistory, err error) {
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		v = h.usageHistory(st).ClusterHistory(h.leader.loop.clock(), hours)
 		return nil
 	})
 	return v, err
 }
 
 // JobUsage returns the usage of the GPUs of a job, or of the run NAME@RUN.
-func (b *Leader) JobUsage(ctx context.Context, name string) (v api.JobUsageHistory, err error) {
-	j, ok := b.Model.CopyJob(name)
+func (h *UsageHistory) JobUsage(ctx context.Context, name string) (v api.JobUsageHistory, err error) {
+	j, ok := h.leader.Model.CopyJob(name)
 	if !ok {
 		return v, api.UnknownJob(name)
 	}
 	run := j.RunID().String()
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		v = b.usageHistory(st).JobHistory(run, st.Document)
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		v = h.usageHistory(st).JobHistory(run, st.Document)
 		return nil
 	})
 	return v, err

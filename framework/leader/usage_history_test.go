@@ -44,9 +44,9 @@ func TestUsageHistoryContinuesAfterFailover(t *testing.T) {
 			b := New(l, Config{Stopped: ctx.Done()})
 			b.gpuCounts.SetCounts(map[string]metrics.GPUCount{"A100": {All: 8, Free: 8}})
 			go func() { _ = l.Run(ctx) }()
-			go func() { _ = b.RecordUsageHistory(ctx) }()
+			go func() { _ = b.UsageHistory.RecordUsageHistory(ctx) }()
 			time.Sleep(minutes*time.Minute + time.Second)
-			v, err := b.ClusterUsage(ctx, 2)
+			v, err := b.UsageHistory.ClusterUsage(ctx, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,43 +75,43 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	good.SetDefaults()
 	large, unknown, nightly := good, good, frameworktest.ScheduledSpec("nightly", "0 3 * * *")
 	large.Request.GPUs, unknown.Role = 4, "nobody"
-	if v, err := b.ValidateJob(ctx, nil, good); err != nil || len(v.Warnings) > 0 || v.Spec.Role == "" {
+	if v, err := b.Jobs.ValidateJob(ctx, nil, good); err != nil || len(v.Warnings) > 0 || v.Spec.Role == "" {
 		t.Errorf("a valid job: %+v, %v", v, err)
 	}
-	if v, err := b.ValidateJob(ctx, nil, large); err != nil || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
+	if v, err := b.Jobs.ValidateJob(ctx, nil, large); err != nil || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
 		t.Errorf("a large job: %+v, %v", v.Warnings, err)
 	}
 	var p *api.Problem
-	if _, err := b.ValidateJob(ctx, nil, unknown); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
+	if _, err := b.Jobs.ValidateJob(ctx, nil, unknown); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
 		t.Errorf("an unknown role: %v", err)
 	}
-	if _, err := b.ValidateJob(ctx, nil, nightly); err != nil {
+	if _, err := b.Jobs.ValidateJob(ctx, nil, nightly); err != nil {
 		t.Errorf("a schedule: %v", err)
 	}
-	if _, _, err := b.SubmitJob(ctx, nil, good); err != nil {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, good); err != nil {
 		t.Errorf("the valid job is not accepted: %v", err)
 	}
-	if _, err := b.ValidateJob(ctx, nil, good); !errors.As(err, &p) || p.Status != http.StatusConflict {
+	if _, err := b.Jobs.ValidateJob(ctx, nil, good); !errors.As(err, &p) || p.Status != http.StatusConflict {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	if n := b.Model.JobCount(); n != 1 {
 		t.Errorf("there are %d jobs, want the submitted one", n)
 	}
 	web := frameworktest.ServiceSpec("web", 2)
-	if _, _, err := b.SubmitJob(ctx, nil, web); err != nil {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, web); err != nil {
 		t.Fatal(err)
 	}
 	web.Env = map[string]string{"VERSION": "2"}
-	if v, err := b.ValidateUpdate(ctx, request.Change{}, web); err != nil || v.Spec.Env["VERSION"] != "2" {
+	if v, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, web); err != nil || v.Spec.Env["VERSION"] != "2" {
 		t.Errorf("a valid update: %+v, %v", v, err)
 	}
 	if view, err := b.Model.JobView("web"); err != nil || view.Version != 0 || view.Spec.Env["VERSION"] != "" {
 		t.Errorf("the validation has changed the service: %+v, %v", view, err)
 	}
-	if _, err := b.ValidateUpdate(ctx, request.Change{}, good); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
+	if _, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, good); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
 		t.Errorf("an update of a job that is no service: %v", err)
 	}
-	if list, err := b.ListSchedules(ctx); err != nil || len(list) != 0 {
+	if list, err := b.Schedules.ListSchedules(ctx); err != nil || len(list) != 0 {
 		t.Errorf("there are schedules: %+v, %v", list, err)
 	}
 	cancel()

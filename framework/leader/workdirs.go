@@ -22,15 +22,15 @@ const workdirCleanupInterval = 10 * time.Minute
 
 // checkFiles returns a Problem if the archive of a job's working folder is not stored, or if
 // there is no store for its artifacts. It keeps the archive for a grace time, within which the job must be recorded.
-func (b *Leader) checkFiles(spec *job.Spec) error {
+func (c *JobCommands) checkFiles(spec *job.Spec) error {
 	if spec.Workdir == "" {
-		return b.checkArtifacts(spec)
+		return c.checkArtifacts(spec)
 	}
-	_, err := b.workdirs.Find(spec.Workdir, b.loop.clock())
+	_, err := c.leader.Workdirs.store.Find(spec.Workdir, c.leader.loop.clock())
 	if err != nil {
 		return workdirProblem(err, spec.Workdir)
 	}
-	return b.checkArtifacts(spec)
+	return c.checkArtifacts(spec)
 }
 
 // workdirProblem converts an error of the store to the client's problem.
@@ -50,9 +50,15 @@ func workdirProblem(err error, digest string) error {
 	return err
 }
 
+// Workdirs stores the archives of working folders.
+type Workdirs struct {
+	leader *Leader
+	store  *workdirstore.ArchiveStore
+}
+
 // FindWorkdir returns the size of a stored archive, which is then kept for a while.
-func (b *Leader) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
-	bytes, err := b.workdirs.Find(digest, b.loop.clock())
+func (w *Workdirs) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
+	bytes, err := w.store.Find(digest, w.leader.loop.clock())
 	if errors.Is(err, workdirstore.ErrUnknown) {
 		return api.StoredWorkdir{}, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)
 	}
@@ -60,21 +66,21 @@ func (b *Leader) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdi
 }
 
 // StoreWorkdir stores an archive.
-func (b *Leader) StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (stored api.StoredWorkdir, created bool, err error) {
-	created, err = b.workdirs.Put(ctx, digest, archive, b.loop.clock(), func() (map[string]bool, error) { return b.liveWorkdirs(ctx) })
+func (w *Workdirs) StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (stored api.StoredWorkdir, created bool, err error) {
+	created, err = w.store.Put(ctx, digest, archive, w.leader.loop.clock(), func() (map[string]bool, error) { return w.liveWorkdirs(ctx) })
 	if err != nil {
 		return stored, false, workdirProblem(err, digest)
 	}
-	stored, err = b.FindWorkdir(ctx, digest)
+	stored, err = w.FindWorkdir(ctx, digest)
 	return stored, created, err
 }
 
 // liveWorkdirs returns the archives that must be kept: those of live jobs and of
 // schedules. It fails if a schedule cannot be read: its archive is not known then, and none may be removed.
-func (b *Leader) liveWorkdirs(ctx context.Context) (digests map[string]bool, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
-		digests = b.Model.LiveWorkdirs()
-		for name, p := range b.schedules.allSchedules(st) {
+func (w *Workdirs) liveWorkdirs(ctx context.Context) (digests map[string]bool, err error) {
+	err = w.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		digests = w.leader.Model.LiveWorkdirs()
+		for name, p := range w.leader.Schedules.cache.allSchedules(st) {
 			if p.err != nil {
 				return api.NewProblemf(http.StatusInternalServerError, "schedule %q cannot be read, so that its working folder is not known: %w", name, p.err)
 			}
@@ -88,9 +94,9 @@ func (b *Leader) liveWorkdirs(ctx context.Context) (digests map[string]bool, err
 }
 
 // CleanWorkdirs removes archives that are no longer used, until ctx ends.
-func (b *Leader) CleanWorkdirs(ctx context.Context) error {
+func (w *Workdirs) CleanWorkdirs(ctx context.Context) error {
 	for {
-		b.removeUnusedWorkdirs(ctx)
+		w.removeUnusedWorkdirs(ctx)
 		select {
 		case <-time.After(workdirCleanupInterval):
 		case <-ctx.Done():
@@ -100,31 +106,31 @@ func (b *Leader) CleanWorkdirs(ctx context.Context) error {
 }
 
 // removeUnusedWorkdirs removes unused archives once, and logs a failure.
-func (b *Leader) removeUnusedWorkdirs(ctx context.Context) {
-	live, err := b.liveWorkdirs(ctx)
+func (w *Workdirs) removeUnusedWorkdirs(ctx context.Context) {
+	live, err := w.liveWorkdirs(ctx)
 	removed := 0
 	if err == nil {
-		removed, err = b.workdirs.RemoveUnused(b.loop.clock(), live)
+		removed, err = w.store.RemoveUnused(w.leader.loop.clock(), live)
 	}
 	if err != nil && ctx.Err() == nil {
-		b.loop.log.WithError(err).Warn("unused working folders are kept")
+		w.leader.loop.log.WithError(err).Warn("unused working folders are kept")
 	}
 	if removed > 0 {
-		b.loop.log.WithField("removed", removed).Info("removed unused working folders")
+		w.leader.loop.log.WithField("removed", removed).Info("removed unused working folders")
 	}
 }
 
 // OpenWorkdir opens the archive of a run for an agent. The token is valid only while a
 // task of the run starts: the agent's fetcher writes the URL to the task's output, which
 // other users may read later.
-func (b *Leader) OpenWorkdir(_ context.Context, run job.RunID, token string) (*os.File, error) {
-	digests := b.Model.StartingWorkdirs(run)
-	i := slices.IndexFunc(digests, func(digest string) bool { return b.workdirs.CheckToken(run, digest, token) })
+func (w *Workdirs) OpenWorkdir(_ context.Context, run job.RunID, token string) (*os.File, error) {
+	digests := w.leader.Model.StartingWorkdirs(run)
+	i := slices.IndexFunc(digests, func(digest string) bool { return w.store.CheckToken(run, digest, token) })
 	if i < 0 {
 		return nil, request.UnknownArchive()
 	}
 	digest := digests[i]
-	f, err := b.workdirs.Open(digest)
+	f, err := w.store.Open(digest)
 	if errors.Is(err, workdirstore.ErrUnknown) {
 		return nil, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)
 	}

@@ -18,6 +18,7 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/job"
 )
@@ -117,7 +118,8 @@ func TestEventStreamResumes(t *testing.T) {
 
 // eventBackend serves event streams from a read model.
 type eventBackend struct {
-	apiserver.ReadBackend
+	backendtest.Reads
+	backendtest.Commands
 	view *Model
 }
 
@@ -132,7 +134,7 @@ func (b eventBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-
 func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running)))
-	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return apiserver.Backend{Reads: eventBackend{view: v}} }, frameworktest.DiscardLog()))
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(eventBackend{view: v}) }, frameworktest.DiscardLog()))
 	defer server.Close()
 	defer v.hub.closeListeners()
 	listen := func(after string) (next func() string, end func()) {

@@ -170,16 +170,6 @@ func BenchmarkSample(b *testing.B) {
 	b.ReportMetric(float64((cputime.Read(b)-spent).Microseconds())/float64(b.N), "cpu-µs/file")
 }
 
-// usageBackend answers requests for usage only.
-type usageBackend struct {
-	apiserver.LeaderBackend
-	collector *Collector
-}
-
-func (b usageBackend) ListUsage(ctx context.Context, _ *access.Grant, q request.UsageQuery) (api.UsageList, error) {
-	return b.collector.ListUsage(ctx, nil, q)
-}
-
 // BenchmarkUsageAnswer measures the answer with the usage of a job with 8 GPUs.
 func BenchmarkUsageAnswer(b *testing.B) {
 	m := mesostest.NewCluster(b, 1)
@@ -195,7 +185,9 @@ func BenchmarkUsageAnswer(b *testing.B) {
 			leads.history.addSample(&users[i], usageSample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
 		}
 	}
-	h := apiserver.NewHandler(func() apiserver.Backend { return apiserver.Backend{Leader: usageBackend{collector: leads.Collector}} }, frameworktest.DiscardLog())
+	h := apiserver.NewHandler(func() apiserver.Backend {
+		return apiserver.Backend{Leader: &apiserver.LeaderBackend{Usage: leads.Collector}}
+	}, frameworktest.DiscardLog())
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/usage?minutes=15", nil))

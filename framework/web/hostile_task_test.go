@@ -18,6 +18,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/internal/portrelay"
+	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/job"
 )
 
@@ -34,8 +35,8 @@ fetch("/v1/jobs");
 
 // hostileTask is the backend of a scheduler without an access file, with a running job that serves hostilePage.
 type hostileTask struct {
-	apiserver.ReadBackend // the test calls only the methods below
-	apiserver.LeaderBackend
+	backendtest.Reads // the test calls only the methods below
+	backendtest.Commands
 	address string
 }
 
@@ -93,7 +94,7 @@ func TestHostileTaskCannotUseAPI(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	b := hostileTask{address: strings.TrimPrefix(upstream.URL, "http://")}
-	scheduler := &requestRecorder{changed: make(chan struct{}, 1), Handler: apiserver.NewHandler(func() apiserver.Backend { return apiserver.NewLeaderBackend(b) }, log)}
+	scheduler := &requestRecorder{changed: make(chan struct{}, 1), Handler: apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(b) }, log)}
 	s := httptest.NewServer(scheduler)
 	t.Cleanup(s.Close)
 
