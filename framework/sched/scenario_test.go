@@ -265,7 +265,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 	case "lacking":
 		lacks, ok := p.st.UnmetDemand()
 		if !ok {
-			fmt.Fprintln(&p.out, "nobody can tell yet")
+			fmt.Fprintln(&p.out, "unknown yet")
 		} else if young := p.st.RecentlyQueuedJobs(); len(young) > 0 {
 			fmt.Fprintf(&p.out, "%v wait too shortly\n", young)
 		}
