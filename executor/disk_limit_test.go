@@ -123,19 +123,19 @@ func TestMeasureNestedFolders(t *testing.T) {
 func TestMeasureUnreadableFolders(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
-	const nobody, other = 65534, 65533
+	const unprivileged, other = 65534, 65533
 	closed := filepath.Join(dir, "closed")
 	if err := errors.Join(os.Mkdir(closed, 0), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	for owner, hidden := range map[int]bool{nobody: true, other: false} {
+	for owner, hidden := range map[int]bool{unprivileged: true, other: false} {
 		if err := os.Chown(closed, owner, owner); err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error)
 		go func() {
 			runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
-			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0)); errno != 0 {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), unprivileged, ^uintptr(0)); errno != 0 {
 				done <- errno
 				return
 			}

@@ -37,7 +37,7 @@ func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runtime.Start(ctx, task.TaskSpec{GPUs: 1}); err == nil || !strings.Contains(err.Error(), "its executor is gone: remove container mesos-gpu-abandoned") {
-		t.Errorf("task with a GPU started beside a container: %v", err)
+		t.Errorf("task with a GPU started while a container held it: %v", err)
 	}
 	r.task.start <- nil
 	if _, err := runtime.Start(ctx, task.TaskSpec{}); err != nil {

@@ -36,7 +36,7 @@ func TestSecretsBecomeVariables(t *testing.T) {
 	}{
 		{"without the line end", "web", map[string]string{"DB": "db/password", "NONE": "empty"}, map[string]string{"OWN": "x", "DB": "s3cr=t \n", "NONE": ""}},
 		{"a role below another", "research/vision", map[string]string{"T": "token"}, map[string]string{"OWN": "x", "T": "theirs"}},
-		{"none wanted", "nobody", nil, map[string]string{"OWN": "x"}},
+		{"none wanted", "unknown", nil, map[string]string{"OWN": "x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			own := map[string]string{"OWN": "x"}
@@ -125,7 +125,7 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 	if env, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
 		t.Errorf("a link within the folder: %v, %v", env, err)
 	}
-	for role, want := range map[string]string{"nobody": `open secrets of role "nobody"`, "..": `role "..", which cannot have any`, "": `role "", which cannot have any`} {
+	for role, want := range map[string]string{"unknown": `open secrets of role "unknown"`, "..": `role "..", which cannot have any`, "": `role "", which cannot have any`} {
 		if _, _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("role %q: %v", role, err)
 		}

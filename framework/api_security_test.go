@@ -341,7 +341,7 @@ func TestAccessIsReloaded(t *testing.T) {
 	writeRoles("research: nonsense\n")
 	g.writeAccessFile(t, strings.Replace(string(before), "may: view, roles: [prod]", "may: submit, roles: [research]", 1))
 	if err := in.Reload(); err == nil {
-		t.Error("a roles file with a mistake is none")
+		t.Error("a roles file with a mistake was accepted")
 	}
 	_, err = web.SubmitJob(ctx, frameworktest.JobSpec("x", 1, 0))
 	wantProblem(t, err, http.StatusForbidden, "submit on any role")

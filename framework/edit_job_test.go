@@ -54,7 +54,7 @@ func TestEditsOfJobs(t *testing.T) {
 	}{
 		{bob, "first", map[string]any{"priority": 1}, http.StatusForbidden, "operate on role research"},
 		{alice, "first", map[string]any{"role": "prod"}, http.StatusForbidden, "submit on role prod"},
-		{ops, "first", map[string]any{"role": "nobody"}, http.StatusUnprocessableEntity, `role "nobody": the scheduler has jobs of`},
+		{ops, "first", map[string]any{"role": "unknown"}, http.StatusUnprocessableEntity, `role "unknown": the scheduler has jobs of`},
 		{alice, "running", map[string]any{"role": "research/vision"}, http.StatusConflict, "1 of 1 tasks of job"},
 		{alice, "first", map[string]any{"priority": 1 << 40}, http.StatusUnprocessableEntity, "priority"},
 		{alice, "first", map[string]any{"gpus": 2}, http.StatusUnprocessableEntity, "gpus: cannot be changed after the submission"},

@@ -99,7 +99,7 @@ func TestServiceKeepsTasksRunning(t *testing.T) {
 	if view, err := in.WaitForJob(ctx, "web"); err != nil || !view.Terminal {
 		t.Errorf("after the kill: %+v, %v", view.State, err)
 	}
-	wantProblem(t, in.ScaleJob(ctx, "nobody", 1), http.StatusNotFound, `no job "nobody"`)
+	wantProblem(t, in.ScaleJob(ctx, "unknown", 1), http.StatusNotFound, `no job "unknown"`)
 	wantProblem(t, in.ScaleJob(ctx, "web", 1), http.StatusUnprocessableEntity, "has ended")
 	wantProblem(t, in.StopTask(ctx, third, false), http.StatusNotFound, "no task")
 }
@@ -340,7 +340,7 @@ func TestExtensionWithoutLeader(t *testing.T) {
 		want                string
 	}{
 		{name: "passed on", leading: leader.URL, status: 200, want: "GET /v2/events?event_type=x answered"},
-		{name: "nobody leads", status: 503, want: `{"message":"no scheduler leads now: ask again"}`},
+		{name: "no leader", status: 503, want: `{"message":"no scheduler leads now: ask again"}`},
 		{name: "it leads next", leading: here, status: 503, want: `{"message":"this scheduler does not lead yet: ask again"}`},
 		{name: "passed on already", leading: leader.URL, mark: "http://other:1", status: 503, want: "does not lead yet: ask again"},
 		{name: "unknown", err: errors.New("no session with ZooKeeper"), status: 503, want: `{"message":"no session with ZooKeeper: ask again"}`},

@@ -42,9 +42,9 @@ func TestJobPermissions(t *testing.T) {
 			t.Errorf("%s: what is allowed: %v", round, err)
 		}
 		s := want(round+"-role", "/data/a", "")
-		s.Role = "nobody"
+		s.Role = "unknown"
 		_, err = in.SubmitJob(ctx, s)
-		wantProblem(t, err, http.StatusUnprocessableEntity, `role "nobody": the scheduler has jobs of research`)
+		wantProblem(t, err, http.StatusUnprocessableEntity, `role "unknown": the scheduler has jobs of research`)
 		if err := in.Reload(); err != nil {
 			t.Fatal(err)
 		}

@@ -176,8 +176,8 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 		t.Errorf("a quota of a type that is not there: %+v, %v", got, err)
 	}
 	bad := "V100"
-	_, err = in.SetQuota(ctx, "nobody", &two)
-	wantProblem(t, err, http.StatusNotFound, `role "nobody": the scheduler has jobs of research, research/vision`)
+	_, err = in.SetQuota(ctx, "unknown", &two)
+	wantProblem(t, err, http.StatusNotFound, `role "unknown": the scheduler has jobs of research, research/vision`)
 	_, err = in.SetQuota(ctx, "research", &bad)
 	wantProblem(t, err, http.StatusUnprocessableEntity, `quota "V100": write TYPE=GPUS`)
 }

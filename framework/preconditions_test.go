@@ -116,7 +116,7 @@ func TestPreconditionsOfChanges(t *testing.T) {
 		method, path, match string
 		status              int
 	}{
-		{"DELETE", "/v1/jobs/nobody", "*", http.StatusNotFound},
+		{"DELETE", "/v1/jobs/unknown", "*", http.StatusNotFound},
 		{"DELETE", "/v1/jobs/web", "unquoted", http.StatusBadRequest},
 		{"POST", "/v1/jobs", "*", http.StatusBadRequest},
 		{"DELETE", "/v1/jobs/web", `"stale"`, http.StatusPreconditionFailed},

@@ -69,12 +69,12 @@ func checkTrainRuns(t *testing.T, in *testInstance, when string) {
 	if diff := cmp.Diff(runs[1:], jobs); diff != "" || err != nil {
 		t.Errorf("%s: jobs (-want +got) %v:\n%s", when, err, diff)
 	}
-	for _, name := range []string{"train@3", "train@0", "train@x", "nobody@1"} {
+	for _, name := range []string{"train@3", "train@0", "train@x", "unknown@1"} {
 		_, err := in.GetJob(ctx, name)
 		wantProblem(t, err, http.StatusNotFound, name)
 	}
-	_, err = in.ListRuns(ctx, "nobody")
-	wantProblem(t, err, http.StatusNotFound, "nobody")
+	_, err = in.ListRuns(ctx, "unknown")
+	wantProblem(t, err, http.StatusNotFound, "unknown")
 	for ev, err := range in.StreamEvents(ctx, "train@1") { // starts with the states of its only task
 		if err != nil || ev.Run != 1 || ev.State != job.Failed || ev.Task != runs[0].Tasks[0].ID {
 			t.Errorf("%s: an event of the first run is %+v, %v", when, ev, err)
@@ -177,8 +177,8 @@ func TestRerunOverREST(t *testing.T) {
 	}
 	_, err = in.RerunJob(ctx, "train", api.RerunRequest{Failed: true})
 	wantProblem(t, err, http.StatusUnprocessableEntity, "every task of job")
-	_, err = in.RerunJob(ctx, "nobody", api.RerunRequest{})
-	wantProblem(t, err, http.StatusNotFound, "nobody")
+	_, err = in.RerunJob(ctx, "unknown", api.RerunRequest{})
+	wantProblem(t, err, http.StatusNotFound, "unknown")
 	first, err := in.RerunJob(ctx, "train@1", api.RerunRequest{})
 	if err != nil || first.Run != 3 || len(first.Tasks) != 2 || first.State.IsLive() == false {
 		t.Errorf("got %+v, %v", first, err)
@@ -220,8 +220,8 @@ func TestUpdateOverREST(t *testing.T) {
 			break
 		}
 	}
-	_, err := in.UpdateJob(ctx, frameworktest.ServiceSpec("nobody", 1))
-	wantProblem(t, err, http.StatusNotFound, "nobody")
+	_, err := in.UpdateJob(ctx, frameworktest.ServiceSpec("unknown", 1))
+	wantProblem(t, err, http.StatusNotFound, "unknown")
 	_, err = in.UpdateJob(ctx, frameworktest.JobSpec("web", 2, 0))
 	wantProblem(t, err, http.StatusUnprocessableEntity, "service: an update cannot change it")
 	in.stopAndWait(t)

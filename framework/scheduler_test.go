@@ -247,7 +247,7 @@ func TestKill(t *testing.T) {
 		}
 	}
 	c.AwaitCall(t, 1, scheduler.Call_KILL, nil)
-	wantProblem(t, in.KillJob(ctx, "nobody"), http.StatusNotFound, `no job "nobody"`)
+	wantProblem(t, in.KillJob(ctx, "unknown"), http.StatusNotFound, `no job "unknown"`)
 }
 
 func wantProblem(t *testing.T, err error, status int, detail string) {
@@ -271,10 +271,10 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	wantProblem(t, err, http.StatusConflict, `job "later" is WAITING`)
 	_, err = in.SubmitJob(ctx, frameworktest.JobSpec("bad name", 1, 1))
 	wantProblem(t, err, http.StatusUnprocessableEntity, "bad name")
-	_, err = in.GetJob(ctx, "nobody")
-	wantProblem(t, err, http.StatusNotFound, "nobody")
-	for _, err := range in.StreamEvents(ctx, "nobody") {
-		wantProblem(t, err, http.StatusNotFound, "nobody")
+	_, err = in.GetJob(ctx, "unknown")
+	wantProblem(t, err, http.StatusNotFound, "unknown")
+	for _, err := range in.StreamEvents(ctx, "unknown") {
+		wantProblem(t, err, http.StatusNotFound, "unknown")
 	}
 	c.AwaitCall(t, 1, scheduler.Call_DECLINE, nil)
 	view, err := in.GetJob(ctx, "later")
@@ -347,8 +347,8 @@ func TestLogIsFollowed(t *testing.T) {
 	}
 	_, err = in.OpenTaskLog(ctx, task.ID, client.LogOptions{Stream: "stderr"})
 	wantProblem(t, err, http.StatusNotFound, "no stderr")
-	_, err = in.OpenTaskLog(ctx, "nobody.0", client.LogOptions{Follow: true})
-	wantProblem(t, err, http.StatusNotFound, "nobody.0")
+	_, err = in.OpenTaskLog(ctx, "unknown.0", client.LogOptions{Follow: true})
+	wantProblem(t, err, http.StatusNotFound, "unknown.0")
 }
 
 func TestPortAndJournalInUse(t *testing.T) {

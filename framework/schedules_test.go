@@ -96,7 +96,7 @@ func TestScheduleRefusals(t *testing.T) {
 		}
 	}
 	elsewhere := frameworktest.ScheduledSpec("elsewhere", "@daily")
-	elsewhere.Role = "nobody"
+	elsewhere.Role = "unknown"
 	for _, r := range []struct {
 		name   string
 		got    error
@@ -105,8 +105,8 @@ func TestScheduleRefusals(t *testing.T) {
 	}{
 		{"of the name of another", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), 409, `schedule "twice" already exists`},
 		{"of the name of a job", errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("runs", "@daily"))), 409, `job "runs" is`},
-		{"of no role", errorOf(in.AddSchedule(ctx, elsewhere)), 422, `role "nobody"`},
-		{"of a type that nobody has", errorOf(in.AddSchedule(ctx, func() job.Spec {
+		{"of no role", errorOf(in.AddSchedule(ctx, elsewhere)), 422, `role "unknown"`},
+		{"of a type that unknown has", errorOf(in.AddSchedule(ctx, func() job.Spec {
 			s := frameworktest.ScheduledSpec("typed", "@daily")
 			s.Request = frameworktest.JobSpec("", 1, 1, "V101").Request
 			return s

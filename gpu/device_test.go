@@ -123,7 +123,7 @@ func TestDeviceAccessCanOpen(t *testing.T) {
 		device Device
 		want   bool
 	}{
-		{"its GPU", whole, true}, {"another GPU", other, false}, {"its slice", slice, true}, {"a slice beside it", sibling, false},
+		{"its GPU", whole, true}, {"another GPU", other, false}, {"its slice", slice, true}, {"another slice of the GPU", sibling, false},
 	} {
 		if got := reach.CanOpen(c.device); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)

@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the task states of docs/reference/api.md anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the task states of docs/reference/api.md")
 
 // docs/reference/api.md must show the table of transitions.
 func TestTaskLifeIsDocumented(t *testing.T) {

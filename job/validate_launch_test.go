@@ -18,7 +18,7 @@ func TestValidateLaunch(t *testing.T) {
 		want   string
 	}{
 		"user":              {func(s *Spec) { s.User = "1000:1000" }, ""},
-		"user of mesos":     {func(s *Spec) { s.User, s.Containerizer = "nobody", Mesos }, ""},
+		"user of mesos":     {func(s *Spec) { s.User, s.Containerizer = "daemon", Mesos }, ""},
 		"longest user":      {func(s *Spec) { s.User = strings.Repeat("u", 255) }, ""},
 		"longer user":       {func(s *Spec) { s.User = strings.Repeat("u", 256) }, "or is longer than 255 bytes"},
 		"user with a blank": {func(s *Spec) { s.User = "a b" }, `user: "a b" holds a blank`},

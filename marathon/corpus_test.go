@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/reference/marathon.md and the golden files anew: commit them only if you understand each change")
+var rewrite = flag.Bool("rewrite", false, "rewrite docs/reference/marathon.md and the golden files: commit them only if you understand each change")
 
 func testSettings() ParseSettings {
 	return ParseSettings{Role: "web", BridgeNetwork: MesosBridge, Strict: true}

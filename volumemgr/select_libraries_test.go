@@ -128,7 +128,7 @@ func TestOpenGL(t *testing.T) {
 		want []string
 	}{
 		{"glvnd", []func(string){glvnd, driver}, dispatched},
-		{"glvnd beside mesa", []func(string){mesa, glvnd, driver}, dispatched},
+		{"glvnd with mesa", []func(string){mesa, glvnd, driver}, dispatched},
 		{"glvnd takes the vendor's place", []func(string){vendor, glvnd, driver}, dispatched},
 		{"vendor with a driver for glvnd", []func(string){vendor, driver}, []string{"libGL.so." + v535, "libGLX_nvidia.so." + v535}},
 		{"vendor", []func(string){vendor, mesa}, []string{"libGL.so." + v535}},

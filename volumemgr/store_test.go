@@ -139,14 +139,14 @@ func TestCreateCompletesTornVolume(t *testing.T) {
 	if err := os.Symlink("left", filepath.Join(v.Path, "lib64/.new-libcuda.so.1")); err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, filepath.Join(v.Path, "lib64/of-somebody-else"), "kept")
+	mustWrite(t, filepath.Join(v.Path, "lib64/of-another-user"), "kept")
 
 	mustCreate(t, s, d)
 	repaired := readTree(t, v.Path)
-	if _, ok := repaired["lib64/of-somebody-else"]; !ok {
+	if _, ok := repaired["lib64/of-another-user"]; !ok {
 		t.Error("a file was removed from the volume")
 	}
-	delete(repaired, "lib64/of-somebody-else")
+	delete(repaired, "lib64/of-another-user")
 	ignore := func(all map[string]treeEntry) {
 		for name, e := range all { // a link or folder that is created again has another time and inode
 			if !e.Mode.IsRegular() {

@@ -408,7 +408,7 @@ func TestRepairCreatesWhatIsMissing(t *testing.T) {
 	}
 	d.Version = "../x"
 	if _, _, err := s.Repair(context.Background(), d); err == nil || !strings.Contains(err.Error(), "is not a volume's name") {
-		t.Errorf("a version that is none: %v", err)
+		t.Errorf("an invalid version: %v", err)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("wide: %q", r.out)
 	}
 	newFakeCluster().command(t, "events").expect(t, "No task is remembered.\n", "", 0)
-	c.command(t, "events nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "events unknown").expect(t, "", `there is no job "unknown"`, 1)
 	c.command(t, "events late early").expect(t, "", `mesos-gpu: events takes no "early"`, 2)
 	if r := c.command(t, "events late -o yaml"); !strings.HasPrefix(r.out, "---\ntime: ") || !strings.Contains(r.out, "\nstate: RUNNING\n") {
 		t.Errorf("got %q", r.out)

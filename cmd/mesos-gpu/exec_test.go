@@ -122,7 +122,7 @@ func TestExecCommands(t *testing.T) {
 		{[]string{"v1.2.1", "echo"}, "", "task v1.2.1.1.x is WAITING", 1},
 		{[]string{"v1.2.7", "echo"}, "", `job v1.2 has no task "v1.2.7" now`, 1},
 		{[]string{"late", "echo"}, "", "task late.0.1.x is WAITING", 1},
-		{[]string{"nobody", "echo"}, "", `there is no job "nobody"`, 1},
+		{[]string{"unknown", "echo"}, "", `there is no job "unknown"`, 1},
 		{[]string{"no.body.0", "echo"}, "", `there is no job "no.body.0"`, 1},
 		{[]string{"train"}, "", "mesos-gpu: exec needs COMMAND", 2},
 		{nil, "", "mesos-gpu: exec needs JOB", 2},
@@ -233,9 +233,9 @@ func enableHangup(t *testing.T) {
 func TestTerminalIsRestored(t *testing.T) {
 	enableHangup(t)
 	for name, end := range map[string]func(interrupt func()){
-		"an interrupt":             func(interrupt func()) { interrupt() },
-		"the end of the terminal":  func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGHUP) },
-		"somebody ends the client": func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
+		"an interrupt":            func(interrupt func()) { interrupt() },
+		"the end of the terminal": func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGHUP) },
+		"a signal to the client":  func(func()) { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())

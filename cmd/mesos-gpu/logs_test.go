@@ -38,7 +38,7 @@ func TestLogs(t *testing.T) {
 		{"logs ended -f", "until then\n", ""},
 		{"logs train.2", "", "task train.2.1.x is WAITING and has no stdout yet"},
 		{"logs train.7", "", `there is no job and no task "train.7": see mesos-gpu ps --all`},
-		{"logs nobody", "", `there is no job and no task "nobody": see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks`},
+		{"logs unknown", "", `there is no job and no task "unknown": see mesos-gpu ps --all, and mesos-gpu describe JOB for its tasks`},
 		{"logs train --stderr", "", "has no stderr"},
 		{"logs train --previous", "train.1 | earlier\n", ""},
 		{"logs train.1 -p", "earlier\n", ""},

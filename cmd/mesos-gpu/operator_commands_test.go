@@ -113,13 +113,13 @@ func TestOperatorCommands(t *testing.T) {
 	_, r := operateOn(t, strings.Replace(role, "{", `{"warnings":["quota: no agent has H100 yet"],`, 1), "quota", "set", "a/b", "H100=8")
 	r.expect(t, "role a/b: quota V100=8 (set), held V100=9, *=9\n", "mesos-gpu: quota: no agent has H100 yet\n", 0)
 	for _, verb := range []string{"get", "explain"} {
-		_, r = operateOn(t, rolesAnswer, "quota", verb, "nobody")
-		r.expect(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
+		_, r = operateOn(t, rolesAnswer, "quota", verb, "unknown")
+		r.expect(t, "", `the scheduler has no role "unknown": see mesos-gpu quota get`, 1)
 	}
 	_, r = operateOn(t, deservedAnswer, "quota", "explain", "guests", "-o", "json")
 	if !strings.Contains(r.out, `"borrowed": 1`) || r.status != 0 {
 		t.Errorf("quota explain -o json: status %d, %s", r.status, r.out)
 	}
-	_, r = operateOn(t, rolesAnswer, "quota", "get", "nobody")
-	r.expect(t, "", `the scheduler has no role "nobody": see mesos-gpu quota get`, 1)
+	_, r = operateOn(t, rolesAnswer, "quota", "get", "unknown")
+	r.expect(t, "", `the scheduler has no role "unknown": see mesos-gpu quota get`, 1)
 }

@@ -46,7 +46,7 @@ func TestRunsCommands(t *testing.T) {
 	c.command(t, "logs train@1").expect(t, "one\n", "", 0)
 	c.command(t, "logs train").expect(t, "two\n", "", 0)
 	c.command(t, "logs --previous train").expect(t, "", "job train: no earlier attempt of a task is remembered in run 2: mesos-gpu logs train@1 prints the run before", 1)
-	c.command(t, "ps --runs nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "ps --runs unknown").expect(t, "", `there is no job "unknown"`, 1)
 	if r := c.command(t, "describe train@1 -o json"); r.status != 0 {
 		t.Errorf("got %+v", r)
 	}
@@ -67,7 +67,7 @@ func TestJobFileRoundTrip(t *testing.T) {
 		c.command(t, "submit --dry-run -o yaml "+path).expect(t, ""+
 			"name: train\ntasks: 1\ncpus: 1\nmem: 256MiB\ncontainer: mesos\ncommand: [python, train.py]\nenv:\n  EPOCHS: \"1\"\nrole: '*'\nkill_grace: 5s\n", "", 0)
 	}
-	c.command(t, "get nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "get unknown").expect(t, "", `there is no job "unknown"`, 1)
 }
 
 // rerun submits the specification of a run as the newest run.
@@ -78,7 +78,7 @@ func TestRerunCommand(t *testing.T) {
 	if newest.Run != 3 || newest.Spec.Env["EPOCHS"] != "1" || newest.Spec.Owner != "" {
 		t.Errorf("submitted %+v", newest)
 	}
-	c.command(t, "rerun nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "rerun unknown").expect(t, "", `there is no job "unknown"`, 1)
 	c.command(t, "rerun --failed train").expect(t, "job train@4 submitted\n", "", 0)
 	if len(c.reruns) != 2 || c.reruns[0].Failed || !c.reruns[1].Failed {
 		t.Errorf("requested %+v", c.reruns)

@@ -26,5 +26,5 @@ func TestSchedulesCommand(t *testing.T) {
 		"schedule    nightly\ncron        0 3 * * *\ntime zone   UTC\noverlap     skip\nhistory     3\nnext        2030-01-02T03:00:00Z\nnote        -\n\n"+
 		"JOB        DUE\nnightly-1  2030-01-01T03:00:00Z\n", "", 0)
 	c.command(t, "kill nightly").expect(t, "schedule nightly ended: jobs that it has submitted go on\n", "", 0)
-	c.command(t, "kill nobody").expect(t, "", `there is no job "nobody"`, 1)
+	c.command(t, "kill unknown").expect(t, "", `there is no job "unknown"`, 1)
 }

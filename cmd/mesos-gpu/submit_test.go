@@ -146,7 +146,7 @@ func (c *selectiveCluster) SubmitJob(ctx context.Context, _ *access.Grant, spec 
 // kill continues after a job that cannot be killed.
 func TestKillManyJobs(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Hour, job.Running), fakeJob("b", time.Hour, job.Finished), fakeJob("c", time.Hour, job.Waiting))
-	c.command(t, "kill a nobody b c").expect(t, "job a: kill requested\njob b is FINISHED already\njob c: kill requested\n", `there is no job "nobody"`, 1)
+	c.command(t, "kill a unknown b c").expect(t, "job a: kill requested\njob b is FINISHED already\njob c: kill requested\n", `there is no job "unknown"`, 1)
 	if got := string(c.jobs[0].State()) + " " + string(c.jobs[2].State()); got != "KILLED KILLED" {
 		t.Errorf("the jobs are %s", got)
 	}

@@ -140,7 +140,7 @@ func TestOtherCommandsDoNotNotify(t *testing.T) {
 	}
 	runCommandLine(t.Context(), []string{"scheduler", "--no-such"}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
 	if got := read(); !strings.Contains(got, "--no-such") || strings.Contains(got, "devices") {
-		t.Errorf("got %q first, want what the scheduler tells", got)
+		t.Errorf("got %q first, want the message of the scheduler", got)
 	}
 }
 

@@ -50,7 +50,7 @@ func newUsageCluster() *usageCluster {
 			{UUID: "GPU-2", Duty: floatPtr(1), MemUsedMiB: floatPtr(512), MemMiB: floatPtr(16384), Watts: floatPtr(200), Celsius: floatPtr(70)},
 		}},
 		part("infer.0", floatPtr(1024)), part("infer.1", nil),
-		{Task: "stock.0", Job: "stock", Hostname: "c", Devices: []gpu.DeviceUsage{}, Note: "its agent tells nothing\x1b[2J"},
+		{Task: "stock.0", Job: "stock", Hostname: "c", Devices: []gpu.DeviceUsage{}, Note: "its agent reports none\x1b[2J"},
 		{Task: "stale.0", Job: "stale", Hostname: "b", AgeSeconds: floatPtr(90), Devices: []gpu.DeviceUsage{{UUID: "GPU-4", Duty: floatPtr(1), Watts: floatPtr(999)}}, Note: "stale"},
 	}}
 }
@@ -68,7 +68,7 @@ func TestTop(t *testing.T) {
 		"infer.0  b     GPU-3 (shared)  90 %   1.0 of 4.0 GiB   70 W   50 °C  4 s\n"+
 		"infer.1  b     GPU-3 (shared)  90 %   - of 4.0 GiB     70 W   50 °C  4 s\n"+
 		"stale.0  b     GPU-4           100 %  -                999 W  -      90 s  stale\n"+
-		"stock.0  c     -               -      -                -      -      -     its agent tells nothing\\x1b[2J\n", "", 0)
+		"stock.0  c     -               -      -                -      -      -     its agent reports none\\x1b[2J\n", "", 0)
 	newUsageCluster().command(t, "top infer --sort task -o wide --no-headers").expect(t, ""+
 		"infer.0  b  GPU-3 (shared)  90 %  1.0 of 4.0 GiB  70 W  50 °C  4 s  healthy  12 s\n"+
 		"infer.1  b  GPU-3 (shared)  90 %  - of 4.0 GiB    70 W  50 °C  4 s  healthy  12 s\n", "", 0)
@@ -81,7 +81,7 @@ func TestTopByAgent(t *testing.T) {
 		"HOST  TASKS  GPUS  DUTY  MEMORY           POWER  TEMP   AGE  NOTE\n"+
 		"a     1      2     75 %  2.0 of 32.0 GiB  300 W  70 °C  2 s  simulated\n"+
 		"b     3      2     90 %  1.0 of 8.0 GiB   70 W   50 °C  4 s  1 of 3 tasks: stale\n"+
-		"c     1      0     -     -                -      -      -    1 of 1 task: its agent tells nothing\\x1b[2J\n", "", 0)
+		"c     1      0     -     -                -      -      -    1 of 1 task: its agent reports none\\x1b[2J\n", "", 0)
 	var agents []struct {
 		GPUs  int
 		Watts *float64

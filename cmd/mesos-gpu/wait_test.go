@@ -22,8 +22,8 @@ func TestWait(t *testing.T) {
 		{"wait --for running good worse", "job good FINISHED\njob worse FAILED\n", "task worse.0.1.x FAILED: exited with status 4\n", 4},
 		{"wait --for running half --timeout 50ms", "", "job half is not running yet: see mesos-gpu describe half", 124},
 		{"wait up --timeout 50ms", "", "job up is not ended yet", 124},
-		{"wait good nobody", "", `there is no job "nobody"`, 1},
-		{"wait --for ever good", "", "--for ever: use ended or running", 2},
+		{"wait good unknown", "", `there is no job "unknown"`, 1},
+		{"wait --for idle good", "", "--for idle: use ended or running", 2},
 		{"wait", "", "mesos-gpu: wait needs JOB", 2},
 	} {
 		t.Run(test.line, func(t *testing.T) {

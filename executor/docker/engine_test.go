@@ -329,8 +329,8 @@ func TestStartErrors(t *testing.T) {
 		change func(*EngineRuntime, *task.TaskSpec)
 		want   []string
 	}{
-		{"no image", func(_ *EngineRuntime, w *task.TaskSpec) { w.Image = "127.0.0.1:1/nobody/nothing:v1" },
-			[]string{"image 127.0.0.1:1/nobody/nothing:v1 is not on this agent and cannot be pulled", "connection refused", "docker load"}},
+		{"no image", func(_ *EngineRuntime, w *task.TaskSpec) { w.Image = "127.0.0.1:1/none/nothing:v1" },
+			[]string{"image 127.0.0.1:1/none/nothing:v1 is not on this agent and cannot be pulled", "connection refused", "docker load"}},
 		{"no program", func(_ *EngineRuntime, w *task.TaskSpec) { w.Argv = []string{"/no/such/program"} },
 			[]string{"start container of image " + img, "/no/such/program"}},
 		{"no GPU node", func(_ *EngineRuntime, w *task.TaskSpec) { w.GPUs, w.Minors = 1, []int{9} },

@@ -70,7 +70,7 @@ func TestExecSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (ExecSession{Container: work.Container.Value, Argv: []string{"true"}}).Run(t.Context(), h.engine); err == nil || !strings.Contains(err.Error(), containerName(work)) {
-		t.Errorf("beside a task that has ended: %v", err)
+		t.Errorf("for a task that has ended: %v", err)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestToolkitExpressions(t *testing.T) {
 	}{
 		{name: "empty"},
 		{name: "malformed", text: "notvalid", bad: true},
-		{name: "malformed beside others", text: "cuda>=11.6 arch=5.3,notvalid", bad: true},
+		{name: "malformed with others", text: "cuda>=11.6 arch=5.3,notvalid", bad: true},
 		{name: "unknown property", text: "cuda>=11.6 foo=bar", want: RequirementAlternatives{{atLeast}}},
 		{name: "unknown property in an alternative", text: "foo=bar,cuda>=11.6", want: RequirementAlternatives{{atLeast}}},
 		{name: "only unknown properties", text: "foo=bar bar>baz"},

@@ -103,7 +103,7 @@ func TestExecProbe(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				user := "nobody"
+				user := "daemon"
 				r := &nestedContainer{agent: &tt.agent, id: mesos.ContainerID{Value: "task"}, user: &user, log: quiet(t), ended: make(chan struct{}), output: endedWatch()}
 				if tt.agent.ended {
 					time.AfterFunc(time.Second, func() { close(r.ended) })
@@ -121,7 +121,7 @@ func TestExecProbe(t *testing.T) {
 					t.Errorf("calls %s, want %s", got, tt.calls)
 				}
 				l := tt.agent.launch
-				if l.ContainerID.Parent.Value != "task" || l.Container != nil || l.Command.GetShell() || l.Command.GetUser() != "nobody" || l.Command.GetValue() != "/bin/check" {
+				if l.ContainerID.Parent.Value != "task" || l.Container != nil || l.Command.GetShell() || l.Command.GetUser() != "daemon" || l.Command.GetValue() != "/bin/check" {
 					t.Errorf("launched %v", l)
 				}
 				if diff := cmp.Diff([]string{"/bin/check", "-x"}, l.Command.Arguments); diff != "" {

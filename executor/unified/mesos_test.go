@@ -221,7 +221,7 @@ func TestMesosCheck(t *testing.T) {
 		t.Errorf("a check that hangs: %v", err)
 	}
 	if got := u.ask(t, calls.GetContainers()).GetContainers.GetContainers(); len(got) != 1 {
-		t.Errorf("%d containers beside nested ones, want the parent's", len(got))
+		t.Errorf("%d containers besides nested ones, want only the parent's", len(got))
 	}
 	left, err := filepath.Glob(filepath.Join(u.Sandbox, "containers", r.id.Value, "containers", "*"))
 	if err != nil || len(left) != 0 {

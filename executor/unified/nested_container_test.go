@@ -192,7 +192,7 @@ func TestBuildLaunchAddsMounts(t *testing.T) {
 
 func TestBuildLaunchKeepsCommandInfo(t *testing.T) {
 	w := work()
-	script, user := "echo hi", "nobody"
+	script, user := "echo hi", "daemon"
 	secret := mesos.Environment_Variable{Name: "KEY", Type: mesos.Environment_Variable_SECRET.Enum()}
 	forged := "all"
 	w.Command = &mesos.CommandInfo{Value: &script, User: &user, Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{
@@ -200,7 +200,7 @@ func TestBuildLaunchKeepsCommandInfo(t *testing.T) {
 	}}}
 	w.MesosContainer = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
 	command, container := buildLaunch(w, "/sandbox")
-	if container != w.MesosContainer || command.GetUser() != "nobody" || !command.GetShell() || command.GetValue() != script {
+	if container != w.MesosContainer || command.GetUser() != "daemon" || !command.GetShell() || command.GetValue() != script {
 		t.Errorf("command %v and container %v are not the task's own", command, container)
 	}
 	var names []string

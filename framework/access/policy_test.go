@@ -54,8 +54,8 @@ func TestPermissionsByRole(t *testing.T) {
 
 func TestPermissionsAcrossRoles(t *testing.T) {
 	p := testPolicy()
-	nobody, vi, root := p.GrantFor(Identity{}), p.GrantFor(Identity{Name: "vi"}), p.GrantFor(Identity{Name: "root"})
-	if nobody.IsKnown() || nobody.HasPermissionOnAnyRole(View) || nobody.CanReadMetrics() || nobody.UserName() != "" {
+	anonymous, vi, root := p.GrantFor(Identity{}), p.GrantFor(Identity{Name: "vi"}), p.GrantFor(Identity{Name: "root"})
+	if anonymous.IsKnown() || anonymous.HasPermissionOnAnyRole(View) || anonymous.CanReadMetrics() || anonymous.UserName() != "" {
 		t.Error("an unknown user has a permission")
 	}
 	if !vi.HasPermissionOnAnyRole(Operate) || vi.HasPermissionOnAnyRole(Admin) || vi.HasPermissionOnAllRoles(View) || !vi.CanReadMetrics() {

@@ -440,7 +440,7 @@ func TestExecPreconditions(t *testing.T) {
 		"it has ended":          {path: "0/exec?argv=ls", state: job.Finished, status: 409, contains: "task train.0 is FINISHED"},
 		"turned off":            {path: "0/exec?argv=ls", options: []HandlerOption{WithoutExec()}, status: 403, contains: "--exec=false"},
 		"another site's page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "cross-site"}, upgrade...), status: 403, contains: "another site"},
-		"a page beside it":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
+		"another site.s page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
 		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...), status: 403, contains: "another site"},
 		"no origin at all":      {path: "0/exec?argv=ls", header: append([]string{"Origin", "null"}, upgrade...), status: 403, contains: "another site"},
 		"one that lies":         {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://evil.example"}, upgrade...), status: 403, contains: "evil.example"},

@@ -58,7 +58,7 @@ func TestOperations(t *testing.T) {
 		"quota, which":          {method: "PUT", path: "/v1/roles/research/quota", body: `{}`, status: 422, contains: "quota: say what"},
 		"quota, no text":        {method: "PUT", path: "/v1/roles/research/quota", body: `{"quota":8}`, status: 422, contains: "quota: say what"},
 		"quota, misspelt":       {method: "PUT", path: "/v1/roles/research/quota", body: `{"qouta":""}`, status: 400, contains: "unknown field"},
-		"quota, refused":        {method: "PUT", path: "/v1/roles/nobody/quota", body: `{"quota":""}`, err: api.NewProblemf(404, "no role"), status: 404, contains: "no role", did: `quota of nobody ""`},
+		"quota, refused":        {method: "PUT", path: "/v1/roles/unknown/quota", body: `{"quota":""}`, err: api.NewProblemf(404, "no role"), status: 404, contains: "no role", did: `quota of unknown ""`},
 		"quota, read":           {method: "GET", path: "/v1/roles/research/quota", status: 405, contains: "takes PUT"},
 		"cordon":                {method: "POST", path: "/v1/agents/S1/cordon", body: `{"reason":"new fans"}`, status: 202, did: `cordon S1 for "new fans", drain false`},
 		"cordon, why":           {method: "POST", path: "/v1/agents/S1/cordon", body: `{}`, status: 202, did: `cordon S1 for "no reason given", drain false`},

@@ -79,7 +79,7 @@ func TestSlowResponsesComplete(t *testing.T) {
 	})
 }
 
-// TestFollowedLogOfShortTask checks that the answer ends soon after a short task. A long one is polled seldom.
+// TestFollowedLogOfShortTask checks that the answer ends soon after a short task. A long one is polled rarely.
 func TestFollowedLogOfShortTask(t *testing.T) {
 	for _, c := range []struct {
 		runs, late time.Duration

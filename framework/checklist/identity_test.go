@@ -86,7 +86,7 @@ func TestMesos09_ErrorEndsTheSubscription(t *testing.T) {
 		}
 	}
 	// A new journal is an explicit request for a new id.
-	w.runJob(w.startScheduler(nil), "anew", 1)
+	w.runJob(w.startScheduler(nil), "again", 1)
 }
 
 func TestMesos10_NewInstanceEvictsTheOld(t *testing.T) {

@@ -104,7 +104,7 @@ func TestMesos35_UnreachableTasksAreReplacedAfterTimeout(t *testing.T) {
 		t.Errorf("the task was replaced too early: %s is %s", got.ID, got.State)
 	}
 	in.advance(3 * time.Minute)
-	again := in.awaitTaskCondition("train", "running anew", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
+	again := in.awaitTaskCondition("train", "running again", func(t job.Task) bool { return t.ID != before.ID && t.State == job.Running })
 	if again.AgentID == before.AgentID {
 		t.Errorf("the replacement runs on the same agent %s", again.AgentID)
 	}

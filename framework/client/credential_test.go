@@ -128,7 +128,7 @@ func TestTokenFiles(t *testing.T) {
 			t.Errorf("%s was read", path)
 		}
 		if _, err := New("https://s1", WithTrustedCA(path)); err == nil {
-			t.Errorf("%s vouches for somebody", path)
+			t.Errorf("%s must not identify a user", path)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestSubmissionFindsLeader(t *testing.T) {
 	})
 	standby := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
-			writeProblem(w, api.NewUnavailable("nobody leads"))
+			writeProblem(w, api.NewUnavailable("no leader"))
 			return
 		}
 		w.Header().Set("Location", leader+r.URL.RequestURI())
@@ -215,7 +215,7 @@ func TestFollowedLogResumes(t *testing.T) {
 		case 2: // ends too early, as when a scheduler stops
 			fmt.Fprint(w, text[from:from+3])
 		case 3:
-			writeProblem(w, api.NewUnavailable("nobody leads"))
+			writeProblem(w, api.NewUnavailable("no leader"))
 		default:
 			fmt.Fprint(w, text[from:])
 			w.Header().Set(api.NextOffset, "14")

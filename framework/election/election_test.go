@@ -60,7 +60,7 @@ func TestLeadershipPassesToNextCandidate(t *testing.T) {
 	proxy := zktest.NewProxy(t, server.Addr())
 	watcher := newSession(t, server.Addr(), zktest.MaxSession)
 	if _, err := FindLeader(testTimeout(t), watcher, folder); !errors.Is(err, ErrNoLeader) {
-		t.Errorf("before anybody joins: %v", err)
+		t.Errorf("before any candidate joins: %v", err)
 	}
 	sessions := []*zkconn.Session{
 		newSession(t, proxy.Addr(), 5*time.Second), // loses its connection

@@ -148,7 +148,7 @@ func TestCommittedChangesAreLoaded(t *testing.T) {
 		}
 		// Removals apply before additions: the name is reused, with fewer tasks.
 		again := testJob("one", 1)
-		commitChange(t, b, Change{Removed: []job.RunID{{Name: "one", Run: 1}, {Name: "nobody", Run: 1}}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
+		commitChange(t, b, Change{Removed: []job.RunID{{Name: "one", Run: 1}, {Name: "unknown", Run: 1}}, Jobs: []*job.Job{again}, Tasks: again.Tasks})
 		if diff := cmp.Diff(JournalContents{FrameworkID: "f1", Jobs: []*job.Job{again, two}}, loadContents(t, b)); diff != "" {
 			t.Errorf("after reuse of a name (-want +got):\n%s", diff)
 		}

@@ -32,7 +32,7 @@ func startClient(t *testing.T, cfg ConnectionConfig) *runningClient {
 	if cfg.Log == nil {
 		cfg.Log = newDiscardLogger()
 	}
-	cfg.ExecutorPath, cfg.Name, cfg.User = "/usr/bin/mesos-gpu", "test", "nobody"
+	cfg.ExecutorPath, cfg.Name, cfg.User = "/usr/bin/mesos-gpu", "test", "daemon"
 	if len(cfg.Roles) == 0 {
 		cfg.Roles = []string{"gpu"}
 	}
@@ -90,7 +90,7 @@ func TestSubscribeCarriesFrameworkInfo(t *testing.T) {
 		t.Errorf("subscribed as %q and %q", got.FrameworkID, r.FrameworkID())
 	}
 	info := m.AwaitCall(t, 1, scheduler.Call_SUBSCRIBE, nil).GetSubscribe().GetFrameworkInfo()
-	if info.GetID() != nil || !info.GetCheckpoint() || info.GetFailoverTimeout() != 604800 || !slices.Equal(info.Roles, []string{"gpu"}) || info.User != "nobody" {
+	if info.GetID() != nil || !info.GetCheckpoint() || info.GetFailoverTimeout() != 604800 || !slices.Equal(info.Roles, []string{"gpu"}) || info.User != "daemon" {
 		t.Errorf("framework info %v", info)
 	}
 	var capabilities []string

@@ -427,7 +427,7 @@ func TestExecFaults(t *testing.T) {
 		}
 		left(a)(t)
 	})
-	t.Run("nobody reads", func(t *testing.T) {
+	t.Run("no reader", func(t *testing.T) {
 		a := newExecAgent(t, endlessReader("there"))
 		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdout: brokenPipe{}}); !errors.Is(err, errGone) {
 			t.Errorf("%v, want %v", err, errGone)

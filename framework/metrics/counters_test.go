@@ -106,7 +106,7 @@ func TestJournalMetrics(t *testing.T) {
 	c, f := NewSchedulerCounters(), &failingJournal{size: 1}
 	j := c.WrapJournal(f)
 	if got := testutil.ToFloat64(c.journalSize); got != 1 {
-		t.Errorf("size %v at the begin, want 1", got)
+		t.Errorf("size %v at the start, want 1", got)
 	}
 	for i, err := range []error{nil, fmt.Errorf("x: %w", journal.ErrFenced), journal.ErrUnknown, context.Canceled, errors.New("no space left on device")} {
 		f.err = err

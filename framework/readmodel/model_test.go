@@ -125,7 +125,7 @@ func TestReadModelFollowsChanges(t *testing.T) {
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running, job.Waiting)))
 	again := frameworktest.JobInStates("a", 1, job.Waiting).Tasks[0]
 	again.ID = "a.0.2"
-	v.ApplyChange(journal.Change{FrameworkID: "f2", Tasks: []job.Task{again, {ID: "x", Job: "nobody"}}})
+	v.ApplyChange(journal.Change{FrameworkID: "f2", Tasks: []job.Task{again, {ID: "x", Job: "unknown"}}})
 	if _, err := v.FindTask("a.0"); err == nil {
 		t.Error("the attempt before is there")
 	}

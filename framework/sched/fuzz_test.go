@@ -650,7 +650,7 @@ func (w *fuzzWorld) checkAccept(a *AcceptOffers) {
 	}
 }
 
-// checkParts checks that a task gets as many different shared devices as it requested, no more of each than is free,
+// checkParts checks that a task gets as many different shared devices as it requested, and of each at most the free amount,
 // and a whole device if it requested exclusive use.
 func (w *fuzzWorld) checkParts(l *placement.TaskLaunch, shared map[string]*SharedDevice) {
 	if len(l.Shares) != l.Spec.Request.GPUs || len(l.DeviceIDs) != len(l.Shares) || len(l.GPUTypes) > 0 {

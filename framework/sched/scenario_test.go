@@ -491,15 +491,15 @@ func (p *scenarioRunner) parseRoles(args []string) Policy {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		wishes := strings.Split(part[3], "+")
-		opt := options(wishes)
-		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: limit, Strict: slices.Contains(wishes, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
+		settings := strings.Split(part[3], "+")
+		opt := options(settings)
+		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: limit, Strict: slices.Contains(settings, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
 		if opt["deserved"] != "" {
 			if r.Deserved, err = quota.Parse(strings.ReplaceAll(opt["deserved"], "/", ",")); err != nil {
 				p.t.Fatal(err)
 			}
 		}
-		if slices.Contains(wishes, "shortest") {
+		if slices.Contains(settings, "shortest") {
 			r.Order = queue.ShortestFirst
 		}
 		roles = append(roles, r)

@@ -171,7 +171,7 @@ func TestUpdateIsRejected(t *testing.T) {
 	batch := testSpec("batch")
 	u.st.Step(u.now, SubmitJob{Spec: batch})
 	for want, spec := range map[string]job.Spec{
-		`there is no job "nobody"`:     testSpec("nobody"),
+		`there is no job "unknown"`:    testSpec("unknown"),
 		`job "batch" is not a service`: batch,
 		"service: an update cannot":    testSpec("web"),
 		"role: an update cannot":       func() job.Spec { s := webSpec(1); s.Role = "b"; return s }(),

@@ -125,7 +125,7 @@ func TestJobReturnsCopy(t *testing.T) {
 	if again, _ := st.Job("train"); again.State() != job.Waiting {
 		t.Error("a copy changed the State")
 	}
-	if _, ok := st.Job("nobody"); ok {
+	if _, ok := st.Job("unknown"); ok {
 		t.Error("Job returned a job that does not exist")
 	}
 }
@@ -438,7 +438,7 @@ func TestQuotaOfUnknownRoleIsIgnored(t *testing.T) {
 	}
 }
 
-// TestImageThatFitsNoAgent checks that a task whose image cannot run anywhere is not tried for ever, and that it fails at
+// TestImageThatFitsNoAgent checks that a task whose image cannot run anywhere is not tried forever, and that it fails at
 // once where neither the driver nor the name of the agent is known, since no constraint could keep it away.
 func TestImageThatFitsNoAgent(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)

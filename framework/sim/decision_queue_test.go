@@ -48,7 +48,7 @@ func TestQueueOrder(t *testing.T) {
 		want   string
 	}{
 		"none waits":                 {0, []int{300, 1000, 400}, "abc|"},
-		"one place is none":          {1, []int{300, 1000, 400}, "abc|"},
+		"one place, no choice":       {1, []int{300, 1000, 400}, "abc|"},
 		"what fits best goes first":  {3, []int{300, 1000, 400}, "c|ba"},
 		"the first of equals":        {3, []int{400, 400, 400}, "a|bc"},
 		"all wait and then go":       {9, []int{300, 400}, "|ba"},

@@ -141,7 +141,7 @@ func TestActionsByPermission(t *testing.T) {
 		p.loadPage(url)
 		p.awaitTrue(fmt.Sprintf("document.querySelector('#account summary').textContent === %q", c.name))
 		for i, view := range []struct{ address, there string }{
-			{"#/jobs/train-000", "document.querySelector('.beside')?.checkVisibility()"}, {"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
+			{"#/jobs/train-000", "document.querySelector('.job-output')?.checkVisibility()"}, {"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
 			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"}, {"#/roles", "document.querySelector('.bars li')"}, {"#/schedules", "document.querySelector('tbody tr')"},
 		} {
 			evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", view.address))
@@ -153,7 +153,7 @@ func TestActionsByPermission(t *testing.T) {
 	}
 	f.health.Role, f.identity = api.Standby, api.RequesterIdentity{}
 	p.loadPage(url + "/#/jobs/train-000")
-	p.awaitTrue("document.querySelector('.beside')?.checkVisibility() && document.getElementById('stream').textContent === 'standby'")
+	p.awaitTrue("document.querySelector('.job-output')?.checkVisibility() && document.getElementById('stream').textContent === 'standby'")
 	if got := evalJS[string](p, actionLabels); got != "" {
 		t.Errorf("on a standby there are the actions %q", got)
 	}

@@ -41,7 +41,7 @@ type verbStep struct {
 }
 
 const (
-	hasTasks = "document.querySelector('.beside')?.checkVisibility()"
+	hasTasks = "document.querySelector('.job-output')?.checkVisibility()"
 	// updatedTasks is true once an update of web's two tasks has ended.
 	updatedTasks = "[...document.querySelectorAll('tbody td')].filter((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2')).length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"
 	hasRoles     = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"

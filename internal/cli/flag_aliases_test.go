@@ -25,7 +25,7 @@ func TestFlagAliases(t *testing.T) {
 		c.Flags().VisitAll(func(f *pflag.Flag) { have[f.Name] = true })
 		for word := range cli.FlagAlternatives()[c.Name()] {
 			if f := c.Flags().Lookup(word); f != nil || len(word) == 1 && c.Flags().ShorthandLookup(word) != nil {
-				t.Errorf("%s has --%s: nothing stands in its place", c.Name(), word)
+				t.Errorf("%s has --%s: no replacement is needed", c.Name(), word)
 			}
 		}
 	}

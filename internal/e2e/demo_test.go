@@ -82,10 +82,10 @@ func TestDemoWithoutRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	makeReadable(t, filepath.Dir(job))
-	work := filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-e2e-nobody-%d", os.Getpid()))
+	work := filepath.Join(os.TempDir(), fmt.Sprintf("mesos-gpu-e2e-unprivileged-%d", os.Getpid()))
 	t.Cleanup(func() { os.RemoveAll(work) })
-	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := runProgram(t, buildReleased(t), nobody, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
+	unprivileged := &syscall.Credential{Uid: 65534, Gid: 65534}
+	r := runProgram(t, buildReleased(t), unprivileged, []string{"HOME=/nonexistent"}, "local", "--free-ports", "--work-dir", work, "--run", job)
 	if r.code != 0 || !strings.HasSuffix(r.out, "job hello-gpu FINISHED\n") {
 		t.Errorf("status %d\n%s%s", r.code, r.out, r.err)
 	}

@@ -146,7 +146,7 @@ func checkExec(t *testing.T, b taskExec) {
 		t.Errorf("after the commands the task can open other devices than its own:\n%s", out)
 	}
 	if _, err := b.exec(t.Context(), api.ExecRequest{Argv: []string{"true"}}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard}); err == nil {
-		t.Error("a command ran beside a task that has ended")
+		t.Error("a command ran for a task that has ended")
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// findExecutor returns the pid of a task's executor, or 0 if there is none.
+// findExecutor returns the pid of a task's executor, or 0 without one.
 func findExecutor(t *testing.T, task string) int {
 	t.Helper()
 	return findExecutors(t, "", func(id string) bool { return id == task })[task]

@@ -265,8 +265,8 @@ func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
 		{"misspelt key", []string{"submit", writeJobFile(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
 		{"no file", []string{"submit", "/nonexistent.yaml"}, "/nonexistent.yaml: no such file"},
 		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
-		{"no job", []string{"describe", "nobody"}, `no job "nobody"`},
-		{"no task", []string{"logs", "nobody.0"}, `no task "nobody.0"`},
+		{"no job", []string{"describe", "unknown"}, `no job "unknown"`},
+		{"no task", []string{"logs", "unknown.0"}, `no task "unknown.0"`},
 		{"no command", []string{"describ"}, `unknown command "describ": did you mean "describe"?`},
 		{"no scheduler", []string{"--api", "http://127.0.0.1:1", "ps"}, "no scheduler listens at http://127.0.0.1:1 (connection refused): start"},
 		{"no name", []string{"describe", ""}, "mesos-gpu: describe needs JOB"},
@@ -306,8 +306,8 @@ func TestUnwritableWorkDirIsReported(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-	r := runProgram(t, binary, nobody, nil, "local", "--free-ports", "--work-dir", filepath.Join(dir, "work"))
+	unprivileged := &syscall.Credential{Uid: 65534, Gid: 65534}
+	r := runProgram(t, binary, unprivileged, nil, "local", "--free-ports", "--work-dir", filepath.Join(dir, "work"))
 	if r.code == 0 || !strings.Contains(r.err, dir) || !strings.Contains(r.err, "permission denied") {
 		t.Errorf("status %d, %q", r.code, r.err)
 	}

@@ -62,7 +62,7 @@ func writeCNINetwork(t *testing.T) (flags []string, records string) {
 	}, records
 }
 
-// cniRecord is what Mesos tells a plugin about the container.
+// cniRecord is the part of a CNI call that describes the container.
 type cniRecord struct {
 	Args struct {
 		Mesos struct {

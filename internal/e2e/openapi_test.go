@@ -180,7 +180,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	_, etag := d.request(http.StatusOK, "GET", "/v1/jobs/big", "")
 	d.request(http.StatusPreconditionFailed, "DELETE", "/v1/jobs/big", "", "If-Match", `"0"`)
 	d.request(http.StatusAccepted, "DELETE", "/v1/jobs/big", "", "If-Match", etag)
-	d.request(http.StatusNotFound, "GET", "/v1/jobs/nobody", "")
+	d.request(http.StatusNotFound, "GET", "/v1/jobs/unknown", "")
 	d.request(http.StatusOK, "GET", "/v1/jobs/big/history", "")
 	c.awaitJob("big", func(v *api.JobView) bool { return v.Terminal })
 	d.request(http.StatusOK, "GET", "/v1/accounting?by=user,type&since=2026-01-01T00:00:00Z", "")

@@ -69,7 +69,7 @@ exec 3>/tmp/in
 say >&3
 until_has /tmp/out
 echo "first" $(cut -d' ' -f1 /tmp/out) free $(sed -n '3s/0 //p;6s/0 //p' /tmp/out) of $(sed -n '7s/0 //p' /tmp/out)
-echo "beside it" $(printf '1 retain 0\n' | program dlsym | tail -1)
+echo "with it" $(printf '1 retain 0\n' | program dlsym | tail -1)
 kill -9 $first
 wait $first
 echo "killed $?"
@@ -90,7 +90,7 @@ wait`, uint64(32)<<30, shareBytes-contextBytes)
 // CUDA_ERROR_OUT_OF_MEMORY.
 func fillShareOutput(d gpu.Device, cores int) string {
 	return fmt.Sprintf(`first 0 0 0 0 2 0 0 free %d 0 of %d
-beside it 2 0
+with it 2 0
 killed 137
 again 0 0 0 0 2 0 0
 share %s %d %d

@@ -118,7 +118,7 @@ func TestWithheldResourceIsNotOffered(t *testing.T) {
 		}
 	}
 	if flags, _ := m.AgentFlags(false); flags != "" {
-		t.Errorf("flags tell %q: they would for ever", flags)
+		t.Errorf("flags are %q, and cannot change later", flags)
 	}
 }
 

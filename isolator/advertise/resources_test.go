@@ -159,7 +159,7 @@ func TestMachineFlags(t *testing.T) {
 	}{
 		"all there is":            {m, false, "gpus(research):2;gpu_ids(research):{" + named + "};gpus:2"},
 		"for any role":            {free, false, "gpus:2;gpu_ids:{" + named + "};gpus:2"},
-		"beside a provider":       {m, true, "gpus:2"},
+		"with a provider":         {m, true, "gpus:2"},
 		"nothing by count":        {all, true, "gpus:0"},
 		"nothing by name":         {MachineGPUs{Stock: m.Stock}, false, "gpus:2"},
 		"no GPUs":                 {MachineGPUs{}, false, ""},
@@ -216,7 +216,7 @@ func TestMIGDevicesAreAdvertised(t *testing.T) {
 func TestMarkRepartitioned(t *testing.T) {
 	slice := gpu.Device{UUID: "MIG-1", Model: "NVIDIA A100 MIG 3g.20gb", MemMiB: 19456, MIG: &gpu.MIG{Parent: "GPU-cut"}}
 	whole := gpu.Device{UUID: "GPU-cut", Model: "NVIDIA A100", MemMiB: 40960}
-	for name, others := range map[string][]gpu.Device{"alone": nil, "beside another": {{UUID: "GPU-a", Model: "NVIDIA A100", MemMiB: 40960}}} {
+	for name, others := range map[string][]gpu.Device{"alone": nil, "with another": {{UUID: "GPU-a", Model: "NVIDIA A100", MemMiB: 40960}}} {
 		t.Run(name, func(t *testing.T) {
 			m := MachineGPUs{Host: gpu.Host{Driver: "550.54.15", CUDA: "12.4", Devices: append([]gpu.Device{slice}, others...)}}
 			m.MarkRepartitioned(whole, layouttest.A100())

@@ -98,7 +98,7 @@ func TestSharesOfOneDevice(t *testing.T) {
 	_, a := l.EffectiveShares("p.a")
 	_, b := l.EffectiveShares("p.b")
 	if diff := cmp.Diff([]gpu.DeviceShare{newShare("h0", 25, 10)}, a); diff != "" || len(b) != 0 {
-		t.Errorf("nested in one of 25 MiB: beside %v (-want +got):\n%s", b, diff)
+		t.Errorf("nested in one of 25 MiB: other %v (-want +got):\n%s", b, diff)
 	}
 	l.ReleaseContainer("p")
 	mustAssign(t, l, "r", requestShares(newShare("h0", 80, 50)))

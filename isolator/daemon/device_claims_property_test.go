@@ -76,7 +76,7 @@ func (m *naiveLedger) fits(id string, c naiveClaim) bool {
 			mem, cores = mem+o.mem, cores+o.cores
 		}
 	}
-	was := m.held[id] // it keeps a share that it has, also beside one too many
+	was := m.held[id] // it keeps a share that it has, also on a full device
 	return c.mem <= was.mem && c.cores <= was.cores || mem <= 100 && cores <= 100
 }
 

@@ -391,7 +391,7 @@ func TestClaimsWithModule(t *testing.T) {
 	r.wantHeld(r.launch("c1", wholeGPUs("GPU-a")), "GPU-a", "p1")
 	r.must(r.launch("c2", wholeGPUs("GPU-b")))
 	if err := prepare("p2", "GPU-b"); err == nil || !strings.Contains(err.Error(), "GPU-b is held by container c2") {
-		t.Errorf("prepared beside a claim: %v", err)
+		t.Errorf("prepared despite a claim: %v", err)
 	}
 	r.must(r.manager.Recover(nil))
 	r.must(r.claim("c1"))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the table of XIDs anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the table of XIDs")
 
 const tableHead = "| XID | meaning | effect |\n|---|---|---|\n"
 

@@ -118,7 +118,7 @@ func FuzzPlace(f *testing.F) {
 		got, err := layout.PlaceInstances(profiles, stay, names)
 		if err != nil {
 			if fitsByExhaustiveSearch(picked, stay) && !strings.Contains(err.Error(), "at most") {
-				t.Fatalf("%v beside %v: %v, and there is a place", names, stay, err)
+				t.Fatalf("%v with %v: %v, and there is a place", names, stay, err)
 			}
 			return
 		}
@@ -140,7 +140,7 @@ func checkPlacement(t *testing.T, profiles []layout.InstanceProfile, stay []layo
 			t.Fatalf("%v is at no place of its profile", i)
 		}
 		if slices.ContainsFunc(append(slices.Clone(stay), got[:n]...), i.OverlapsWith) {
-			t.Fatalf("%v overlaps: %v beside %v", i, got, stay)
+			t.Fatalf("%v overlaps: %v with %v", i, got, stay)
 		}
 	}
 	if layout.FormatLayout(placed) != layout.FormatLayout(names) {
@@ -166,7 +166,7 @@ func TestPlanChange(t *testing.T) {
 		{name: "one is missing", layout: "2x3g.20gb", has: []layout.GPUInstance{right}, made: []layout.GPUInstance{left, right}, create: []layout.GPUInstance{left}},
 		{name: "one stays", layout: "3g.20gb,2g.10gb", has: []layout.GPUInstance{left, right}, made: []layout.GPUInstance{left, right}, end: []layout.GPUInstance{right}, create: []layout.GPUInstance{at("2g.10gb", 4, 2)}},
 		{name: "one must move", layout: "4g.20gb,2g.10gb", has: []layout.GPUInstance{two}, made: []layout.GPUInstance{two}, end: []layout.GPUInstance{two}, create: []layout.GPUInstance{at("4g.20gb", 0, 4), at("2g.10gb", 4, 2)}},
-		{name: "beside another's", layout: "3g.20gb", has: []layout.GPUInstance{two}, create: []layout.GPUInstance{right}},
+		{name: "with another container's", layout: "3g.20gb", has: []layout.GPUInstance{two}, create: []layout.GPUInstance{right}},
 		{name: "another's in the way", layout: "7g.40gb", has: []layout.GPUInstance{two}, err: "does not fit on the GPU in addition to the instances that stay: 2g.10gb at 0"},
 		{name: "another's of that kind", layout: "3g.20gb", has: []layout.GPUInstance{left}, create: []layout.GPUInstance{right}},
 	} {
@@ -215,7 +215,7 @@ func FuzzChange(f *testing.F) {
 		end, create, err := layout.PlanChange(profiles, has, made, want)
 		if err != nil {
 			if _, possible := layout.PlaceInstances(profiles, others, want); possible == nil {
-				t.Fatalf("%v to %v beside %v: %v, and there is a place", made, want, others, err)
+				t.Fatalf("%v to %v with %v: %v, and there is a place", made, want, others, err)
 			}
 			return
 		}

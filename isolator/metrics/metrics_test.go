@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 // makeProc creates a /proc with the given cgroups by PID.
 func makeProc(t testing.TB, cgroups map[string]string) string {

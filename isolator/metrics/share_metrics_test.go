@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// Each container reports its own share of a device, as far as it is measured.
+// Each container reports its own share of a device, if it is measured.
 func TestShareMetrics(t *testing.T) {
 	registry, err := newRegistry(ExporterConfig{
 		Agent: "a",

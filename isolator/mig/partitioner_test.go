@@ -247,7 +247,7 @@ func TestRebootForgetsOwnInstances(t *testing.T) {
 	}
 	c = mustOpen(t, card, dir, "d") // another program has created it meanwhile
 	if c.ApplyLayouts(allIdle); card.describeLayout() != "3g.20gb at 0, 3g.20gb at 4" {
-		t.Errorf("beside another's cut into %q", card.describeLayout())
+		t.Errorf("next to another's, partitioned into %q", card.describeLayout())
 	}
 }
 

@@ -70,7 +70,7 @@ func TestMemoryLimitErrors(t *testing.T) {
 	}
 	l.c.StartTimeout = time.Minute
 	if err := l.CheckSupport(slice); err != nil {
-		t.Errorf("beside it: got %v", err)
+		t.Errorf("with another: got %v", err)
 	}
 	m.ResumeCalls()
 	if err := l.CheckSupport(whole); err != nil { // once the hanging call is over

@@ -95,7 +95,7 @@ func TestRulesForMIGDevices(t *testing.T) {
 		{"one", []string{"MIG-1"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
 		{"two of one GPU", []string{"MIG-1", "MIG-2"}, []string{"c 195:1 rw", "c 234:30 rw", "c 234:31 rw", "c 234:39 rw", "c 234:40 rw"}},
 		{"two of one GPU instance", []string{"MIG-2", "MIG-3"}, []string{"c 195:1 rw", "c 234:39 rw", "c 234:40 rw", "c 234:41 rw"}},
-		{"beside a whole one", []string{"GPU-a", "MIG-1"}, []string{"c 195:0 rw", "c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
+		{"with a whole one", []string{"GPU-a", "MIG-1"}, []string{"c 195:0 rw", "c 195:1 rw", "c 234:30 rw", "c 234:31 rw"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -108,7 +108,7 @@ func TestRequestMode(t *testing.T) {
 	set("GPU-c", true)
 	want("asked for", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y!whole")
 	settle(t, f, nil, false)
-	want("nobody knows", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y!whole")
+	want("unknown use", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y!whole")
 	held := map[string]DeviceUse{"GPU-a": {Whole: true}, "GPU-b": {Shared: true}, "MIG-x": {Whole: true}}
 	settle(t, f, held, true)
 	want("in use", "GPU-a!whole GPU-b!shared MIG-x!whole MIG-y")

@@ -113,14 +113,14 @@ func claimDevices(args []string) {
 func TestRootOtherUsersMayClaim(t *testing.T) {
 	d := newTestDaemon(t, withClaims)
 	d.start(t)
-	cmd := as(t, nobody, d.path, "c")
+	cmd := as(t, unprivileged, d.path, "c")
 	cmd.Args[1] = "claim-devices"
 	if out, err := cmd.Output(); err != nil || string(out) != "<nil>\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
 }
 
-// Over TCP nobody claims. A daemon without claims answers as one of an earlier version.
+// Claims are not possible over TCP. A daemon without claims answers as one of an earlier version.
 func TestClaimsNeedTheSocket(t *testing.T) {
 	d := newTestDaemon(t, nil)
 	d.start(t)

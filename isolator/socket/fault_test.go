@@ -293,7 +293,7 @@ func as(t *testing.T, uid uint32, args ...string) *exec.Cmd {
 	return cmd
 }
 
-const nobody = 65534
+const unprivileged = 65534
 
 func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	testneeds.RequireRoot(t) // only uid 0 and the daemon's own uid may call prepare
@@ -302,12 +302,12 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := as(t, nobody, d.path).Output()
+	out, err := as(t, unprivileged, d.path).Output()
 	if want := "200 200 403 403 403 403 403 403 403\n"; err != nil || string(out) != want {
-		t.Errorf("user nobody: got %q, %v; want %q", out, err, want)
+		t.Errorf("unprivileged user: got %q, %v; want %q", out, err, want)
 	}
 	if held := d.containers.Holders(); len(held) != 1 {
-		t.Errorf("user nobody changed the allocations: %v", held)
+		t.Errorf("unprivileged user changed the allocations: %v", held)
 	}
 	// The daemon's own uid has the same access as root.
 	out, err = as(t, 4711, d.path).Output()
@@ -318,7 +318,7 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 
 func TestRootOtherUsersCannotBlockAgent(t *testing.T) {
 	d := started(t)
-	cmd := as(t, nobody, d.path, "greedy")
+	cmd := as(t, unprivileged, d.path, "greedy")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestRootOtherUsersCannotBlockAgent(t *testing.T) {
 	lines.Scan()
 	// The daemon's client already has one connection.
 	if got, want := lines.Text(), fmt.Sprint(socket.MaxOthers-1); got != want {
-		t.Errorf("user nobody got %s connections, want %s", got, want)
+		t.Errorf("unprivileged user got %s connections, want %s", got, want)
 	}
 	if err := d.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Errorf("the agent: %v", err)

@@ -378,8 +378,8 @@ func TestRejectedCalls(t *testing.T) {
 		}
 		return said.Status
 	}
-	_, unknown := d.ContainerStatus(ctx, "nobody")
-	_, usage := d.ContainerUsage(ctx, "nobody")
+	_, unknown := d.ContainerStatus(ctx, "unknown")
+	_, usage := d.ContainerUsage(ctx, "unknown")
 	_, invalid := d.ContainerStatus(ctx, "../x")
 	_, history := d.DeviceHistory(ctx, "GPU-9")
 	_, many := d.PrepareContainer(ctx, containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 9}}})
@@ -392,9 +392,9 @@ func TestRejectedCalls(t *testing.T) {
 		want int
 	}{
 		"status": {unknown, 404}, "usage": {usage, 404}, "name": {invalid, 400}, "history": {history, 404}, "conditions": {conditions, 404},
-		"cordon": {d.CordonDevice(ctx, "GPU-9", "x"), 404}, "uncordon": {d.UncordonDevice(ctx, "GPU-9"), 404}, "isolate": {d.IsolateContainer(ctx, "nobody", 1), 404},
+		"cordon": {d.CordonDevice(ctx, "GPU-9", "x"), 404}, "uncordon": {d.UncordonDevice(ctx, "GPU-9"), 404}, "isolate": {d.IsolateContainer(ctx, "unknown", 1), 404},
 		"no reason": {d.CordonDevice(ctx, "GPU-0", ""), 400}, "long reason": {d.CordonDevice(ctx, "GPU-0", strings.Repeat("x", 1025)), 400},
-		"too many": {many, 409}, "process": {d.IsolateContainer(ctx, "nobody", -1), 400},
+		"too many": {many, 409}, "process": {d.IsolateContainer(ctx, "unknown", -1), 400},
 	} {
 		if got := status(c.err); got != c.want {
 			t.Errorf("%s: status %d (%v), want %d", what, got, c.err, c.want)

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// A device that a container holds which is none of the agent's tasks leaves the offers, with the
+// A device held by a container that is no task of the agent is not offered, with the
 // holder as the reason, until it is free.
 func TestHeldDeviceIsWithheld(t *testing.T) {
 	watched(t, three(), func(t *testing.T, _ *fakeDriver, w *Watcher) {

@@ -286,7 +286,7 @@ func TestWatchAndSlowReaders(t *testing.T) {
 			t.Errorf("a device that is away: %+v", u)
 		}
 		if u := <-mixed; u.Device != "GPU-b" || u.Condition.Health != gpu.Healthy {
-			t.Errorf("beside it: %+v", u)
+			t.Errorf("next to it: %+v", u)
 		}
 		cancel()
 		if u, open := <-slow; open {
@@ -355,16 +355,16 @@ func TestHostsListWithheldDevices(t *testing.T) {
 			t.Errorf("news of old faults: %+v", h.Withheld)
 		default:
 		}
-		for _, err := range []error{w.CordonDevice("GPU-a", "dust"), w.CordonDevice("GPU-b", "is mended")} {
+		for _, err := range []error{w.CordonDevice("GPU-a", "dust"), w.CordonDevice("GPU-b", "is repaired")} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		want("other words", gpu.WithheldDevice{UUID: "GPU-a", Cause: gpu.WithheldCordoned, Note: "dust"}, gpu.WithheldDevice{UUID: "GPU-b", Cause: gpu.WithheldCordoned, Note: "is mended"})
+		want("other words", gpu.WithheldDevice{UUID: "GPU-a", Cause: gpu.WithheldCordoned, Note: "dust"}, gpu.WithheldDevice{UUID: "GPU-b", Cause: gpu.WithheldCordoned, Note: "is repaired"})
 		if err := w.UncordonDevice("GPU-a"); err != nil {
 			t.Fatal(err)
 		}
-		want("back", gpu.WithheldDevice{UUID: "GPU-b", Cause: gpu.WithheldCordoned, Note: "is mended"})
+		want("back", gpu.WithheldDevice{UUID: "GPU-b", Cause: gpu.WithheldCordoned, Note: "is repaired"})
 	})
 }
 

@@ -59,7 +59,7 @@ foo: 1
 	for i := range max(len(want), len(got)) {
 		switch {
 		case i >= len(want):
-			t.Errorf("told beside: %s", got[i])
+			t.Errorf("unexpected: %s", got[i])
 		case i >= len(got) || !strings.HasPrefix(got[i], want[i]):
 			t.Errorf("%d: got %q, want %s…", i, got[i:min(i+1, len(got))], want[i])
 		}

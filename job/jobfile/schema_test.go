@@ -37,7 +37,7 @@ func checkPublished(t *testing.T, file, want string, find func(text string) stri
 		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-generated +published); write it anew with -rewrite:\n%s", file, diff)
+		t.Errorf("%s (-generated +published); update it with -rewrite:\n%s", file, diff)
 	}
 }
 

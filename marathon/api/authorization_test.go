@@ -147,7 +147,7 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	}
 	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 403)
 	g := WithAuthorization(a.fakeService, b.may)
-	if err := g.KillTasks(t.Context(), []string{"nobody's"}); err == nil {
+	if err := g.KillTasks(t.Context(), []string{"unknown"}); err == nil {
 		t.Error("a task of no app was killed")
 	}
 	if _, err := g.CancelDeployment(t.Context(), "none", false); !errors.As(err, new(*deploy.NotFoundError)) {
@@ -185,6 +185,6 @@ func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
 	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v, want that the role secret is none of theirs", err)
+		t.Errorf("got %v, want an error about the role secret", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit them only if you understand each change")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files: commit them only if you understand each change")
 
 // The answers in a fixed state of the service.
 func TestAnswersMatchGoldenFiles(t *testing.T) {

@@ -207,7 +207,7 @@ func TestRoutesAnswerEachStatus(t *testing.T) {
 				t.Errorf("Content-Type: got %q, want application/json", got)
 			}
 			if got, is := w.Header().Get("Marathon-Deployment-Id"), strings.Contains(c.says, "deploymentId"); is && !strings.Contains(w.Body.String(), got) || got == "" && is {
-				t.Errorf("Marathon-Deployment-Id: got %q beside %s", got, w.Body)
+				t.Errorf("Marathon-Deployment-Id: got %q with %s", got, w.Body)
 			}
 		})
 	}
@@ -287,7 +287,7 @@ func TestErrorsDetermineStatus(t *testing.T) {
 		{&deploy.NotFoundError{Kind: "app", ID: "/a"}, 404},
 		{errors.Join(errors.New("ask"), &deploy.NotFoundError{Kind: "app", ID: "/a"}), 404},
 		{&deploy.LockedError{Deployments: []string{"d"}}, 409},
-		{&ErrorResponse{Status: 503, Message: "nobody leads"}, 503},
+		{&ErrorResponse{Status: 503, Message: "no leader"}, 503},
 		{errors.New("broken"), 500},
 	} {
 		if got := problemOf(c.err).Status; got != c.want {

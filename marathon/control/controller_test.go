@@ -318,7 +318,7 @@ func TestKillAndScale(t *testing.T) {
 		}
 		f.mu.Unlock()
 		synctest.Wait()
-		s.mustSend("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "nobody.0.1.0"]}`)
+		s.mustSend("POST", "/v2/tasks/delete?scale=true", `{"ids": ["`+ids[0]+`", "`+ids[1]+`", "unknown.0.1.0"]}`)
 		var got struct{ App struct{ Instances int } }
 		if s.sendRequest("GET", web, "", &got); got.App.Instances != 3 {
 			t.Errorf("the app has %d instances, want 3", got.App.Instances)

@@ -53,7 +53,7 @@ func TestDamagedDocuments(t *testing.T) {
 			}
 		})
 	}
-	if _, err := loadState(map[string][]byte{"somebody/else": []byte("x")}); err != nil {
+	if _, err := loadState(map[string][]byte{"other/document": []byte("x")}); err != nil {
 		t.Errorf("the documents of others: %v", err)
 	}
 }

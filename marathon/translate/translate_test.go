@@ -18,7 +18,7 @@ import (
 	"mesos-gpu/marathon"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew: commit them only if you understand each change")
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden files: commit them only if you understand each change")
 
 const deployed = "2026-01-02T03:04:05.678Z"
 

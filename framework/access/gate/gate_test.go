@@ -119,7 +119,7 @@ func TestUnknownNamesTakeAsLongAsKnownOnes(t *testing.T) {
 		}
 		waits := 0
 		for i := range 100 {
-			token := fmt.Sprintf("mgpu.nobody%d.x", i)
+			token := fmt.Sprintf("mgpu.unknown%d.x", i)
 			_, first := ask(token)
 			if _, again := ask(token); first != again {
 				t.Fatalf("%s: name %d: %d, then %d", name, i, first, again)
@@ -220,11 +220,11 @@ func TestTokensOfOneNameDoNotBlockOthers(t *testing.T) {
 		t.Errorf("ops, whom ci's do not concern: %q, %d", who, status)
 	}
 	_, secret, _ := strings.Cut(strings.TrimPrefix(ops, "mgpu."), ".")
-	if _, status := ask("mgpu.nobody." + secret); status != http.StatusUnauthorized {
+	if _, status := ask("mgpu.unknown." + secret); status != http.StatusUnauthorized {
 		t.Errorf("unknown name: status %d", status)
 	}
 	fill(known.unknownToken.waitSlots)
-	if _, status := ask("mgpu.nobody.x"); status != http.StatusServiceUnavailable {
+	if _, status := ask("mgpu.unknown.x"); status != http.StatusServiceUnavailable {
 		t.Errorf("unknown name with too many waiting requests: status %d", status)
 	}
 	if who, status := ask(ops); who != "ops" || status != http.StatusOK {

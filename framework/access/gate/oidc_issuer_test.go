@@ -169,7 +169,7 @@ func TestOIDCTokens(t *testing.T) {
 		{"no audience", rs(set("aud", nil)), "audience", 401},
 		{"another issuer", rs(set("iss", "https://evil.example")), "issue", 401},
 		{"no name", rs(set("email", "")), "no claim", 401},
-		{"a name that is none", rs(set("email", 7)), "no claim", 401},
+		{"a claim that is no name", rs(set("email", 7)), "no claim", 401},
 		{"another's key", signToken(t, jose.RS256, rsaKey(t), "one", i.claims(nil)), "the token is not a valid token of the issuer", 401},
 		{"no signature", unsignedToken(t, i.claims(nil)), "the token is not a valid token of the issuer", 401},
 		{"another's claims", parts[0] + "." + strings.Split(forged, ".")[1] + "." + parts[2], "the token is not a valid token of the issuer", 401},

@@ -72,7 +72,7 @@ func TestLargeMetricsAreRejected(t *testing.T) {
 	}
 }
 
-// repeatedLine repeats a line for ever.
+// repeatedLine repeats a line forever.
 type repeatedLine struct {
 	line []byte
 	read int

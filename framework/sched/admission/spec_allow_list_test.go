@@ -79,10 +79,10 @@ func TestAllowListRejectsUnlistedRequests(t *testing.T) {
 		{"volume of another role by its name", but(func(b *SpecAllowList) { b.NamedVolumes = []string{"mesos-gpu.prod.model"} }), volume(RoleVolume("prod", "model")), ""},
 		{"user", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.User, s.Containerizer = "root", job.Mesos }, "user: root: the access file allows none"},
 		{"user without image", but(func(b *SpecAllowList) { b.Users = nil }), func(s *job.Spec) { s.Image, s.User = "", "root" }, "user: root"},
-		{"allowed user", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), func(s *job.Spec) { s.User = "nobody" }, ""},
+		{"allowed user", but(func(b *SpecAllowList) { b.Users = []string{"daemon"} }), func(s *job.Spec) { s.User = "daemon" }, ""},
 		{"number of an allowed user", but(func(b *SpecAllowList) { b.Users = []string{"root"} }), func(s *job.Spec) { s.User = "0" }, "user: 0: the access file allows root"},
 		{"any user allowed", but(func(b *SpecAllowList) { b.Users = []string{"*"} }), func(s *job.Spec) { s.User = "0:0" }, ""},
-		{"user by docker option", but(func(b *SpecAllowList) { b.Users = []string{"nobody"} }), option("user", "0"), "user: 0"},
+		{"user by docker option", but(func(b *SpecAllowList) { b.Users = []string{"daemon"} }), option("user", "0"), "user: 0"},
 		{"user by short docker option", but(func(b *SpecAllowList) { b.Users = nil }), option("u", "root"), "user: root"},
 		{"allowed docker option", but(func(b *SpecAllowList) { b.Parameters = []string{"init"} }), option("init", "true"), ""},
 	} {

@@ -311,17 +311,17 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 	if len(got) > n {
 		t.Fatalf("%d placements for %d tasks", len(got), n)
 	}
-	beside := slices.Clone(d.PeerAgents)
+	peers := slices.Clone(d.PeerAgents)
 	for _, s := range got {
-		m.checkPlacement(t, d, s, beside)
-		beside = append(beside, &m.model.agents[s.Agent].facts)
+		m.checkPlacement(t, d, s, peers)
+		peers = append(peers, &m.model.agents[s.Agent].facts)
 	}
 	if len(got) == n {
 		m.taken = append(m.taken, takenPlacements{d, got})
 		return
 	}
 	for i := range m.model.agents {
-		if m.model.fitsTask(i, d) && m.model.allowsPeer(i, d, beside) {
+		if m.model.fitsTask(i, d) && m.model.allowsPeer(i, d, peers) {
 			t.Fatalf("%d of %d tasks of %+v were placed, but %s has room", len(got), n, d, m.model.agents[i].facts.ID)
 		}
 		if m.cluster.ExplainRefusal(i, d) == "" {
@@ -343,9 +343,9 @@ func (c *Cluster) scoreEach(d *Demand) int {
 	return best
 }
 
-func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, beside []*AgentResources) {
+func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, peers []*AgentResources) {
 	a := &m.model.agents[s.Agent]
-	if !m.model.fitsTask(s.Agent, d) || !m.model.allowsPeer(s.Agent, d, beside) {
+	if !m.model.fitsTask(s.Agent, d) || !m.model.allowsPeer(s.Agent, d, peers) {
 		t.Fatalf("%+v does not fit on %s, which has %+v", d, a.facts.ID, *a)
 	}
 	if len(s.Ports) != d.Ports || s.GPUs != d.Request.GPUs {
@@ -468,7 +468,7 @@ func (m *clusterPair) runStep(t *rapid.T, demands []*Demand) {
 	switch what := rapid.IntRange(0, 9).Draw(t, "step"); {
 	case what < 5:
 		d := *drawFrom(t, "demand", demands...)
-		for range rapid.IntRange(0, 2).Draw(t, "beside") {
+		for range rapid.IntRange(0, 2).Draw(t, "peers") {
 			if len(m.model.agents) > 0 {
 				d.PeerAgents = append(d.PeerAgents, &m.model.agents[rapid.IntRange(0, len(m.model.agents)-1).Draw(t, "other")].facts)
 			}

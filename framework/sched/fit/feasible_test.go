@@ -96,7 +96,7 @@ func TestFeasibility(t *testing.T) {
 		{"by count", countedAgent("V100"), Demand{Request: gpu.Request{GPUs: 2}}, 2},
 		{"by count and type", countedAgent("V100"), Demand{Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, 2},
 		{"by count, mixed", countedAgent("V100", "K80"), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}}, 0},
-		{"by count, both will do", countedAgent("V100", "K80"), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100", "K80"}}}}, 4},
+		{"by count, both fit", countedAgent("V100", "K80"), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100", "K80"}}}}, 4},
 		{"by count, no type known", countedAgent(), Demand{Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Exclude: []string{"K80"}}}}, 0},
 		{"by count, memory unknown", countedAgent("V100"), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 16000}}, 0},
 		{"by count, memory as attribute", with(countedAgent("V100"), func(a *AgentResources) { a.Attributes = []Attribute{{"gpu_memory", "16160"}} }), Demand{Request: gpu.Request{GPUs: 1, MinMemMiB: 16000}}, 4},
@@ -205,13 +205,13 @@ func TestPerJobConstraints(t *testing.T) {
 		name   string
 		agents []AgentResources
 		texts  []string
-		beside []int
+		peers  []int
 		n      int
 		want   string // agents, in order
 	}{
 		{"unique host", agentsInRacks("r1", "r1", "r2"), []string{"hostname UNIQUE"}, nil, 4, "abc"},
 		{"unique rack", agentsInRacks("r1", "r1", "r2"), []string{"rack UNIQUE"}, nil, 4, "ac"},
-		{"unique beside others", agentsInRacks("r1", "r1", "r2"), []string{"rack UNIQUE"}, []int{0}, 4, "c"},
+		{"unique with others", agentsInRacks("r1", "r1", "r2"), []string{"rack UNIQUE"}, []int{0}, 4, "c"},
 		{"missing value", agentsInRacks("r1", "", "r2"), []string{"rack UNIQUE"}, nil, 4, "ac"},
 		{"max per rack", agentsInRacks("r1", "r1", "r2", "r2"), []string{"rack MAX_PER 3"}, []int{0}, 9, "aaccd"},
 		{"cluster by the first", agentsInRacks("r1", "r2", "r1"), []string{"rack CLUSTER"}, nil, 3, "aac"},
@@ -221,18 +221,18 @@ func TestPerJobConstraints(t *testing.T) {
 		{"cluster where just all fit", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER"}, nil, 2, "aa"},
 		{"cluster where others allow it", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER", "hostname UNIQUE"}, nil, 2, "bc"},
 		{"cluster by two fields", agentsInRacks("r1", "r1", "r2"), []string{"rack CLUSTER", "hostname CLUSTER"}, nil, 3, "aa"},
-		{"cluster beside others", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER"}, []int{0}, 3, "aa"},
+		{"cluster with others", agentsInRacks("r1", "r2", "r2"), []string{"rack CLUSTER"}, []int{0}, 3, "aa"},
 		{"cluster of agents that have a value", agentsInRacks("", "", "r1"), []string{"rack CLUSTER"}, nil, 3, "cc"},
-		{"cluster beside one without a value", agentsInRacks("", "r1"), []string{"rack CLUSTER"}, []int{0}, 2, ""},
+		{"cluster with one without a value", agentsInRacks("", "r1"), []string{"rack CLUSTER"}, []int{0}, 2, ""},
 		{"group by", agentsInRacks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, nil, 9, "acacb"},
-		{"group by beside others", agentsInRacks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, []int{0, 0}, 2, "cc"},
+		{"group by with others", agentsInRacks("r1", "r1", "r2"), []string{"rack GROUP_BY"}, []int{0, 0}, 2, "cc"},
 		{"group by more groups than there are", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 3"}, nil, 9, "ab"},
 		{"group by fewer groups than there are", agentsInRacks("r1", "r2", "r3"), []string{"rack GROUP_BY 2"}, nil, 6, "abcabc"},
 		{"group by ignores groups without suitable agents", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY", "hostname UNLIKE h1"}, nil, 2, "aa"},
 		{"group by counts no group without suitable agents", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 2", "hostname UNLIKE h1"}, nil, 2, "a"},
 		{"group by counts a group that has a task", agentsInRacks("r1", "r2"), []string{"rack GROUP_BY 2", "hostname UNLIKE h1"}, []int{1}, 2, "aa"},
 		{"two constraints", agentsInRacks("r1", "r1", "r2", "r2"), []string{"hostname UNIQUE", "rack MAX_PER 1"}, nil, 9, "ac"},
-		{"beside fixed ones", agentsInRacks("r1", "r1", "r2", "r2"), []string{"rack UNIQUE", "hostname UNLIKE h0"}, nil, 9, "bc"},
+		{"with fixed ones", agentsInRacks("r1", "r1", "r2", "r2"), []string{"rack UNIQUE", "hostname UNLIKE h0"}, nil, 9, "bc"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Demand{Amount: Amount{CPUs: 1}}
@@ -243,7 +243,7 @@ func TestPerJobConstraints(t *testing.T) {
 				}
 				d.Constraints = append(d.Constraints, con)
 			}
-			for _, i := range c.beside {
+			for _, i := range c.peers {
 				d.PeerAgents = append(d.PeerAgents, &c.agents[i])
 			}
 			cluster := NewCluster(c.agents, PlacementPolicy{}, noon)

@@ -352,8 +352,8 @@ func naiveFieldValue(a *AgentResources, name string) (string, bool) {
 	return "", false
 }
 
-// allowsPeer reports whether constraints allow one more task on the agent. beside has the agent of each other task.
-func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bool {
+// allowsPeer reports whether constraints allow one more task on the agent. peers has the agent of each other task.
+func (n *naiveCluster) allowsPeer(i int, d *Demand, peers []*AgentResources) bool {
 	for _, con := range d.Constraints {
 		if !con.DependsOnPeers() {
 			continue
@@ -363,7 +363,7 @@ func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bo
 			return false
 		}
 		count := map[string]int{}
-		for _, b := range beside {
+		for _, b := range peers {
 			if w, ok := naiveFieldValue(b, con.Field); ok {
 				count[w]++
 			}
@@ -374,9 +374,9 @@ func (n *naiveCluster) allowsPeer(i int, d *Demand, beside []*AgentResources) bo
 		case job.MaxPer:
 			ok = count[v] < con.NumberValue()
 		case job.Cluster:
-			ok = len(beside) == 0
+			ok = len(peers) == 0
 			if !ok {
-				first, has := naiveFieldValue(beside[0], con.Field)
+				first, has := naiveFieldValue(peers[0], con.Field)
 				ok = has && first == v
 			}
 		case job.GroupBy:

@@ -96,7 +96,7 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 		"a quarter":            {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{0.5, 0}},
 		"GPUs count":           {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(3, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
 		"more than all":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
-		"either will do":       {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
+		"either is enough":     {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
 		"no agent has it":      {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
 		"what takes CPUs only": {[]TypicalTask{{Demand: wantsGPUs(0, 1), Weight: 9}, {Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 0.5}},
 	} {
@@ -213,12 +213,12 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 		agents []AgentResources
 		want   agentSize
 	}{
-		"few":                     {few, agentSize{8, 115_200}},
-		"half":                    {few[:2], agentSize{}},
-		"nearly as large":         {[]AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 120), eightNamedGPUs("c", 8, 64)}, agentSize{}},
-		"few GPUs and many CPUs":  {[]AgentResources{eightNamedGPUs("a", 2, 999), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 32), eightNamedGPUs("d", 8, 32)}, agentSize{8, 57_600}},
-		"the largest are in use":  {[]AgentResources{{ID: "a", TotalGPUs: 16}, eightNamedGPUs("b", 8, 64)}, agentSize{16, 0}},
-		"nobody knows of any GPU": {[]AgentResources{countedGPUs("a", 0, 9)}, agentSize{}},
+		"few":                    {few, agentSize{8, 115_200}},
+		"half":                   {few[:2], agentSize{}},
+		"nearly as large":        {[]AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 120), eightNamedGPUs("c", 8, 64)}, agentSize{}},
+		"few GPUs and many CPUs": {[]AgentResources{eightNamedGPUs("a", 2, 999), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 32), eightNamedGPUs("d", 8, 32)}, agentSize{8, 57_600}},
+		"the largest are in use": {[]AgentResources{{ID: "a", TotalGPUs: 16}, eightNamedGPUs("b", 8, 64)}, agentSize{16, 0}},
+		"without a known GPU":    {[]AgentResources{countedGPUs("a", 0, 9)}, agentSize{}},
 	} {
 		if got := NewCluster(c.agents, p, noon).fragmentation.largestAgents; got != c.want {
 			t.Errorf("%s: largest are %+v, want %+v", name, got, c.want)

@@ -56,9 +56,9 @@ func TestChooseDevices(t *testing.T) {
 		{"nvlink over a third", linkedAgent(plain, repeatValue(4, -1), "01 12"), 3, gpu.NVLink, "", "0 1 2"},
 		{"nvlink not over a third that is taken", linkedAgent(plain, repeatValue(4, -1), "01 12"), 2, gpu.NVLink, "1", ""},
 		{"nvlink to too few", linkedAgent(plain, repeatValue(4, -1), "01 12"), 4, gpu.NVLink, "", ""},
-		{"nvlink where nobody tells", linkedAgent(plain, repeatValue(4, 0), ""), 2, gpu.NVLink, "", ""},
+		{"nvlink, unknown links", linkedAgent(plain, repeatValue(4, 0), ""), 2, gpu.NVLink, "", ""},
 		{"one NUMA node against links", linkedAgent(plain, []int{0, 1, 0, 1}, "01 23"), 2, gpu.SameNUMA, "", "0 2"},
-		{"NUMA where nobody tells", linkedAgent(plain, repeatValue(4, -1), ""), 2, gpu.SameNUMA, "", ""},
+		{"NUMA, unknown nodes", linkedAgent(plain, repeatValue(4, -1), ""), 2, gpu.SameNUMA, "", ""},
 		{"any", linkedAgent(plain, repeatValue(4, -1), "13"), 2, gpu.AnyTopology, "", "1 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -296,7 +296,7 @@ wait head: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1
 wait unknown: a place that head will not need; head goes first and starts within 1h0m0s, a run_time that ends before would fit`,
 		},
 		{
-			name:    "a job that fits beside the reservation starts",
+			name:    "a job that fits next to the reservation starts",
 			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "V100")},
 			running: []queue.RunningTask{runningTask("old", "x", time.Hour, nil)},
 			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("unknown", 2, nil)},

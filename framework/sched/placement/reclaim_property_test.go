@@ -247,7 +247,7 @@ func (w *lendingWorld) held(role string) (n int) {
 	return n
 }
 
-// fullRoleAbove returns the lowest role at its limit of those that a role is in, "" if there is none. The role gets more
+// fullRoleAbove returns the lowest role at its limit of those that a role is in, or "" without such a role. The role gets more
 // only from roles in that one.
 func (w *lendingWorld) fullRoleAbove(role string) (full string) {
 	for _, r := range w.policy.Roles {

@@ -58,7 +58,7 @@ func TestHandMadeRecord(t *testing.T) {
 		want  string // jobs in the order of their starts
 	}{
 		{name: "the oldest that fits", want: "ja jc jd jb"},
-		{name: "nobody overtakes", role: queue.Role{Strict: true}, want: "ja jb jc jd"},
+		{name: "no job overtakes", role: queue.Role{Strict: true}, want: "ja jb jc jd"},
 		{name: "backfill: what would delay the head waits", times: RunTimeExact, want: "ja jc jb jd"},
 		{name: "the shortest", role: queue.Role{Order: queue.ShortestFirst}, times: RunTimeExact, want: "ja jc jb jd"},
 		{name: "preemption: the last is short and takes the place of the first", times: RunTimeExact, short: 55 * time.Second, want: "jb jc ja jd"},

@@ -234,7 +234,7 @@ func checkAccounting(t *testing.T, r *jobReplay) {
 	sums := make([]resourceSet, len(r.master.agents))
 	add := func(i int, x resourceSet) {
 		if sums[i].gpus&x.gpus != 0 || x.cpus < 0 || x.mem < 0 {
-			t.Errorf("agent %d: %+v beside %+v", i, x, sums[i])
+			t.Errorf("agent %d: got %+v, want %+v", i, x, sums[i])
 		}
 		sums[i] = sums[i].add(x)
 	}

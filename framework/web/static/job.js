@@ -40,7 +40,7 @@ export function renderJob(store, name, chosenTask) {
   const runs = createRuns(jobName);
   const files = createFiles(name);
   const details = createElement('div', {}, createElement('section', { class: 'card' }, tasks.node, note), timeline.node,
-    createElement('div', { class: 'beside' }, output.node, usage.node), history.node, runs.node, files.node, specification.node, events.node);
+    createElement('div', { class: 'job-output' }, output.node, usage.node), history.node, runs.node, files.node, specification.node, events.node);
   let earlier; // the shown run, if it is not the newest
   let wasShown = false;
   let matrix = null;

@@ -3,7 +3,7 @@
 const tokenKey = 'mesos-gpu.token';
 const flowKey = 'mesos-gpu.sign-in';
 
-// readToken returns the token, null if there is none.
+// readToken returns the token, or null.
 export function readToken() {
   return sessionStorage.getItem(tokenKey);
 }

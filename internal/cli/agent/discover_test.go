@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/isolator/simulated"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 func simulateHost(t *testing.T, spec string) gpu.Host {
 	t.Helper()
@@ -84,7 +84,7 @@ func TestDiscoverOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Errorf("%s (-want +got); -rewrite writes it anew:\n%s", file, diff)
+				t.Errorf("%s (-want +got); -rewrite replaces it:\n%s", file, diff)
 			}
 			for line := range strings.Lines(out.String()) {
 				if len(line) > 140 {

@@ -60,14 +60,14 @@ func TestHostReader(t *testing.T) {
 		err     error
 		want    image.HostDriver
 	}{
-		"no daemon":            {nil, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, kernel},
-		"knows no driver":      {map[string]string{"/v1/version": `{"version":"v0"}`}, gpu.DeviceAccess{}, nil, kernel},
-		"one GPU of three":     {all, gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil, with(image.HostGPU{Name: "GPU-b", Arch: "8.0", Brand: "nvidia"})},
-		"one slice of two":     {all, gpu.DeviceAccess{Confined: true, Minors: []int{2}, Caps: []int{5, 6}}, nil, with(image.HostGPU{Name: "MIG-d", Arch: "9.0", Brand: "nvidia"})},
-		"no GPU":               {all, gpu.DeviceAccess{Confined: true}, nil, daemon},
-		"nobody knows which":   {all, gpu.DeviceAccess{}, nil, daemon},
-		"not to be found out":  {all, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, errors.New("no /dev"), daemon},
-		"daemon tells no more": {map[string]string{"/v1/version": knows}, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, daemon},
+		"no daemon":           {nil, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, kernel},
+		"knows no driver":     {map[string]string{"/v1/version": `{"version":"v0"}`}, gpu.DeviceAccess{}, nil, kernel},
+		"one GPU of three":    {all, gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil, with(image.HostGPU{Name: "GPU-b", Arch: "8.0", Brand: "nvidia"})},
+		"one slice of two":    {all, gpu.DeviceAccess{Confined: true, Minors: []int{2}, Caps: []int{5, 6}}, nil, with(image.HostGPU{Name: "MIG-d", Arch: "9.0", Brand: "nvidia"})},
+		"no GPU":              {all, gpu.DeviceAccess{Confined: true}, nil, daemon},
+		"unknown devices":     {all, gpu.DeviceAccess{}, nil, daemon},
+		"not to be found out": {all, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, errors.New("no /dev"), daemon},
+		"daemon has no more":  {map[string]string{"/v1/version": knows}, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, daemon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "agent.sock")

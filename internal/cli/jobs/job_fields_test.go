@@ -85,7 +85,7 @@ func TestDescribeShowsJobKeys(t *testing.T) {
 		t.Errorf("health_check is %q", got["health_check"])
 	}
 	if strings.Contains(all, "hunter2") {
-		t.Errorf("the environment's values are told:\n%s", all)
+		t.Errorf("the environment's values are printed:\n%s", all)
 	}
 }
 
@@ -103,10 +103,10 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 			continue
 		}
 		if text, ok := narrow[key.Name]; ok {
-			t.Errorf("%s is told: %q", key.Name, text)
+			t.Errorf("%s is printed: %q", key.Name, text)
 		}
 		if _, ok := wide[key.Name]; !ok {
-			t.Errorf("%s is not told:\n%s", key.Name, all)
+			t.Errorf("%s is not printed:\n%s", key.Name, all)
 		}
 	}
 	if got, want := wide["gpu_topology"], "- (any)"; got != want {

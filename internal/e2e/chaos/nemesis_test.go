@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// nemesis injects faults into a cluster. Equal seeds and leaders give equal faults, as far as the
+// nemesis injects faults into a cluster. Equal seeds and leaders give equal faults, if the
 // later leaders of a group, which depend on the run, are the same. It leaves the clocks alone:
 // processes share the machine's.
 type nemesis struct {

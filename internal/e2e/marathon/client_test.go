@@ -108,7 +108,7 @@ func (c *client) createApp() {
 	if ids, err := c.ListApplications(map[string][]string{"label": {"tier==front"}}); err != nil || !slices.Equal(ids, []string{webID}) {
 		c.Errorf("apps %v, %v", ids, err)
 	}
-	_, err = c.Application("/nobody")
+	_, err = c.Application("/unknown")
 	c.requireRefusal(err, gomarathon.ErrCodeNotFound)
 	_, err = c.CreateApplication(new(gomarathon.Application).Name("/Bad_").Command("true"))
 	c.requireRefusal(err, gomarathon.ErrCodeInvalidBean)
@@ -243,7 +243,7 @@ func (c *client) listQueue() {
 		c.Errorf("queue %+v", q)
 	}
 	c.requireNoError(c.DeleteQueueDelay("/huge"))
-	c.requireRefusal(c.DeleteQueueDelay("/nobody"), gomarathon.ErrCodeNotFound)
+	c.requireRefusal(c.DeleteQueueDelay("/unknown"), gomarathon.ErrCodeNotFound)
 	c.awaitDeployment(c.DeleteApplication("/huge", true))
 	if q, err = c.Queue(); err != nil || len(q.Items) != 0 {
 		c.Errorf("queue %+v, %v", q, err)

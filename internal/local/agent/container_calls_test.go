@@ -132,17 +132,17 @@ func TestVolumesAndUsers(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(r.agent.cfg.WorkDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	nobody := "nobody"
-	e := r.custom("as-nobody")
+	user := "nobody"
+	e := r.custom("as-user")
 	e.Command = argv("/bin/sh", "sh", "-c", "id -u > who; sleep 1000")
-	e.Command.Arguments, e.Command.User = e.Command.Arguments[1:], &nobody
+	e.Command.Arguments, e.Command.User = e.Command.Arguments[1:], &user
 	r.run(e, newTask("t9", ""))
 	r.master.await(t, "who", func() bool {
 		select {
 		case r.master.changed <- struct{}{}: // look again
 		default:
 		}
-		return r.file("as-nobody", "who") == "65534\n"
+		return r.file("as-user", "who") == "65534\n"
 	})
 	e = r.custom("as-eve")
 	eve := "no-such-user"

@@ -93,12 +93,12 @@ func TestTasksOfOneExecutorAreKilledSeparately(t *testing.T) {
 
 func TestKillOfUnknownTask(t *testing.T) {
 	r := newRig(t, false, nil)
-	r.kill("nobody") // of a framework without executors: ignored
+	r.kill("unknown") // of a framework without executors: ignored
 	r.master.agent.Run(aFramework(mesos.FrameworkInfo_Capability_PARTITION_AWARE), r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.kill("other")
 	r.master.awaitStates(t, "other", "DROPPED")
-	if states := r.master.states("nobody"); states != "" {
+	if states := r.master.states("unknown"); states != "" {
 		t.Errorf("a task of a framework without executors is %s", states)
 	}
 }

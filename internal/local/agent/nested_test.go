@@ -198,7 +198,7 @@ func TestNestedErrors(t *testing.T) {
 		info    *mesos.ContainerInfo
 		want    string
 	}{
-		{below(mesos.ContainerID{Value: "nobody"}, "n"), argv("true"), nil, "does not exist"},
+		{below(mesos.ContainerID{Value: "unknown"}, "n"), argv("true"), nil, "does not exist"},
 		{mesos.ContainerID{Value: "standalone"}, argv("true"), nil, "no parent"},
 		{below(p, "../../x"), argv("true"), nil, "slash"},
 		{below(p, "a.b"), argv("true"), nil, "period"},
@@ -349,7 +349,7 @@ func TestNestedImage(t *testing.T) {
 	who := argv("sh", "-c", "id -u; grep CapEff /proc/self/status; echo mine > file")
 	who.User = &user
 	if _, out := r.nestAndWait(below(p, "n2"), who, imageInfo("team/cuda:12")); out != "65534\nCapEff:\t0000000000000000\n" {
-		t.Errorf("as nobody: %q", out)
+		t.Errorf("as another user: %q", out)
 	}
 	// SIGTERM ends a process without a handler: it is not the first process of
 	// its namespace.

@@ -22,7 +22,7 @@ func TestCountDevicesAndLimits(t *testing.T) {
 		t.Errorf("devices: %d %v %v", gpus, ids, err)
 	}
 	if keyOf(gpus, ids) != keyOf(2, []string{"GPU-a", "GPU-b"}) || keyOf(gpus, ids) == keyOf(2, []string{"GPU-a", "GPU-c"}) {
-		t.Error("grants are told apart by the order of their devices, or not by the devices")
+		t.Error("grants must differ by their devices, not by the order of these")
 	}
 	if l := cgroupLimits(all); l.CPUs != 0.5 || l.MemBytes != 32<<20+1<<19 {
 		t.Errorf("limits %+v", l)

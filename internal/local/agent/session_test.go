@@ -166,7 +166,7 @@ func TestSessionErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(agent.ProcessIO_Data_Type, string) {}
-	wantStatus(t, "beside nothing", r.session(t.Context(), below(below(p, "none"), "s"), shell("true"), nothing), 400, "does not run")
+	wantStatus(t, "without a parent", r.session(t.Context(), below(below(p, "none"), "s"), shell("true"), nothing), 400, "does not run")
 	wantStatus(t, "no program", r.session(t.Context(), below(n, "s"), argv("no-such-program"), nothing), 400, "no-such-program")
 	if _, err := r.call(calls.RemoveNestedContainer(below(n, "s"))); err == nil {
 		t.Error("what never ran was there to be removed")

@@ -46,7 +46,7 @@ func TestHangingAgentDelaysNoOther(t *testing.T) {
 	m := New(MasterConfig{})
 	c := subscribe(t, m, info())
 	a := register(t, m, cpuAgent)
-	a.runs = make(chan run) // nobody reads: Run blocks
+	a.runs = make(chan run) // without a reader Run blocks
 	offers := c.offers(t)
 	c.accept(t, 1000, offers, launch(taskInfo("t", a.id, "cpus:1"), taskInfo("u", a.id, "cpus:1")))
 	b := register(t, m, cpuAgent)

@@ -36,7 +36,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		change func(*mesos.FrameworkInfo)
 		want   string
 	}{
-		{"role beside MULTI_ROLE", func(f *mesos.FrameworkInfo) { f.Role = proto.String("a") }, "must not be set"},
+		{"role with MULTI_ROLE", func(f *mesos.FrameworkInfo) { f.Role = proto.String("a") }, "must not be set"},
 		{"roles without MULTI_ROLE", func(f *mesos.FrameworkInfo) { f.Capabilities = nil }, "must not be set"},
 		{"invalid role", func(f *mesos.FrameworkInfo) { f.Roles = []string{"a b"} }, "whitespace"},
 		{"invalid timeout", func(f *mesos.FrameworkInfo) { f.FailoverTimeout = proto.Float64(1e300) }, "failover_timeout"},
@@ -96,7 +96,7 @@ func TestFailoverTimeout(t *testing.T) {
 			t.Errorf("%d offers outlive the connection", n)
 		}
 		c.post(t, http.StatusForbidden, &scheduler.Call{Type: scheduler.Call_REVIVE})
-		a.status(m, c.id, "t", mesos.TASK_RUNNING) // nobody hears it, the state is kept
+		a.status(m, c.id, "t", mesos.TASK_RUNNING) // without a subscriber the state is kept
 
 		time.Sleep(59 * time.Second)
 		back := info()

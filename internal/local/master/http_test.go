@@ -95,7 +95,7 @@ func TestRawHTTP(t *testing.T) {
 		{"subscribe without info", `{"type":"SUBSCRIBE","subscribe":{}}`, []string{"Content-Type", asJSON}, 400, "framework_info"},
 		{"differing ids", strings.Replace(subscribeJ, `{"type"`, `{"framework_id":{"value":"x"},"type"`, 1), []string{"Content-Type", asJSON}, 400, "differs"},
 		{"no framework id", `{"type":"REVIVE"}`, []string{"Content-Type", asJSON}, 400, "framework_id"},
-		{"unknown framework", call("nobody", `"type":"REVIVE"`), []string{"Content-Type", asJSON, "Mesos-Stream-Id", id}, 400, "cannot be found"},
+		{"unknown framework", call("unknown", `"type":"REVIVE"`), []string{"Content-Type", asJSON, "Mesos-Stream-Id", id}, 400, "cannot be found"},
 		{"no stream id", call(framework, `"type":"REVIVE"`), []string{"Content-Type", asJSON}, 400, "Mesos-Stream-Id"},
 		{"other stream id", call(framework, `"type":"REVIVE"`), []string{"Content-Type", asJSON, "Mesos-Stream-Id", "x"}, 400, "didn't match"},
 		{"missing part", call(framework, `"type":"KILL"`), []string{"Content-Type", asJSON, "Mesos-Stream-Id", id}, 400, "'kill'"},

@@ -77,7 +77,7 @@ func TestLostAgentReturns(t *testing.T) {
 				t.Errorf("came back: got %v", got)
 			}
 			if got := c.offers(t)[0].Resources; !near(scalar(got, "cpus"), 2.5) || scalar(got, "gpus") != 1 {
-				t.Errorf("offered beside what runs: %v", mesos.Resources(got))
+				t.Errorf("offered while tasks run: %v", mesos.Resources(got))
 			}
 			// Nothing reports a task that the agent does not list: the framework has to ask.
 			c.kill(t, "goes", a.id)
@@ -113,7 +113,7 @@ func TestReconcile(t *testing.T) {
 		{asked("u", ""), mesos.TASK_STAGING},
 		{asked("x", a.id.Value), mesos.TASK_GONE},
 		{asked("x", gone.id.Value), mesos.TASK_UNREACHABLE},
-		{asked("x", "nobody"), mesos.TASK_UNKNOWN},
+		{asked("x", "unknown"), mesos.TASK_UNKNOWN},
 		{asked("x", ""), mesos.TASK_UNKNOWN},
 	} {
 		c.reconcile(t, tc.asked)
@@ -145,7 +145,7 @@ func TestNewMasterLearnsFromAgents(t *testing.T) {
 		t.Fatalf("got id %v, want its own", c.id)
 	}
 	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 3 {
-		t.Errorf("offered %v cpus beside the running task, want 3", got)
+		t.Errorf("offered %v cpus next to the running task, want 3", got)
 	}
 	c.reconcile(t)
 	if got := c.update(t, "t"); got.GetState() != mesos.TASK_RUNNING {
@@ -188,7 +188,7 @@ func TestReregistrationOfARegisteredAgent(t *testing.T) {
 	if got := scalar(c.offers(t)[0].Resources, "cpus"); got != 1 {
 		t.Errorf("offered %v more cpus, want those of the task", got)
 	}
-	m.Status(mesos.AgentID{Value: "nobody"}, *c.id, mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t"}, State: mesos.TASK_RUNNING.Enum()})
+	m.Status(mesos.AgentID{Value: "unknown"}, *c.id, mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t"}, State: mesos.TASK_RUNNING.Enum()})
 	c.quiet(t, scheduler.Event_UPDATE)
 }
 

@@ -196,8 +196,8 @@ func TestCallsToAgents(t *testing.T) {
 		c.message(t, id, a.id)
 		a.wants(t, "message "+id+" text")
 	}
-	c.shutdown(t, "e", mesos.AgentID{Value: "nobody"})
-	c.message(t, "e", mesos.AgentID{Value: "nobody"})
+	c.shutdown(t, "e", mesos.AgentID{Value: "unknown"})
+	c.message(t, "e", mesos.AgentID{Value: "unknown"})
 	c.post(t, http.StatusAccepted, &scheduler.Call{Type: scheduler.Call_KILL, Kill: &scheduler.Call_Kill{TaskID: mesos.TaskID{Value: "unknown"}}})
 	if got := c.update(t, "unknown"); got.GetState() != mesos.TASK_LOST || got.GetReason() != mesos.REASON_RECONCILIATION {
 		t.Errorf("kill of an unknown task: got %v", got)

@@ -206,7 +206,7 @@ func TestEventsAreFilteredAndMadeUp(t *testing.T) {
 	if e := r.next(); e != nil {
 		t.Errorf("after Cut came %v", e)
 	}
-	r.InjectEvents(rescind("nobody")) // is there
+	r.InjectEvents(rescind("unknown")) // is there
 	if n := len(r.Events()); n != 4 {
 		t.Errorf("kept %d events of a stream that has ended", n)
 	}
@@ -221,7 +221,7 @@ func TestDoActsForTheScheduler(t *testing.T) {
 	r := newRig(t)
 	call := &scheduler.Call{Type: scheduler.Call_TEARDOWN}
 	if _, err := r.MakeCall(call); err == nil {
-		t.Error("a call of nobody succeeded")
+		t.Error("a call without a framework succeeded")
 	}
 	r.subscribe()
 	call.FrameworkID = r.id

@@ -247,7 +247,7 @@ static CUresult addresses(uint64_t *answer)
 			void *f = NULL;
 			base_of(hooked[i], base);
 			if (get(base, &f, version, flags, &status) == 0 && f && !exported(base, f)) {
-				fprintf(stderr, "%s by cuGetProcAddress is none that is exported\n", base);
+				fprintf(stderr, "%s by cuGetProcAddress is not exported\n", base);
 				++*answer;
 			}
 		}

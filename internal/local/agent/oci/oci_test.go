@@ -101,7 +101,7 @@ func TestSpecDevicesAndPrivileges(t *testing.T) {
 		t.Errorf("process %+v", s.Process)
 	}
 	if c := BuildSpec(ContainerSpec{User: syscall.Credential{Uid: 5}}).Process.Capabilities; len(c.Effective)+len(c.Permitted) != 0 {
-		t.Errorf("somebody other than root has %v", c)
+		t.Errorf("a user other than root has %v", c)
 	}
 	last := s.Mounts[len(s.Mounts)-1]
 	if diff := cmp.Diff(specs.Mount{Destination: "/there", Type: "bind", Source: "/host", Options: []string{"rbind", "rprivate", "ro"}}, last); diff != "" {

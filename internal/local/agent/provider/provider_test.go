@@ -178,7 +178,7 @@ func TestBadCalls(t *testing.T) {
 	c := r.subscribe("")
 	for what, call := range map[string]*api.ProviderCall{
 		"another's resources": c.state(gpus("other", 1)),
-		"nobody's resources":  c.state(gpus("", 1)),
+		"resources of none":   c.state(gpus("", 1)),
 		"negative resources":  c.state(gpus(c.id, -1)),
 		"unknown provider":    {Type: api.CallUpdateState, ResourceProviderID: &mesos.ResourceProviderID{Value: "other"}},
 		"no state":            {Type: api.CallUpdateState},
@@ -247,7 +247,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("a publish cut off gives %v", err)
 	}
 	if err := <-r.publish(list(gpus(c.id, 1))); err == nil || !strings.Contains(err.Error(), "not connected") {
-		t.Errorf("a publish to nobody gives %v", err)
+		t.Errorf("a publish without a provider gives %v", err)
 	}
 	if err := <-r.publish(list(gpus("", 1)), gpus(c.id, 1)); err != nil {
 		t.Errorf("a publish that wants nothing of the provider that left: %v", err)

@@ -191,7 +191,7 @@ int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci_info *pci)
 }
 
 /* Defines a function that returns one value of a device. */
-#define TELLS(function, name, type)                                  \
+#define REPORTS(function, name, type)                                \
 	int function(struct device *d, type *out)                    \
 	{                                                            \
 		unsigned long long number = 0;                       \
@@ -202,12 +202,12 @@ int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci_info *pci)
 		return leave(ret);                                   \
 	}
 
-TELLS(nvmlDeviceGetPersistenceMode, "persistence", unsigned)
-TELLS(nvmlDeviceGetBrand, "brand", unsigned)
-TELLS(nvmlDeviceGetPowerUsage, "power_watts", unsigned)
-TELLS(nvmlDeviceGetEnforcedPowerLimit, "power_limit_watts", unsigned)
-TELLS(nvmlDeviceGetTotalEnergyConsumption, "energy_joules", unsigned long long)
-TELLS(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle_bits", unsigned long long)
+REPORTS(nvmlDeviceGetPersistenceMode, "persistence", unsigned)
+REPORTS(nvmlDeviceGetBrand, "brand", unsigned)
+REPORTS(nvmlDeviceGetPowerUsage, "power_watts", unsigned)
+REPORTS(nvmlDeviceGetEnforcedPowerLimit, "power_limit_watts", unsigned)
+REPORTS(nvmlDeviceGetTotalEnergyConsumption, "energy_joules", unsigned long long)
+REPORTS(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle_bits", unsigned long long)
 
 /* Defines a function that returns one of two values, selected by kind. */
 #define TELLS_EITHER(function, zero, first, second, type)                                         \
@@ -390,7 +390,7 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event_data *out, unsigned 
 	return wait_event("nvmlEventSetWait_v2", set, out, milliseconds);
 }
 
-TELLS(nvmlDeviceGetCurrentClocksEventReasons, "throttle_bits", unsigned long long)
+REPORTS(nvmlDeviceGetCurrentClocksEventReasons, "throttle_bits", unsigned long long)
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *d, unsigned link, unsigned *type)
 {
