@@ -58,7 +58,7 @@ type StateTransition struct {
 }
 
 // RunID returns the run to which the task belongs.
-func (m *StateTransition) RunID() job.RunID { return job.RunID{Name: m.Job, Run: max(m.Run, 1)} }
+func (t *StateTransition) RunID() job.RunID { return job.RunID{Name: t.Job, Run: max(t.Run, 1)} }
 
 // IsEmpty reports whether there is nothing to record.
 func (c *StateChanges) IsEmpty() bool {

@@ -50,25 +50,25 @@ const mesosReasonPrefix = "REASON_"
 
 // endCause returns the cause of an attempt's end. old is the task before it. A requested end takes precedence over what
 // the update reports.
-func (o *attemptResult) endCause(old *job.Task) EndCause {
+func (r *attemptResult) endCause(old *job.Task) EndCause {
 	switch {
-	case o.state == job.Finished:
+	case r.state == job.Finished:
 		return ""
 	case !old.KillRequested.IsZero() && old.KillReason == job.KillByUser:
 		return CauseKilled
 	case !old.KillRequested.IsZero():
 		return EndCause(old.KillReason)
-	case o.drained:
+	case r.drained:
 		return CauseDrained
-	case o.machineFault != "":
+	case r.machineFault != "":
 		return CauseMachineFault
-	case o.mismatch != "":
+	case r.mismatch != "":
 		return CauseImageMismatch
 	case old.State == job.Waiting:
 		return CauseMaxWait
-	case strings.HasPrefix(o.reason, mesosReasonPrefix):
-		return EndCause(strings.ToLower(strings.TrimPrefix(o.reason, mesosReasonPrefix)))
-	case o.exitCode != nil:
+	case strings.HasPrefix(r.reason, mesosReasonPrefix):
+		return EndCause(strings.ToLower(strings.TrimPrefix(r.reason, mesosReasonPrefix)))
+	case r.exitCode != nil:
 		return CauseExitCode
 	case old.State == job.Unreachable:
 		return CauseAgentAway

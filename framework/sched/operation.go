@@ -130,20 +130,20 @@ func (o AnswerInverseOffers) String() string {
 func (o AcknowledgeOperation) String() string { return fmt.Sprintf("acknowledge operation %s", o.ID) }
 func (o AcknowledgeUpdate) String() string    { return fmt.Sprintf("acknowledge %s", o.TaskID) }
 
-func (o KillTask) String() string {
-	if o.Force {
-		return fmt.Sprintf("kill %s on %s by force", o.TaskID, o.AgentID)
+func (t KillTask) String() string {
+	if t.Force {
+		return fmt.Sprintf("kill %s on %s by force", t.TaskID, t.AgentID)
 	}
-	if o.Grace > 0 {
-		return fmt.Sprintf("kill %s on %s within %s", o.TaskID, o.AgentID, o.Grace)
+	if t.Grace > 0 {
+		return fmt.Sprintf("kill %s on %s within %s", t.TaskID, t.AgentID, t.Grace)
 	}
-	return fmt.Sprintf("kill %s on %s", o.TaskID, o.AgentID)
+	return fmt.Sprintf("kill %s on %s", t.TaskID, t.AgentID)
 }
 
 func (o ShutdownExecutor) String() string {
 	return fmt.Sprintf("shut down executor %s on %s", o.TaskID, o.AgentID)
 }
-func (o InspectAgent) String() string { return "inspect " + o.AgentID }
+func (a InspectAgent) String() string { return "inspect " + a.AgentID }
 
 func (o ReconcileTasks) String() string {
 	if len(o.Tasks) == 0 {

@@ -23,33 +23,33 @@ type taskMix struct {
 }
 
 // addJob adds the tasks of a job; sign -1 removes them.
-func (w *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
+func (m *taskMix) addJob(s *job.Spec, overhead Amount, sign int) {
 	d := fit.Demand{Amount: Amount{CPUs: s.CPUs, MemMiB: s.MemMiB}, Request: s.Request}
 	key := d.Key()
-	k := w.kinds[key]
+	k := m.kinds[key]
 	if k == nil {
 		d.Amount, d.Overhead = queue.TaskAmount(s, overhead), overhead
 		k = &fit.TypicalTask{Demand: d}
-		w.kinds[key] = k
+		m.kinds[key] = k
 	}
 	if k.Weight += float64(sign * s.Tasks); k.Weight <= 0 {
-		delete(w.kinds, key)
+		delete(m.kinds, key)
 	}
-	w.typical = nil
+	m.typical = nil
 }
 
 // mostFrequent returns the typical and the rare tasks among the remembered ones, the most frequent first.
-func (w *taskMix) mostFrequent() []fit.TypicalTask {
-	if w.typical != nil {
-		return w.typical
+func (m *taskMix) mostFrequent() []fit.TypicalTask {
+	if m.typical != nil {
+		return m.typical
 	}
-	keys := slices.SortedFunc(maps.Keys(w.kinds), func(a, b string) int {
-		return cmp.Or(cmp.Compare(w.kinds[b].Weight, w.kinds[a].Weight), cmp.Compare(a, b))
+	keys := slices.SortedFunc(maps.Keys(m.kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.kinds[b].Weight, m.kinds[a].Weight), cmp.Compare(a, b))
 	})
 	kinds := make([]fit.TypicalTask, 0, len(keys))
 	for _, key := range keys {
-		kinds = append(kinds, *w.kinds[key])
+		kinds = append(kinds, *m.kinds[key])
 	}
-	w.typical = fit.SelectTypicalTasks(kinds, maxTypicalKinds)
-	return w.typical
+	m.typical = fit.SelectTypicalTasks(kinds, maxTypicalKinds)
+	return m.typical
 }

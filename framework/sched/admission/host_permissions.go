@@ -61,14 +61,14 @@ type ForbiddenSpecError struct{ Reason string }
 func (e *ForbiddenSpecError) Error() string { return e.Reason }
 
 // Validate returns all errors of the permissions.
-func (a *HostPermissions) Validate() error {
+func (h *HostPermissions) Validate() error {
 	var errs []error
-	for _, prefix := range a.Volumes {
+	for _, prefix := range h.Volumes {
 		if !path.IsAbs(prefix) {
 			errs = append(errs, fmt.Errorf("allowed volumes: %q is not an absolute path such as /data", prefix))
 		}
 	}
-	for _, d := range a.Devices {
+	for _, d := range h.Devices {
 		if err := job.ValidateDevicePath(d); err != nil {
 			errs = append(errs, fmt.Errorf("allowed devices: %w", err))
 		}
@@ -77,24 +77,24 @@ func (a *HostPermissions) Validate() error {
 }
 
 // CheckSpec returns a *ForbiddenSpecError if the job needs more than is permitted.
-func (a *HostPermissions) CheckSpec(s *job.Spec) error {
+func (h *HostPermissions) CheckSpec(s *job.Spec) error {
 	var why []string
 	mounts, hostIPC := hostAccessOf(s)
 	for _, m := range mounts {
-		if !slices.ContainsFunc(a.Volumes, func(prefix string) bool { return coversPath(prefix, path.Clean(m.source)) }) {
-			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", m.key, m.source, a.grantedBy("--allow-volumes"), joinOrNone(a.Volumes)))
+		if !slices.ContainsFunc(h.Volumes, func(prefix string) bool { return coversPath(prefix, path.Clean(m.source)) }) {
+			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", m.key, m.source, h.grantedBy("--allow-volumes"), joinOrNone(h.Volumes)))
 		}
 	}
 	for _, d := range s.Devices {
-		if !slices.ContainsFunc(a.Devices, func(prefix string) bool { return coversPath(prefix, path.Clean(d)) }) {
-			why = append(why, fmt.Sprintf("devices: %s is the agent's own: the scheduler's operator allows such devices %s, and has allowed %s", d, a.grantedBy("--allow-devices"), joinOrNone(a.Devices)))
+		if !slices.ContainsFunc(h.Devices, func(prefix string) bool { return coversPath(prefix, path.Clean(d)) }) {
+			why = append(why, fmt.Sprintf("devices: %s is the agent's own: the scheduler's operator allows such devices %s, and has allowed %s", d, h.grantedBy("--allow-devices"), joinOrNone(h.Devices)))
 		}
 	}
-	if hostIPC && !a.HostIPC {
-		why = append(why, fmt.Sprintf("ipc: %s is the agent's own: the scheduler's operator allows it %s, and has not", job.HostIPC, a.grantedBy("--allow-host-ipc")))
+	if hostIPC && !h.HostIPC {
+		why = append(why, fmt.Sprintf("ipc: %s is the agent's own: the scheduler's operator allows it %s, and has not", job.HostIPC, h.grantedBy("--allow-host-ipc")))
 	}
-	if a.AllowList != nil {
-		why = append(why, a.AllowList.checkSpec(s)...)
+	if h.AllowList != nil {
+		why = append(why, h.AllowList.checkSpec(s)...)
 	}
 	if len(why) == 0 {
 		return nil
@@ -128,8 +128,8 @@ func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 }
 
 // grantedBy returns where an operator can grant the permission: in the access file or by the flag.
-func (a *HostPermissions) grantedBy(flag string) string {
-	if a.AllowList != nil {
+func (h *HostPermissions) grantedBy(flag string) string {
+	if h.AllowList != nil {
 		return "in the access file"
 	}
 	return "by " + flag

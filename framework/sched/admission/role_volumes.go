@@ -31,29 +31,29 @@ func RoleVolume(role, name string) string {
 }
 
 // FetchHosts returns the hosts from which agents may fetch files, or nil for all.
-func (a *HostPermissions) FetchHosts() job.FetchHosts {
-	if a.AllowList == nil {
+func (h *HostPermissions) FetchHosts() job.FetchHosts {
+	if h.AllowList == nil {
 		return nil
 	}
-	return a.AllowList.fetchHosts()
+	return h.AllowList.fetchHosts()
 }
 
 // ResolveVolumes returns the job with the names that its volumes have on the Docker engines. It returns s itself if no
 // name differs. Without an allow list all volumes are shared, since every user may submit to every role.
-func (a *HostPermissions) ResolveVolumes(s *job.Spec, role string) *job.Spec {
-	if a.AllowList == nil || !slices.ContainsFunc(namedVolumes(s), func(name string) bool { return !a.AllowList.sharesVolume(name) }) {
+func (h *HostPermissions) ResolveVolumes(s *job.Spec, role string) *job.Spec {
+	if h.AllowList == nil || !slices.ContainsFunc(namedVolumes(s), func(name string) bool { return !h.AllowList.sharesVolume(name) }) {
 		return s
 	}
 	resolved := *s
 	resolved.Volumes, resolved.Parameters = slices.Clone(s.Volumes), slices.Clone(s.Parameters)
 	for i, v := range resolved.Volumes {
-		if v.IsNamed() && !a.AllowList.sharesVolume(v.Source) {
+		if v.IsNamed() && !h.AllowList.sharesVolume(v.Source) {
 			resolved.Volumes[i].Source = RoleVolume(role, v.Source)
 		}
 	}
 	for i, p := range resolved.Parameters {
 		name, rest, _ := strings.Cut(p.Value, ":")
-		if p.OptionName() == "volume" && isVolumeName(name) && !a.AllowList.sharesVolume(name) {
+		if p.OptionName() == "volume" && isVolumeName(name) && !h.AllowList.sharesVolume(name) {
 			resolved.Parameters[i].Value = RoleVolume(role, name) + ":" + rest
 		}
 	}
@@ -61,8 +61,8 @@ func (a *HostPermissions) ResolveVolumes(s *job.Spec, role string) *job.Spec {
 }
 
 // sharesVolume reports whether jobs mount the volume by its name on the engine. A star does not cover roles' volumes.
-func (b *SpecAllowList) sharesVolume(name string) bool {
-	return slices.Contains(b.NamedVolumes, name) || slices.Contains(b.NamedVolumes, wildcard) && !strings.HasPrefix(name, roleVolumePrefix)
+func (l *SpecAllowList) sharesVolume(name string) bool {
+	return slices.Contains(l.NamedVolumes, name) || slices.Contains(l.NamedVolumes, wildcard) && !strings.HasPrefix(name, roleVolumePrefix)
 }
 
 // namedVolumes returns the names of the Docker engine's volumes that a job mounts, by its own key or by options of

@@ -35,7 +35,7 @@ type SpecAllowList struct {
 const wildcard = "*"
 
 // checkSpec returns one message for each request of a job that the list does not allow.
-func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
+func (l *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	refuse := func(format string, args ...any) {
 		why = append(why, fmt.Sprintf(format, args...))
 	}
@@ -44,41 +44,41 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 		if n.IsHost() {
 			n = job.HostNetwork
 		}
-		if n == job.HostNetwork && s.Image == "" && b.ProcessNetwork {
+		if n == job.HostNetwork && s.Image == "" && l.ProcessNetwork {
 			continue
 		}
-		if n != job.BridgeNetwork && n != job.NoNetwork && !isPermitted(b.Networks, string(n)) {
+		if n != job.BridgeNetwork && n != job.NoNetwork && !isPermitted(l.Networks, string(n)) {
 			instead := "use bridge or none, or have it allowed"
 			if s.Image == "" {
 				instead = "tasks without an image use the agent's network: have networks: [host] allowed"
 			}
-			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; %s", n, joinOrNone(b.Networks), instead)
+			refuse("network: %s is more than the task's own: the access file allows %s to jobs of this role; %s", n, joinOrNone(l.Networks), instead)
 		}
 	}
 	switch {
-	case s.Image == "" && !b.NoImage:
+	case s.Image == "" && !l.NoImage:
 		refuse("image: without one the task sees its agent's files: the access file does not allow that to jobs of this role")
-	case s.Image != "" && !slices.ContainsFunc(b.Images, func(p string) bool { return matchesImage(p, s.Image) }):
-		refuse("image: %s is not allowed: the access file allows jobs of this role: %s", s.Image, joinOrNone(b.Images))
+	case s.Image != "" && !slices.ContainsFunc(l.Images, func(p string) bool { return matchesImage(p, s.Image) }):
+		refuse("image: %s is not allowed: the access file allows jobs of this role: %s", s.Image, joinOrNone(l.Images))
 	}
 	for _, p := range s.Parameters {
-		if !b.permitsParameter(p) {
-			refuse("parameters: %s=%s: the access file allows %s to jobs of this role", p.Key, p.Value, joinOrNone(b.Parameters))
+		if !l.permitsParameter(p) {
+			refuse("parameters: %s=%s: the access file allows %s to jobs of this role", p.Key, p.Value, joinOrNone(l.Parameters))
 		}
 	}
 	for _, a := range s.Fetch {
-		if err := b.fetchHosts().CheckURI(a.URI); err != nil {
+		if err := l.fetchHosts().CheckURI(a.URI); err != nil {
 			refuse("fetch: %v", err)
 		}
 	}
 	for _, name := range namedVolumes(s) {
-		if !b.RoleVolumes && !b.sharesVolume(name) {
-			refuse("volumes: %s: the access file allows jobs of this role to mount these named volumes: %s; an operator can add this one to named_volumes, or set role_volumes to give each role its own", name, joinOrNone(b.NamedVolumes))
+		if !l.RoleVolumes && !l.sharesVolume(name) {
+			refuse("volumes: %s: the access file allows jobs of this role to mount these named volumes: %s; an operator can add this one to named_volumes, or set role_volumes to give each role its own", name, joinOrNone(l.NamedVolumes))
 		}
 	}
 	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
-		if user != "" && user != job.UnixUser(s.Owner) && !isPermitted(b.Users, user) {
-			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework", user, joinOrNone(b.Users))
+		if user != "" && user != job.UnixUser(s.Owner) && !isPermitted(l.Users, user) {
+			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework", user, joinOrNone(l.Users))
 		}
 	}
 	return why
@@ -86,8 +86,8 @@ func (b *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 
 // permitsParameter reports whether an entry names the option, or the option and its value. Options have long and short
 // names, and capabilities are written in several ways.
-func (b *SpecAllowList) permitsParameter(p job.DockerParameter) bool {
-	return slices.ContainsFunc(b.Parameters, func(entry string) bool {
+func (l *SpecAllowList) permitsParameter(p job.DockerParameter) bool {
+	return slices.ContainsFunc(l.Parameters, func(entry string) bool {
 		key, value, hasValue := strings.Cut(entry, "=")
 		allowed := job.DockerParameter{Key: key, Value: value}
 		switch {
@@ -103,11 +103,11 @@ func (b *SpecAllowList) permitsParameter(p job.DockerParameter) bool {
 }
 
 // fetchHosts returns a list that is not nil: nil would cover every host.
-func (b *SpecAllowList) fetchHosts() job.FetchHosts {
-	if b.FetchHosts == nil {
+func (l *SpecAllowList) fetchHosts() job.FetchHosts {
+	if l.FetchHosts == nil {
 		return job.FetchHosts{}
 	}
-	return b.FetchHosts
+	return l.FetchHosts
 }
 
 // optionValues returns the values of an option of docker run, by its long or short name.

@@ -10,11 +10,11 @@ import (
 
 // freeGPUs returns how many whole GPUs may be taken. A task takes one of the
 // scalar for each GPU, and a device if they have IDs.
-func (r *agentCapacity) freeGPUs() int32 {
-	if r.hasDeviceIDs {
-		return min(r.scalarGPUs, r.wholeGPUs)
+func (c *agentCapacity) freeGPUs() int32 {
+	if c.hasDeviceIDs {
+		return min(c.scalarGPUs, c.wholeGPUs)
 	}
-	return r.scalarGPUs
+	return c.scalarGPUs
 }
 
 // layOutDevices assigns slots to the agent's devices, all of them taken.

@@ -45,37 +45,37 @@ func (c *Cluster) countAgents() int {
 }
 
 // exclusionStages returns the stages after that of the role, in the order of their causes.
-func (q *demandExplainer) exclusionStages() []exclusionStage {
-	gpuRules, constraints, maintenance := q.gpuRules(), q.constraintRules(func(c job.Constraint) bool { return !q.leavesGPUs(c) }), q.maintenanceRules()
-	scarce := q.constraintRules(q.leavesGPUs)
-	allowed := allowedByAll(q.newCounters(q.demand, q.class))
+func (e *demandExplainer) exclusionStages() []exclusionStage {
+	gpuRules, constraints, maintenance := e.gpuRules(), e.constraintRules(func(c job.Constraint) bool { return !e.leavesGPUs(c) }), e.maintenanceRules()
+	scarce := e.constraintRules(e.leavesGPUs)
+	allowed := allowedByAll(e.newCounters(e.demand, e.class))
 	stages := []exclusionStage{
 		{job.ExcludedByConstraint, func(i int) bool { return failsAny(constraints, i) || !allowed(i) }},
-		{job.ExcludedByMaintenance, func(i int) bool { return q.index.agents[i].Closed || failsAny(maintenance, i) }},
+		{job.ExcludedByMaintenance, func(i int) bool { return e.index.agents[i].Closed || failsAny(maintenance, i) }},
 		{job.ExcludedForScarceGPUs, func(i int) bool { return failsAny(scarce, i) }},
 	}
-	enough := q.hasEnoughGPUs
-	if q.demand.Request.NeedsSameType() {
-		enough = q.hasEnoughOfOneType()
+	enough := e.hasEnoughGPUs
+	if e.demand.Request.NeedsSameType() {
+		enough = e.hasEnoughOfOneType()
 	}
 	resources := plainResources()
 	lacks := func(x plainResource) func(i int) bool {
-		return func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }
+		return func(i int) bool { return x.availableOn(e, i) < x.need(e.class) }
 	}
 	return append(stages,
 		exclusionStage{job.ExcludedByCPUs, lacks(resources[0])},
 		exclusionStage{job.ExcludedByMemory, lacks(resources[1])},
 		exclusionStage{job.ExcludedByDisk, lacks(resources[2])},
 		exclusionStage{job.ExcludedByGPUs, func(i int) bool {
-			return q.class.gpus > 0 && (!q.hasType(i) || failsAny(gpuRules, i) || !enough(i))
+			return e.class.gpus > 0 && (!e.hasType(i) || failsAny(gpuRules, i) || !enough(i))
 		}},
 		exclusionStage{job.ExcludedByPorts, func(i int) bool {
-			return lacks(resources[3])(i) || slices.ContainsFunc(q.class.hostPorts, func(p int) bool { return p != 0 && findRange(q.capacities[i].ports, p) < 0 })
+			return lacks(resources[3])(i) || slices.ContainsFunc(e.class.hostPorts, func(p int) bool { return p != 0 && findRange(e.capacities[i].ports, p) < 0 })
 		}},
 	)
 }
 
 // leavesGPUs reports whether a constraint of a job without GPUs requires agents without free GPUs.
-func (q *demandExplainer) leavesGPUs(c job.Constraint) bool {
-	return q.class.gpus == 0 && c.Field == gpusField && c.Operator == job.Is && c.Value == "0"
+func (e *demandExplainer) leavesGPUs(c job.Constraint) bool {
+	return e.class.gpus == 0 && c.Field == gpusField && c.Operator == job.Is && c.Value == "0"
 }

@@ -33,8 +33,8 @@ func (c *Cluster) ExplainShortage(d *Demand) Shortage {
 
 // explainFeasible explains why agents with room are not used: constraints on the job's other tasks exclude them, or
 // their resources are not offered.
-func (q *demandExplainer) explainFeasible(room []int) Shortage {
-	all := q.newCounters(q.demand, q.class)
+func (e *demandExplainer) explainFeasible(room []int) Shortage {
+	all := e.newCounters(e.demand, e.class)
 	if ok := allowedByAll(all); len(filterIndices(room, ok)) > 0 {
 		n := len(filterIndices(room, ok))
 		return Shortage{"an offer", fmt.Sprintf("%d %s had room when last offered", n, gpu.Plural(n, "agent"))}
@@ -54,70 +54,70 @@ func (q *demandExplainer) explainFeasible(room []int) Shortage {
 const severalTypes = "its GPUs that the job accepts are not of one known type"
 
 // countHeldBack counts the agents that would fit without reservations.
-func (q *demandExplainer) countHeldBack(agents []int) int {
-	if !q.demand.AvoidReserved {
+func (e *demandExplainer) countHeldBack(agents []int) int {
+	if !e.demand.AvoidReserved {
 		return 0
 	}
-	free := *q.demand
+	free := *e.demand
 	free.AvoidReserved = false
-	cl := q.classifyDemand(&free)
-	return len(filterIndices(agents, func(i int) bool { return q.fitsTask(i, cl) }))
+	cl := e.classifyDemand(&free)
+	return len(filterIndices(agents, func(i int) bool { return e.fitsTask(i, cl) }))
 }
 
-func (q *demandExplainer) explainGPUs(agents []int) Shortage {
-	typed := filterIndices(agents, q.hasType)
+func (e *demandExplainer) explainGPUs(agents []int) Shortage {
+	typed := filterIndices(agents, e.hasType)
 	if len(typed) == 0 {
-		return Shortage{q.missingText(), q.foundOtherTypes(agents)}
+		return Shortage{e.missingText(), e.foundOtherTypes(agents)}
 	}
-	rules := q.buildRules()
+	rules := e.buildRules()
 	good := filterIndices(typed, func(i int) bool { return !failsAny(rules, i) })
 	if len(good) == 0 {
-		return Shortage{q.missingText(), fmt.Sprintf("%s %s, %s", agentsHave(len(typed)), q.typeNoun(), worstRule(rules, typed))}
+		return Shortage{e.missingText(), fmt.Sprintf("%s %s, %s", agentsHave(len(typed)), e.typeNoun(), worstRule(rules, typed))}
 	}
 	others := ""
 	if n := len(typed) - len(good); n > 0 {
 		others = "; of the others " + worstRule(rules, filterIndices(typed, func(i int) bool { return failsAny(rules, i) }))
 	}
 	var short Shortage
-	if enough := filterIndices(good, q.hasEnoughGPUs); len(enough) > 0 {
-		short = q.explainPlainShortage(enough, q.wantedText())
-	} else if q.class.wantsShares {
-		o := q.surveyDevices(filterIndices(agents, func(i int) bool { return !q.hasType(i) || !failsAny(rules, i) }))
-		short = Shortage{q.missingText(), o.describe(q)}
+	if enough := filterIndices(good, e.hasEnoughGPUs); len(enough) > 0 {
+		short = e.explainPlainShortage(enough, e.wantedText())
+	} else if e.class.wantsShares {
+		o := e.surveyDevices(filterIndices(agents, func(i int) bool { return !e.hasType(i) || !failsAny(rules, i) }))
+		short = Shortage{e.missingText(), o.describe(e)}
 	} else {
-		short = Shortage{q.missingText(), q.foundOfType(good)}
+		short = Shortage{e.missingText(), e.foundOfType(good)}
 	}
 	short.Found += others
 	return short
 }
 
 // foundOfType formats the free GPUs of agents that have suitable ones.
-func (q *demandExplainer) foundOfType(good []int) string {
-	noun := q.typeNoun()
-	if q.class.requirement.AsksMoreThanType() {
+func (e *demandExplainer) foundOfType(good []int) string {
+	noun := e.typeNoun()
+	if e.class.requirement.AsksMoreThanType() {
 		noun = "such GPUs"
 	}
 	seen := fmt.Sprintf("%s %s, ", agentsHave(len(good)), noun)
 	together := ""
-	if q.class.requirement.Topology != "" {
+	if e.class.requirement.Topology != "" {
 		together = " together"
 	}
 	most, with, largest, shared := 0, 0, 0, 0
 	told := true
 	for _, i := range good {
-		switch n := q.availableGPUs(i, q.class); {
+		switch n := e.availableGPUs(i, e.class); {
 		case n > most:
 			most, with = n, 1
 		case n == most:
 			with++
 		}
-		total := q.totalGPUs(i)
+		total := e.totalGPUs(i)
 		told = told && total > 0
 		largest = max(largest, total)
-		shared += q.countShared(i)
+		shared += e.countShared(i)
 	}
 	switch {
-	case told && largest < int(q.class.gpus):
+	case told && largest < int(e.class.gpus):
 		seen += fmt.Sprintf("the largest has %d", largest)
 	case most == 0:
 		seen += "none has one free"
@@ -133,14 +133,14 @@ func (q *demandExplainer) foundOfType(good []int) string {
 }
 
 // countShared counts the devices that would be suitable if they were not shared.
-func (q *demandExplainer) countShared(i int) int {
-	r := &q.capacities[i]
+func (e *demandExplainer) countShared(i int) int {
+	r := &e.capacities[i]
 	if r.shareOffset < 0 || r.hardware.Divisible {
 		return 0
 	}
 	n := 0
-	for s := range r.suitableSlots(q.class.requirement) {
-		if q.isShared(r, s) {
+	for s := range r.suitableSlots(e.class.requirement) {
+		if e.isShared(r, s) {
 			n++
 		}
 	}
@@ -148,33 +148,33 @@ func (q *demandExplainer) countShared(i int) int {
 }
 
 // totalGPUs counts the suitable GPUs, free or not; 0 if it is not known.
-func (q *demandExplainer) totalGPUs(i int) int {
-	r := &q.capacities[i]
-	m := q.class.requirement.MatchOn(r.hardware)
+func (e *demandExplainer) totalGPUs(i int) int {
+	r := &e.capacities[i]
+	m := e.class.requirement.MatchOn(r.hardware)
 	if r.hardware.HasInventory {
 		n := 0
-		for s := range r.suitableSlots(q.class.requirement) {
-			if !q.isShared(r, s) {
+		for s := range r.suitableSlots(e.class.requirement) {
+			if !e.isShared(r, s) {
 				n++
 			}
 		}
 		return n
 	}
 	if m.AllCounted {
-		return max(q.index.agents[i].TotalGPUs, int(r.freeGPUs()))
+		return max(e.index.agents[i].TotalGPUs, int(r.freeGPUs()))
 	}
 	return 0
 }
 
 // foundOtherTypes formats which types there are if no agent has the requested one.
-func (q *demandExplainer) foundOtherTypes(agents []int) string {
+func (e *demandExplainer) foundOtherTypes(agents []int) string {
 	if len(agents) == 0 {
 		return "no agent is known yet"
 	}
 	count := map[string]int{}
 	for _, i := range agents {
 		once := map[string]bool{}
-		for m := range q.index.agents[i].Models() {
+		for m := range e.index.agents[i].Models() {
 			once[gpu.TypeOf(m)] = true
 		}
 		for t := range once {
@@ -189,7 +189,7 @@ func (q *demandExplainer) foundOtherTypes(agents []int) string {
 		list = append(list, fmt.Sprintf("%s on %d", t, n))
 	}
 	slices.Sort(list)
-	return fmt.Sprintf("no agent%s has the type, %s: %s", q.openClause(), q.describeKnown(len(agents)), strings.Join(list, ", "))
+	return fmt.Sprintf("no agent%s has the type, %s: %s", e.openClause(), e.describeKnown(len(agents)), strings.Join(list, ", "))
 }
 
 // ExplainRefusal returns why one agent does not fit one task of the demand, with

@@ -51,13 +51,13 @@ type gangTotal struct {
 
 // explainTotals returns the resource of which the suitable agents have the smallest fraction of what n tasks need,
 // and false if they have enough of all resources.
-func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
-	rules := q.buildRules()
-	good := filterIndices(q.openAgents(), func(i int) bool {
-		return !failsAny(rules, i) && (q.class.gpus == 0 || q.hasType(i))
+func (e *demandExplainer) explainTotals(n int) (Shortage, bool) {
+	rules := e.buildRules()
+	good := filterIndices(e.openAgents(), func(i int) bool {
+		return !failsAny(rules, i) && (e.class.gpus == 0 || e.hasType(i))
 	})
 	var worst *gangTotal
-	for _, t := range q.gangTotals(good, n) {
+	for _, t := range e.gangTotals(good, n) {
 		if t.free < t.need && (worst == nil || float64(t.free)/float64(t.need) < float64(worst.free)/float64(worst.need)) {
 			worst = &t
 		}
@@ -77,24 +77,24 @@ func (q *demandExplainer) explainTotals(n int) (Shortage, bool) {
 
 // gangTotals returns the totals by resource. It counts GPUs only if all are
 // equally good. Other resources count on agents that have the GPUs free.
-func (q *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
+func (e *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
 	with := agentsHave(len(good))
-	if q.class.gpus > 0 {
-		if !q.class.wantsShares && q.class.requirement.Topology == "" {
-			t := gangTotal{agents: with, need: int64(n) * int64(q.class.gpus) * 1000, isSum: len(good) > 1}
-			t.missing = fmt.Sprintf("%s free %s", formatMilli(t.need), q.deviceNounFor(n*int(q.class.gpus)))
+	if e.class.gpus > 0 {
+		if !e.class.wantsShares && e.class.requirement.Topology == "" {
+			t := gangTotal{agents: with, need: int64(n) * int64(e.class.gpus) * 1000, isSum: len(good) > 1}
+			t.missing = fmt.Sprintf("%s free %s", formatMilli(t.need), e.deviceNounFor(n*int(e.class.gpus)))
 			for _, i := range good {
-				t.free += int64(q.availableGPUs(i, q.class)) * 1000
+				t.free += int64(e.availableGPUs(i, e.class)) * 1000
 			}
 			all = append(all, t)
 		}
-		good = filterIndices(good, q.hasEnoughGPUs)
+		good = filterIndices(good, e.hasEnoughGPUs)
 		with = fmt.Sprintf("%d %s with the GPUs %s", len(good), gpu.Plural(len(good), "agent"), pluralVerb(len(good), "has", "have"))
 	}
 	for _, x := range plainResources() {
-		t := gangTotal{missing: q.neededText(x, n), agents: with, need: x.need(q.class) * int64(n), isSum: len(good) > 1}
+		t := gangTotal{missing: e.neededText(x, n), agents: with, need: x.need(e.class) * int64(n), isSum: len(good) > 1}
 		for _, i := range good {
-			t.free += max(x.availableOn(q, i), 0)
+			t.free += max(x.availableOn(e, i), 0)
 		}
 		all = append(all, t)
 	}

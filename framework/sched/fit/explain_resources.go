@@ -43,70 +43,70 @@ func plainResources() []plainResource {
 }
 
 // availableOn returns how much of the resource the demand may have on an agent.
-func (x *plainResource) availableOn(q *demandExplainer, i int) int64 {
+func (p *plainResource) availableOn(q *demandExplainer, i int) int64 {
 	r := &q.capacities[i]
-	n := x.free(r)
+	n := p.free(r)
 	if q.class.avoidsReserved && r.reservation > 0 {
-		n -= x.reserved(&q.reservations[r.reservation-1])
+		n -= p.reserved(&q.reservations[r.reservation-1])
 	}
 	return n
 }
 
 // explainPlain explains a demand without GPUs.
-func (q *demandExplainer) explainPlain(agents []int) Shortage {
-	rules := q.buildRules()
+func (e *demandExplainer) explainPlain(agents []int) Shortage {
+	rules := e.buildRules()
 	good := filterIndices(agents, func(i int) bool { return !failsAny(rules, i) })
 	if len(good) > 0 || len(agents) == 0 {
-		short := q.explainPlainShortage(good, "")
+		short := e.explainPlainShortage(good, "")
 		if bad := filterIndices(agents, func(i int) bool { return failsAny(rules, i) }); len(bad) > 0 {
 			short.Found += "; of the others " + worstRule(rules, bad)
 		}
 		return short
 	}
-	return Shortage{q.missingText(), fmt.Sprintf("%s, %s", q.describeKnown(len(agents)), worstRule(rules, agents))}
+	return Shortage{e.missingText(), fmt.Sprintf("%s, %s", e.describeKnown(len(agents)), worstRule(rules, agents))}
 }
 
 // explainPlainShortage returns the plain resource that the most agents lack. The agents have the GPUs that the demand
 // needs; gpus names these GPUs, "" for none.
-func (q *demandExplainer) explainPlainShortage(agents []int, gpus string) Shortage {
+func (e *demandExplainer) explainPlainShortage(agents []int, gpus string) Shortage {
 	list := plainResources()
 	if len(agents) == 0 {
-		return Shortage{q.missingPlain(list[0], gpus), "no agent is known yet"}
+		return Shortage{e.missingPlain(list[0], gpus), "no agent is known yet"}
 	}
 	lacking := func(x plainResource) int {
-		return len(filterIndices(agents, func(i int) bool { return x.availableOn(q, i) < x.need(q.class) }))
+		return len(filterIndices(agents, func(i int) bool { return x.availableOn(e, i) < x.need(e.class) }))
 	}
 	worst := slices.MaxFunc(list, func(x, y plainResource) int { return cmp.Compare(lacking(x), lacking(y)) })
-	if port, free := q.scarcestPort(agents); len(agents)-free > lacking(worst) {
-		return q.explainPort(port, free, len(agents), gpus)
+	if port, free := e.scarcestPort(agents); len(agents)-free > lacking(worst) {
+		return e.explainPort(port, free, len(agents), gpus)
 	}
 	var most int64
 	for _, i := range agents {
-		most = max(most, worst.availableOn(q, i))
+		most = max(most, worst.availableOn(e, i))
 	}
-	seen := fmt.Sprintf("%s, the most free on one is %s", q.describeKnown(len(agents)), formatMilli(most))
+	seen := fmt.Sprintf("%s, the most free on one is %s", e.describeKnown(len(agents)), formatMilli(most))
 	if gpus != "" {
 		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", agentsHave(len(agents)), formatMilli(most))
 	}
-	return Shortage{q.missingPlain(worst, gpus), seen}
+	return Shortage{e.missingPlain(worst, gpus), seen}
 }
 
 // scarcestPort returns the required port that the fewest agents have free, and
 // how many do. Without required ports, all agents do.
-func (q *demandExplainer) scarcestPort(agents []int) (port, free int) {
+func (e *demandExplainer) scarcestPort(agents []int) (port, free int) {
 	free = len(agents)
-	for _, p := range q.class.hostPorts {
+	for _, p := range e.class.hostPorts {
 		if p == 0 {
 			continue
 		}
-		if n := len(filterIndices(agents, func(i int) bool { return findRange(q.capacities[i].ports, p) >= 0 })); n < free {
+		if n := len(filterIndices(agents, func(i int) bool { return findRange(e.capacities[i].ports, p) >= 0 })); n < free {
 			port, free = p, n
 		}
 	}
 	return port, free
 }
 
-func (q *demandExplainer) explainPort(port, free, agents int, gpus string) Shortage {
+func (e *demandExplainer) explainPort(port, free, agents int, gpus string) Shortage {
 	missing, with := fmt.Sprintf("host port %d", port), ""
 	if gpus != "" {
 		missing, with = missing+" and "+gpus, " with the GPUs"
@@ -114,8 +114,8 @@ func (q *demandExplainer) explainPort(port, free, agents int, gpus string) Short
 	return Shortage{missing + " on one agent", fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with)}
 }
 
-func (q *demandExplainer) missingPlain(x plainResource, gpus string) string {
-	s := q.neededText(x, 1)
+func (e *demandExplainer) missingPlain(x plainResource, gpus string) string {
+	s := e.neededText(x, 1)
 	if gpus != "" {
 		s += " and " + gpus
 	}
@@ -123,26 +123,26 @@ func (q *demandExplainer) missingPlain(x plainResource, gpus string) string {
 }
 
 // neededText formats how much of the resource the given number of tasks needs in total.
-func (q *demandExplainer) neededText(x plainResource, tasks int) string {
-	s := x.formatAmount(x.need(q.class) * int64(tasks))
-	if part := x.overheadPart(q.demand.Overhead.toMilli()) * int64(tasks); part > 0 {
+func (e *demandExplainer) neededText(x plainResource, tasks int) string {
+	s := x.formatAmount(x.need(e.class) * int64(tasks))
+	if part := x.overheadPart(e.demand.Overhead.toMilli()) * int64(tasks); part > 0 {
 		s += fmt.Sprintf(" (including %s for the %s)", formatMilli(part), gpu.Plural(tasks, "executor"))
 	}
 	return s
 }
 
 // formatAmount returns "1 CPU", "1.5 CPUs".
-func (x *plainResource) formatAmount(milli int64) string {
-	if one, many := strings.CutSuffix(x.unit, "s"); many && milli == 1000 {
+func (p *plainResource) formatAmount(milli int64) string {
+	if one, many := strings.CutSuffix(p.unit, "s"); many && milli == 1000 {
 		return "1 " + one
 	}
-	return formatMilli(milli) + " " + x.unit
+	return formatMilli(milli) + " " + p.unit
 }
 
 // missingText formats what the demand needs first: GPUs, or else CPUs.
-func (q *demandExplainer) missingText() string {
-	if q.class.gpus == 0 {
-		return q.missingPlain(plainResources()[0], "")
+func (e *demandExplainer) missingText() string {
+	if e.class.gpus == 0 {
+		return e.missingPlain(plainResources()[0], "")
 	}
-	return q.wantedText() + " on one agent"
+	return e.wantedText() + " on one agent"
 }

@@ -38,61 +38,61 @@ func worstRule(rules []requirementRule, agents []int) string {
 }
 
 // buildRules returns the demand's requirements.
-func (q *demandExplainer) buildRules() []requirementRule {
-	return slices.Concat(q.gpuRules(), q.constraintRules(func(job.Constraint) bool { return true }), q.maintenanceRules())
+func (e *demandExplainer) buildRules() []requirementRule {
+	return slices.Concat(e.gpuRules(), e.constraintRules(func(job.Constraint) bool { return true }), e.maintenanceRules())
 }
 
 // gpuRules returns the requirements of the demand's GPUs.
-func (q *demandExplainer) gpuRules() (list []requirementRule) {
-	r := &q.demand.Request
-	if q.class.gpus == 0 {
+func (e *demandExplainer) gpuRules() (list []requirementRule) {
+	r := &e.demand.Request
+	if e.class.gpus == 0 {
 		return nil
 	}
 	if r.MinMemMiB > 0 {
-		list = append(list, q.memoryRule())
+		list = append(list, e.memoryRule())
 	}
 	if r.MinDriver != "" {
-		list = append(list, q.versionRule("driver", r.MinDriver, func(k *hardware.Class) hardware.Version { return k.Driver }))
+		list = append(list, e.versionRule("driver", r.MinDriver, func(k *hardware.Class) hardware.Version { return k.Driver }))
 	}
 	if r.MinCUDA != "" {
-		list = append(list, q.versionRule("CUDA", r.MinCUDA, func(k *hardware.Class) hardware.Version { return k.CUDA }))
+		list = append(list, e.versionRule("CUDA", r.MinCUDA, func(k *hardware.Class) hardware.Version { return k.CUDA }))
 	}
 	if !r.Devices.AcceptsAny() {
-		list = append(list, q.deviceRule())
+		list = append(list, e.deviceRule())
 	}
-	if q.class.requirement.Topology != "" {
-		list = append(list, q.topologyRule())
+	if e.class.requirement.Topology != "" {
+		list = append(list, e.topologyRule())
 	}
 	return list
 }
 
 // constraintRules returns the chosen constraints that depend on no other tasks. Constraints that cannot be compared are
 // one more rule.
-func (q *demandExplainer) constraintRules(choose func(job.Constraint) bool) (list []requirementRule) {
-	if err := q.index.patterns.checkPatterns(q.demand.Constraints); err != nil {
+func (e *demandExplainer) constraintRules(choose func(job.Constraint) bool) (list []requirementRule) {
+	if err := e.index.patterns.checkPatterns(e.demand.Constraints); err != nil {
 		list = append(list, invalidRule(err))
 	}
-	for _, con := range q.demand.Constraints {
-		if choose(con) && !con.DependsOnPeers() && !(q.class.gpus > 0 && con.SelectsGPUTypes()) {
-			list = append(list, q.constraintRule(con))
+	for _, con := range e.demand.Constraints {
+		if choose(con) && !con.DependsOnPeers() && !(e.class.gpus > 0 && con.SelectsGPUTypes()) {
+			list = append(list, e.constraintRule(con))
 		}
 	}
 	return list
 }
 
 // maintenanceRules returns no rule if no agent has maintenance.
-func (q *demandExplainer) maintenanceRules() []requirementRule {
-	if !q.index.hasMaintenance {
+func (e *demandExplainer) maintenanceRules() []requirementRule {
+	if !e.index.hasMaintenance {
 		return nil
 	}
-	return []requirementRule{q.maintenanceRule()}
+	return []requirementRule{e.maintenanceRule()}
 }
 
 // hasDevicesFor reports whether the agent has devices that satisfy a part of the
 // request.
-func (q *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
-	part.GPUs, part.Types = q.demand.Request.GPUs, q.demand.Request.Types
-	return q.capacities[i].hasSuitableDevices(q.index.hardware.FindRequirement(part))
+func (e *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
+	part.GPUs, part.Types = e.demand.Request.GPUs, e.demand.Request.Types
+	return e.capacities[i].hasSuitableDevices(e.index.hardware.FindRequirement(part))
 }
 
 // numberRule returns a rule about a number that each agent has; more is better. best introduces the largest number.
@@ -110,16 +110,16 @@ func numberRule(requirement, best string, fails func(i int) bool, value func(i i
 	}
 }
 
-func (q *demandExplainer) memoryRule() requirementRule {
-	least := q.demand.Request.MinMemMiB
+func (e *demandExplainer) memoryRule() requirementRule {
+	least := e.demand.Request.MinMemMiB
 	return numberRule(
 		fmt.Sprintf("devices of %d MiB or more", least), "the largest has",
-		func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{MinMemMiB: least}) },
+		func(i int) bool { return !e.hasDevicesFor(i, gpu.Request{MinMemMiB: least}) },
 		func(i int) int64 {
-			k := q.capacities[i].hardware
+			k := e.capacities[i].hardware
 			most := k.MemMiB
 			for _, s := range k.Slots {
-				if q.typeRequirement.AcceptsModel(s.Model) {
+				if e.typeRequirement.AcceptsModel(s.Model) {
 					most = max(most, s.MemMiB)
 				}
 			}
@@ -134,7 +134,7 @@ func (q *demandExplainer) memoryRule() requirementRule {
 	)
 }
 
-func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class) hardware.Version) requirementRule {
+func (e *demandExplainer) versionRule(name, want string, of func(*hardware.Class) hardware.Version) requirementRule {
 	text := func(v hardware.Version) string {
 		if !v.IsKnown() {
 			return "an unknown version"
@@ -143,12 +143,12 @@ func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class
 	}
 	return requirementRule{
 		requirement: fmt.Sprintf("%s %s or newer", name, want),
-		fails:       func(i int) bool { return !of(q.capacities[i].hardware).IsAtLeast(want) },
-		has:         func(i int) string { return text(of(q.capacities[i].hardware)) },
+		fails:       func(i int) bool { return !of(e.capacities[i].hardware).IsAtLeast(want) },
+		has:         func(i int) string { return text(of(e.capacities[i].hardware)) },
 		nearest: func(agents []int) string {
 			var newest hardware.Version
 			for _, i := range agents {
-				if v := of(q.capacities[i].hardware); v.Compare(newest) > 0 {
+				if v := of(e.capacities[i].hardware); v.Compare(newest) > 0 {
 					newest = v
 				}
 			}
@@ -160,27 +160,27 @@ func (q *demandExplainer) versionRule(name, want string, of func(*hardware.Class
 	}
 }
 
-func (q *demandExplainer) deviceRule() requirementRule {
+func (e *demandExplainer) deviceRule() requirementRule {
 	return requirementRule{
-		requirement: "devices " + describeSelector(q.demand.Request.Devices),
-		fails:       func(i int) bool { return !q.hasDevicesFor(i, gpu.Request{Devices: q.demand.Request.Devices}) },
+		requirement: "devices " + describeSelector(e.demand.Request.Devices),
+		fails:       func(i int) bool { return !e.hasDevicesFor(i, gpu.Request{Devices: e.demand.Request.Devices}) },
 		has:         func(int) string { return "none of them" },
 		nearest:     func([]int) string { return "they have none of them" },
 	}
 }
 
-func (q *demandExplainer) topologyRule() requirementRule {
-	topology := q.class.requirement.Topology
+func (e *demandExplainer) topologyRule() requirementRule {
+	topology := e.class.requirement.Topology
 	largest := func(i int) int64 {
-		r := &q.capacities[i]
+		r := &e.capacities[i]
 		if !r.hasDeviceIDs && r.scalarGPUs > 0 {
 			return 1 // GPUs by count have no known topology
 		}
-		return int64(r.hardware.LargestGroup(topology, q.class.requirement.MatchOn(r.hardware).Slots))
+		return int64(r.hardware.LargestGroup(topology, e.class.requirement.MatchOn(r.hardware).Slots))
 	}
 	return numberRule(
-		fmt.Sprintf("%d devices%s", q.class.gpus, topologyText(topology)), "the largest group has",
-		func(i int) bool { return largest(i) < int64(q.class.gpus) }, largest, func(n int64) string { return fmt.Sprint(n) },
+		fmt.Sprintf("%d devices%s", e.class.gpus, topologyText(topology)), "the largest group has",
+		func(i int) bool { return largest(i) < int64(e.class.gpus) }, largest, func(n int64) string { return fmt.Sprint(n) },
 	)
 }
 
@@ -196,10 +196,10 @@ func topologyText(t gpu.Topology) string {
 	}
 }
 
-func (q *demandExplainer) constraintRule(con job.Constraint) requirementRule {
-	only := q.index.findFilter([]job.Constraint{con})
+func (e *demandExplainer) constraintRule(con job.Constraint) requirementRule {
+	only := e.index.findFilter([]job.Constraint{con})
 	value := func(i int) string {
-		if v, ok := q.index.agents[i].FieldValue(con.Field); ok {
+		if v, ok := e.index.agents[i].FieldValue(con.Field); ok {
 			return v
 		}
 		return "no " + con.Field
@@ -232,9 +232,9 @@ func invalidRule(err error) requirementRule {
 	}
 }
 
-func (q *demandExplainer) maintenanceRule() requirementRule {
-	least := q.class.minAvailable
-	until := func(i int) int64 { return q.capacities[i].untilMaintenance }
+func (e *demandExplainer) maintenanceRule() requirementRule {
+	least := e.class.minAvailable
+	until := func(i int) int64 { return e.capacities[i].untilMaintenance }
 	return numberRule(
 		fmt.Sprintf("%s before maintenance", time.Duration(least)), "the longest is",
 		func(i int) bool { return until(i) < least }, until,

@@ -32,12 +32,12 @@ type shareSurvey struct {
 }
 
 // surveyDevices checks each device of the agents for the demand's shares.
-func (q *demandExplainer) surveyDevices(agents []int) *shareSurvey {
+func (e *demandExplainer) surveyDevices(agents []int) *shareSurvey {
 	v := &shareSurvey{}
 	for _, i := range agents {
-		r := &q.capacities[i]
+		r := &e.capacities[i]
 		for s := range r.hardware.Slots {
-			obstacle, nearest := q.findObstacle(r, s)
+			obstacle, nearest := e.findObstacle(r, s)
 			v.total++
 			v.devices[obstacle]++
 			v.nearest[obstacle] = max(v.nearest[obstacle], nearest)
@@ -47,28 +47,28 @@ func (q *demandExplainer) surveyDevices(agents []int) *shareSurvey {
 }
 
 // findObstacle returns the reason that a device cannot serve a share, and what it has of the number that it lacks.
-func (q *demandExplainer) findObstacle(r *agentCapacity, s int) (o shareObstacle, has int64) {
-	class, request, slot := q.class, &q.demand.Request, r.hardware.Slots[s]
+func (e *demandExplainer) findObstacle(r *agentCapacity, s int) (o shareObstacle, has int64) {
+	class, request, slot := e.class, &e.demand.Request, r.hardware.Slots[s]
 	switch {
-	case !q.typeRequirement.AcceptsModel(slot.Model):
+	case !e.typeRequirement.AcceptsModel(slot.Model):
 		return isOtherType, 0
 	case !class.requirement.AcceptsUUID(r.uuids[s]):
 		return isNotNamed, 0
 	case request.MinMemMiB > slot.MemMiB:
 		return isTooSmall, slot.MemMiB
-	case r.hardware.Divisible && q.sharesOf(r)[s].free.mem < class.milliPerDevice:
-		return lacksMemory, int64(q.sharesOf(r)[s].free.mem)
+	case r.hardware.Divisible && e.sharesOf(r)[s].free.mem < class.milliPerDevice:
+		return lacksMemory, int64(e.sharesOf(r)[s].free.mem)
 	case r.hardware.Divisible:
 		return noObstacle, 0
-	case !q.isShared(r, s):
+	case !e.isShared(r, s):
 		return isWhole, 0
 	case !r.hardware.CanEnforceShares(class.gpus):
 		return servesSingle, 0
 	}
-	free, all := q.sharesOf(r)[s].free, q.sharesOf(r)[s].total
+	free, all := e.sharesOf(r)[s].free, e.sharesOf(r)[s].total
 	switch need := minShare(class.share, r.hardware, s, all); {
 	case isEnough(class.share, r.hardware, s, free, all):
-		if !q.slotFitsShare(r, class, class.requirement.MatchOn(r.hardware), s, true) {
+		if !e.slotFitsShare(r, class, class.requirement.MatchOn(r.hardware), s, true) {
 			return isReserved, 0
 		}
 		return noObstacle, 0

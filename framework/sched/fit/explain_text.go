@@ -31,9 +31,9 @@ func (c *Cluster) newExplainer(d *Demand) demandExplainer {
 }
 
 // countClosedAgents counts the agents of the role that accept no tasks.
-func (q *demandExplainer) countClosedAgents() (closed int) {
-	for _, i := range q.index.roleAgents(q.class.roleID) {
-		if q.index.agents[i].Closed {
+func (e *demandExplainer) countClosedAgents() (closed int) {
+	for _, i := range e.index.roleAgents(e.class.roleID) {
+		if e.index.agents[i].Closed {
 			closed++
 		}
 	}
@@ -41,11 +41,11 @@ func (q *demandExplainer) countClosedAgents() (closed int) {
 }
 
 // openAgents returns the agents of the role that accept tasks.
-func (q *demandExplainer) openAgents() []int {
-	members := q.index.roleAgents(q.class.roleID)
+func (e *demandExplainer) openAgents() []int {
+	members := e.index.roleAgents(e.class.roleID)
 	list := make([]int, 0, len(members))
 	for _, i := range members {
-		if !q.index.agents[i].Closed {
+		if !e.index.agents[i].Closed {
 			list = append(list, int(i))
 		}
 	}
@@ -71,43 +71,43 @@ func filterIndices(agents []int, ok func(i int) bool) []int {
 }
 
 // hasType reports whether the agent has GPUs of the requested types.
-func (q *demandExplainer) hasType(i int) bool {
-	return q.typeRequirement.MatchOn(q.capacities[i].hardware).AnyDevice
+func (e *demandExplainer) hasType(i int) bool {
+	return e.typeRequirement.MatchOn(e.capacities[i].hardware).AnyDevice
 }
 
-func (q *demandExplainer) hasEnoughGPUs(i int) bool {
-	if q.class.wantsShares {
-		return q.fitsShares(&q.capacities[i], q.class)
+func (e *demandExplainer) hasEnoughGPUs(i int) bool {
+	if e.class.wantsShares {
+		return e.fitsShares(&e.capacities[i], e.class)
 	}
-	return q.availableGPUs(i, q.class) >= int(q.class.gpus)
+	return e.availableGPUs(i, e.class) >= int(e.class.gpus)
 }
 
-func (q *demandExplainer) wantedText() string {
-	if q.class.wantsShares {
-		return q.wantedSharesText()
+func (e *demandExplainer) wantedText() string {
+	if e.class.wantsShares {
+		return e.wantedSharesText()
 	}
-	return fmt.Sprintf("%d free %s", q.class.gpus, q.deviceNoun())
+	return fmt.Sprintf("%d free %s", e.class.gpus, e.deviceNoun())
 }
 
 // wantedSharesText returns "4096 MiB and 30 % cores of one shared V100".
-func (q *demandExplainer) wantedSharesText() string {
+func (e *demandExplainer) wantedSharesText() string {
 	of := "one shared "
-	if q.class.gpus > 1 {
-		of = fmt.Sprintf("each of %d shared ", q.class.gpus)
+	if e.class.gpus > 1 {
+		of = fmt.Sprintf("each of %d shared ", e.class.gpus)
 	}
-	share := q.demand.Request.Share
+	share := e.demand.Request.Share
 	if share.IsExclusive() {
-		return "all of " + of + q.deviceNoun()
+		return "all of " + of + e.deviceNoun()
 	}
-	return share.String() + " of " + of + q.deviceNoun()
+	return share.String() + " of " + of + e.deviceNoun()
 }
 
 // deviceNoun formats the devices of the demand as in "2 free V100".
-func (q *demandExplainer) deviceNoun() string { return q.deviceNounFor(q.demand.Request.GPUs) }
+func (e *demandExplainer) deviceNoun() string { return e.deviceNounFor(e.demand.Request.GPUs) }
 
 // deviceNounFor is deviceNoun for n devices.
-func (q *demandExplainer) deviceNounFor(n int) string {
-	r := &q.demand.Request
+func (e *demandExplainer) deviceNounFor(n int) string {
+	r := &e.demand.Request
 	s := r.Types.NounPhrase(n)
 	if r.MinMemMiB > 0 {
 		s += fmt.Sprintf(" of %d MiB or more", r.MinMemMiB)
@@ -124,7 +124,7 @@ func (q *demandExplainer) deviceNounFor(n int) string {
 	if len(hosts) > 0 {
 		s += " with " + strings.Join(hosts, " and ") + " or newer"
 	}
-	return s + topologyText(q.class.requirement.Topology)
+	return s + topologyText(e.class.requirement.Topology)
 }
 
 func describeSelector(d gpu.DeviceSelector) string {
@@ -134,8 +134,8 @@ func describeSelector(d gpu.DeviceSelector) string {
 	return fmt.Sprintf("outside of the %d excluded", len(d.Exclude))
 }
 
-func (q *demandExplainer) typeNoun() string {
-	switch types := &q.demand.Request.Types; {
+func (e *demandExplainer) typeNoun() string {
+	switch types := &e.demand.Request.Types; {
 	case types.AcceptsAny():
 		return "GPUs"
 	case len(types.Include) == 0:
@@ -153,16 +153,16 @@ func describeNoneOpen(closed int) string {
 }
 
 // describeKnown formats how many agents are considered.
-func (q *demandExplainer) describeKnown(agents int) string {
-	if q.countClosedAgents() > 0 {
+func (e *demandExplainer) describeKnown(agents int) string {
+	if e.countClosedAgents() > 0 {
 		return fmt.Sprintf("%d %s tasks", agents, pluralVerb(agents, "agent accepts", "agents accept"))
 	}
 	return fmt.Sprintf("%d %s known", agents, pluralVerb(agents, "agent is", "agents are"))
 }
 
 // openClause restricts a sentence to agents that accept tasks, if some do not.
-func (q *demandExplainer) openClause() string {
-	if q.countClosedAgents() > 0 {
+func (e *demandExplainer) openClause() string {
+	if e.countClosedAgents() > 0 {
 		return " that accepts tasks"
 	}
 	return ""

@@ -22,27 +22,27 @@ func (c *Cluster) setReservation(r *agentCapacity, h reservedResources) {
 
 // remapSlots returns the reservation for a new slot order: to[s] is the new
 // slot of s.
-func (h reservedResources) remapSlots(to []int, slots int) reservedResources {
+func (res reservedResources) remapSlots(to []int, slots int) reservedResources {
 	mask := index.NewBits(slots)
-	for s := range h.mask.All() {
+	for s := range res.mask.All() {
 		mask.Add(to[s])
 	}
-	h.mask = mask
-	if h.shares != nil {
+	res.mask = mask
+	if res.shares != nil {
 		parts := make([]shareAmount, slots)
-		for s, p := range h.shares {
+		for s, p := range res.shares {
 			parts[to[s]] = p
 		}
-		h.shares = parts
+		res.shares = parts
 	}
-	return h
+	return res
 }
 
 // hasPortsLeft reports whether a task of the class finds its ports among those
 // that are not reserved.
-func (h *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool {
+func (res *reservedResources) hasPortsLeft(r *agentCapacity, cl *demandClass) bool {
 	free := r.portCount
-	for _, p := range h.ports {
+	for _, p := range res.ports {
 		if slices.Contains(cl.hostPorts, p) {
 			return false
 		}

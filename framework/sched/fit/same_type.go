@@ -81,10 +81,10 @@ func (c *Cluster) acceptableTypes(d *Demand) []string {
 }
 
 // hasEnoughOfOneType returns hasEnoughGPUs for tasks whose GPUs are all of one type, whichever it is.
-func (q *demandExplainer) hasEnoughOfOneType() func(i int) bool {
+func (e *demandExplainer) hasEnoughOfOneType() func(i int) bool {
 	var typed []demandExplainer
-	for _, one := range q.DemandsByType(q.demand) {
-		typed = append(typed, q.newExplainer(&one))
+	for _, one := range e.DemandsByType(e.demand) {
+		typed = append(typed, e.newExplainer(&one))
 	}
 	return func(i int) bool {
 		return slices.ContainsFunc(typed, func(t demandExplainer) bool { return t.hasEnoughGPUs(i) })

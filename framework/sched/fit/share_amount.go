@@ -64,11 +64,11 @@ func SubtractShares(list []SharedDevice, parts []gpu.DeviceShare) []SharedDevice
 // divisible slot, mem counts thousandths.
 type shareAmount struct{ mem, cores int32 }
 
-func (p shareAmount) plus(q shareAmount) shareAmount {
-	return shareAmount{p.mem + q.mem, p.cores + q.cores}
+func (a shareAmount) plus(q shareAmount) shareAmount {
+	return shareAmount{a.mem + q.mem, a.cores + q.cores}
 }
-func (p shareAmount) minus(q shareAmount) shareAmount {
-	return shareAmount{p.mem - q.mem, p.cores - q.cores}
+func (a shareAmount) minus(q shareAmount) shareAmount {
+	return shareAmount{a.mem - q.mem, a.cores - q.cores}
 }
 
 // slotShares is what is free of a slot, and how much there is in total. Both are 0 for slots that tasks take whole. The

@@ -25,10 +25,10 @@ func (c *Cluster) isSuitableFor(i int, cl *demandClass) bool {
 }
 
 // suitableSlots yields the slots whose devices satisfy a requirement, free or not.
-func (r *agentCapacity) suitableSlots(w *hardware.Requirement) iter.Seq[int] {
+func (c *agentCapacity) suitableSlots(w *hardware.Requirement) iter.Seq[int] {
 	return func(yield func(s int) bool) {
-		for s := range w.MatchOn(r.hardware).Slots.All() {
-			if w.AcceptsUUID(r.uuids[s]) && !yield(s) {
+		for s := range w.MatchOn(c.hardware).Slots.All() {
+			if w.AcceptsUUID(c.uuids[s]) && !yield(s) {
 				return
 			}
 		}
@@ -64,16 +64,16 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 
 // hasSuitableDevices reports whether the agent has devices that satisfy the
 // requirement, free or not.
-func (r *agentCapacity) hasSuitableDevices(w *hardware.Requirement) bool {
+func (c *agentCapacity) hasSuitableDevices(w *hardware.Requirement) bool {
 	switch {
-	case !w.MatchOn(r.hardware).AnyDevice:
+	case !w.MatchOn(c.hardware).AnyDevice:
 		return false
-	case !r.hasDeviceIDs && r.scalarGPUs > 0: // GPUs by count
+	case !c.hasDeviceIDs && c.scalarGPUs > 0: // GPUs by count
 		return !w.NamesDevices && w.Topology == ""
 	case !w.NamesDevices:
 		return true
 	}
-	for range r.suitableSlots(w) {
+	for range c.suitableSlots(w) {
 		return true
 	}
 	return false

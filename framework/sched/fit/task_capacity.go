@@ -35,13 +35,13 @@ func (c *Cluster) CountTasks(d *Demand, most int) (n TaskCapacity, ok bool) {
 }
 
 // TasksOn returns how many tasks fit on one agent.
-func (n *TaskCapacity) TasksOn(i int) int { return int(n.tasksByAgent[i]) }
+func (c *TaskCapacity) TasksOn(i int) int { return int(c.tasksByAgent[i]) }
 
 // UpdateAgent counts the tasks on one agent again.
-func (n *TaskCapacity) UpdateAgent(i int) {
-	now := int32(n.cluster.countTasksOn(i, n.class, n.maxPerAgent))
-	n.Tasks += int(now - n.tasksByAgent[i])
-	n.tasksByAgent[i] = now
+func (c *TaskCapacity) UpdateAgent(i int) {
+	now := int32(c.cluster.countTasksOn(i, c.class, c.maxPerAgent))
+	c.Tasks += int(now - c.tasksByAgent[i])
+	c.tasksByAgent[i] = now
 }
 
 // countTasksOn returns how many tasks of a countable class the agent has room

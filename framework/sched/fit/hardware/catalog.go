@@ -28,32 +28,32 @@ const maxStored = 4096
 
 // IsOverfull reports whether the catalog stores so many values, most of them for earlier states of the agents, that a
 // new catalog is better.
-func (x *Catalog) IsOverfull() bool {
-	return x.requirements.Len()+x.classes.Len() > maxStored || x.choices.Len() > 16*maxStored
+func (c *Catalog) IsOverfull() bool {
+	return c.requirements.Len()+c.classes.Len() > maxStored || c.choices.Len() > 16*maxStored
 }
 
 // FindRequirement returns what a request demands of each device and its host. The number of GPUs and the share do not
 // matter to it.
-func (x *Catalog) FindRequirement(r gpu.Request) *Requirement {
+func (c *Catalog) FindRequirement(r gpu.Request) *Requirement {
 	r = normalizeRequest(r)
-	return x.requirements.Get(AppendRequest(x.requirements.Scratch(), r), func(int32) *Requirement { return newRequirement(r) })
+	return c.requirements.Get(AppendRequest(c.requirements.Scratch(), r), func(int32) *Requirement { return newRequirement(r) })
 }
 
 // FindClass returns the class of an agent with the given devices, which are sorted by slot.
-func (x *Catalog) FindClass(d *Description, devices []gpu.Device) *Class {
-	return x.classes.Get(d.appendKey(x.classes.Scratch(), devices), func(id int32) *Class { return newClass(id, d, devices) })
+func (c *Catalog) FindClass(d *Description, devices []gpu.Device) *Class {
+	return c.classes.Get(d.appendKey(c.classes.Scratch(), devices), func(id int32) *Class { return newClass(id, d, devices) })
 }
 
 // Classes returns all classes by ID. The caller must not change the slice.
-func (x *Catalog) Classes() []*Class { return x.classes.Values() }
+func (c *Catalog) Classes() []*Class { return c.classes.Values() }
 
 // ChooseDevices chooses n of the candidates: free slots, at least n of them. The caller must not change the result.
-func (x *Catalog) ChooseDevices(k *Class, n int, candidates, free index.Bits, topology gpu.Topology) Choice {
+func (c *Catalog) ChooseDevices(k *Class, n int, candidates, free index.Bits, topology gpu.Topology) Choice {
 	compute := func() Choice {
 		return k.chooseSlots(n, slices.Collect(candidates.All()), slices.Collect(free.All()), topology)
 	}
 	if len(candidates) != 1 {
 		return compute()
 	}
-	return x.choices.Get(choiceKey{k.ID, int32(n), candidates[0], free[0], topology}, compute)
+	return c.choices.Get(choiceKey{k.ID, int32(n), candidates[0], free[0], topology}, compute)
 }

@@ -20,10 +20,10 @@ type Choice struct {
 	BrokenGroups int
 }
 
-func (k *Class) chooseSlots(n int, candidates, free []int, topology gpu.Topology) Choice {
+func (c *Class) chooseSlots(n int, candidates, free []int, topology gpu.Topology) Choice {
 	slots := candidates[:min(n, len(candidates)):n]
-	if n < len(candidates) && !(k.isUniform && len(k.groupSize) <= 1) {
-		s := choiceSearch{class: k, candidates: candidates, free: free, topology: topology}
+	if n < len(candidates) && !(c.isUniform && len(c.groupSize) <= 1) {
+		s := choiceSearch{class: c, candidates: candidates, free: free, topology: topology}
 		if countCombinations(len(candidates), n) <= maxCombinations {
 			s.tryAll(make([]int, 0, n), 0, n)
 		} else {
@@ -31,7 +31,7 @@ func (k *Class) chooseSlots(n int, candidates, free []int, topology gpu.Topology
 		}
 		slots = s.best.slots
 	}
-	return Choice{slots, k.linksAmong(slots), k.onOneNUMANode(slots), k.countBrokenGroups(slots, free)}
+	return Choice{slots, c.linksAmong(slots), c.onOneNUMANode(slots), c.countBrokenGroups(slots, free)}
 }
 
 // maxCombinations is how many choices are compared one by one. If there are more, only choices are compared that
@@ -165,31 +165,31 @@ func compareBool(a, b bool) int {
 	}
 }
 
-func (k *Class) linksBetween(i, j int) int {
-	if k.links == nil {
+func (c *Class) linksBetween(i, j int) int {
+	if c.links == nil {
 		return 0
 	}
-	return k.links[i][j]
+	return c.links[i][j]
 }
 
-func (k *Class) linksAmong(slots []int) int {
+func (c *Class) linksAmong(slots []int) int {
 	n := 0
 	for i, a := range slots {
 		for _, b := range slots[:i] {
-			n += k.linksBetween(a, b)
+			n += c.linksBetween(a, b)
 		}
 	}
 	return n
 }
 
-func (k *Class) hasOneModel(slots []int) bool {
-	return !slices.ContainsFunc(slots, func(s int) bool { return k.Slots[s].Model != k.Slots[slots[0]].Model })
+func (c *Class) hasOneModel(slots []int) bool {
+	return !slices.ContainsFunc(slots, func(s int) bool { return c.Slots[s].Model != c.Slots[slots[0]].Model })
 }
 
 // onOneNUMANode reports whether all slots are on one known NUMA node.
-func (k *Class) onOneNUMANode(slots []int) bool {
+func (c *Class) onOneNUMANode(slots []int) bool {
 	for _, s := range slots {
-		if k.Slots[s].NUMA < 0 || k.Slots[s].NUMA != k.Slots[slots[0]].NUMA {
+		if c.Slots[s].NUMA < 0 || c.Slots[s].NUMA != c.Slots[slots[0]].NUMA {
 			return false
 		}
 	}
@@ -198,13 +198,13 @@ func (k *Class) onOneNUMANode(slots []int) bool {
 
 // largestGroupLeft returns the size of the largest group of free slots after the
 // choice.
-func (k *Class) largestGroupLeft(chosen, free []int) int {
-	if len(k.groupSize) == 0 {
+func (c *Class) largestGroupLeft(chosen, free []int) int {
+	if len(c.groupSize) == 0 {
 		return 0
 	}
-	left := k.countByGroup(free)
+	left := c.countByGroup(free)
 	for _, s := range chosen {
-		if g := k.groupOf[s]; g >= 0 {
+		if g := c.groupOf[s]; g >= 0 {
 			left[g]--
 		}
 	}
@@ -213,10 +213,10 @@ func (k *Class) largestGroupLeft(chosen, free []int) int {
 
 // countBrokenGroups counts the groups that were wholly free and are partly taken
 // by the choice.
-func (k *Class) countBrokenGroups(chosen, free []int) int {
+func (c *Class) countBrokenGroups(chosen, free []int) int {
 	broken := 0
-	taken, wasFree := k.countByGroup(chosen), k.countByGroup(free)
-	for g, size := range k.groupSize {
+	taken, wasFree := c.countByGroup(chosen), c.countByGroup(free)
+	for g, size := range c.groupSize {
 		if wasFree[g] == size && taken[g] > 0 && taken[g] < size {
 			broken++
 		}
@@ -225,61 +225,61 @@ func (k *Class) countBrokenGroups(chosen, free []int) int {
 }
 
 // countByGroup counts the slots of each group.
-func (k *Class) countByGroup(slots []int) []int {
-	count := make([]int, len(k.groupSize))
+func (c *Class) countByGroup(slots []int) []int {
+	count := make([]int, len(c.groupSize))
 	for _, s := range slots {
-		if g := k.groupOf[s]; g >= 0 {
+		if g := c.groupOf[s]; g >= 0 {
 			count[g]++
 		}
 	}
 	return count
 }
 
-func (k *Class) countModelLeft(chosen, candidates []int) int {
+func (c *Class) countModelLeft(chosen, candidates []int) int {
 	n := -len(chosen)
 	for _, s := range candidates {
-		if k.Slots[s].Model == k.Slots[chosen[0]].Model {
+		if c.Slots[s].Model == c.Slots[chosen[0]].Model {
 			n++
 		}
 	}
 	return n
 }
 
-func (k *Class) satisfiesTopology(t gpu.Topology, slots []int) bool {
+func (c *Class) satisfiesTopology(t gpu.Topology, slots []int) bool {
 	switch {
 	case len(slots) <= 1 || t == "":
 		return true
 	case t == gpu.NVLink:
-		return k.links != nil && k.countReachable(slots, make([]bool, len(slots)), 0) == len(slots)
+		return c.links != nil && c.countReachable(slots, make([]bool, len(slots)), 0) == len(slots)
 	default:
-		return k.onOneNUMANode(slots)
+		return c.onOneNUMANode(slots)
 	}
 }
 
 // countReachable counts the slots that links connect with one of them.
-func (k *Class) countReachable(slots []int, seen []bool, from int) int {
+func (c *Class) countReachable(slots []int, seen []bool, from int) int {
 	seen[from] = true
 	n := 1
 	for i, s := range slots {
-		if !seen[i] && k.links[slots[from]][s] > 0 {
-			n += k.countReachable(slots, seen, i)
+		if !seen[i] && c.links[slots[from]][s] > 0 {
+			n += c.countReachable(slots, seen, i)
 		}
 	}
 	return n
 }
 
 // LargestGroup returns how many of the slots one task with that topology may have.
-func (k *Class) LargestGroup(t gpu.Topology, mask index.Bits) int {
+func (c *Class) LargestGroup(t gpu.Topology, mask index.Bits) int {
 	slots := slices.AppendSeq(make([]int, 0, 64), mask.All())
 	most := min(len(slots), 1)
 	if t == gpu.NVLink {
-		if k.links == nil {
+		if c.links == nil {
 			return most
 		}
 		seen := make([]bool, len(slots))
 		for i := range slots {
 			if !seen[i] {
-				most = max(most, k.countReachable(slots, seen, i))
+				most = max(most, c.countReachable(slots, seen, i))
 			}
 		}
 		return most
@@ -287,7 +287,7 @@ func (k *Class) LargestGroup(t gpu.Topology, mask index.Bits) int {
 	for i, s := range slots {
 		n := 0
 		for _, o := range slots[i:] {
-			if k.Slots[s].NUMA >= 0 && k.Slots[s].NUMA == k.Slots[o].NUMA {
+			if c.Slots[s].NUMA >= 0 && c.Slots[s].NUMA == c.Slots[o].NUMA {
 				n++
 			}
 		}

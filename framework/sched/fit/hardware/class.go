@@ -67,14 +67,14 @@ type Slot struct {
 }
 
 // Models lists the models of the devices, "" for unknown ones. Without an inventory it includes those of the attributes.
-func (k *Class) Models() []string {
+func (c *Class) Models() []string {
 	var models []string
-	if !k.HasInventory {
-		models = append(models, k.types...)
+	if !c.HasInventory {
+		models = append(models, c.types...)
 	}
-	for i := range k.Slots {
-		if !slices.Contains(models, k.Slots[i].Model) {
-			models = append(models, k.Slots[i].Model)
+	for i := range c.Slots {
+		if !slices.Contains(models, c.Slots[i].Model) {
+			models = append(models, c.Slots[i].Model)
 		}
 	}
 	return models
@@ -149,30 +149,30 @@ func countLinks(devices []gpu.Device) (links [][]int) {
 	return links
 }
 
-func (k *Class) groupByLinks() {
-	for i := range k.groupOf {
-		if k.groupOf[i] < 0 {
-			k.groupSize = append(k.groupSize, 0)
-			k.joinLinked(i)
+func (c *Class) groupByLinks() {
+	for i := range c.groupOf {
+		if c.groupOf[i] < 0 {
+			c.groupSize = append(c.groupSize, 0)
+			c.joinLinked(i)
 		}
 	}
 }
 
 // joinLinked adds a slot, and those that links connect with it, to the newest group.
-func (k *Class) joinLinked(slot int) {
-	g := len(k.groupSize) - 1
-	k.groupOf[slot] = g
-	k.groupSize[g]++
-	for other, n := range k.links[slot] {
-		if n > 0 && k.groupOf[other] < 0 {
-			k.joinLinked(other)
+func (c *Class) joinLinked(slot int) {
+	g := len(c.groupSize) - 1
+	c.groupOf[slot] = g
+	c.groupSize[g]++
+	for other, n := range c.links[slot] {
+		if n > 0 && c.groupOf[other] < 0 {
+			c.joinLinked(other)
 		}
 	}
 }
 
-func (k *Class) groupByNUMANode() {
+func (c *Class) groupByNUMANode() {
 	groups := map[int]int{}
-	for i, s := range k.Slots {
+	for i, s := range c.Slots {
 		if s.NUMA < 0 {
 			continue
 		}
@@ -180,15 +180,15 @@ func (k *Class) groupByNUMANode() {
 		if !ok {
 			g = len(groups)
 			groups[s.NUMA] = g
-			k.groupSize = append(k.groupSize, 0)
+			c.groupSize = append(c.groupSize, 0)
 		}
-		k.groupOf[i] = g
-		k.groupSize[g]++
+		c.groupOf[i] = g
+		c.groupSize[g]++
 	}
 }
 
 // CanEnforceShares reports whether the agent can limit one task to shares of that many devices. MPS cannot for two: a
 // process uses one MPS server, and each device has its own.
-func (k *Class) CanEnforceShares(devices int32) bool {
-	return devices <= 1 || k.ShareLimit != gpu.EnforcedByMPS
+func (c *Class) CanEnforceShares(devices int32) bool {
+	return devices <= 1 || c.ShareLimit != gpu.EnforcedByMPS
 }

@@ -72,21 +72,21 @@ func newRequirement(r gpu.Request) *Requirement {
 }
 
 // AsksMoreThanType reports whether the requirement is about more than types.
-func (w *Requirement) AsksMoreThanType() bool {
-	r := &w.request
-	return w.NamesDevices || w.Topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
+func (req *Requirement) AsksMoreThanType() bool {
+	r := &req.request
+	return req.NamesDevices || req.Topology != "" || r.MinMemMiB > 0 || r.MinDriver != "" || r.MinCUDA != ""
 }
 
 // AcceptsUUID reports whether the requirement accepts the device by its UUID.
-func (w *Requirement) AcceptsUUID(id string) bool { return w.request.Devices.Match(id) }
+func (req *Requirement) AcceptsUUID(id string) bool { return req.request.Devices.Match(id) }
 
 // AcceptsModel reports whether a model, "" if it is unknown, satisfies the types of the requirement.
-func (w *Requirement) AcceptsModel(model string) bool {
-	types := &w.request.Types
+func (req *Requirement) AcceptsModel(model string) bool {
+	types := &req.request.Types
 	if types.AcceptsAny() {
 		return true
 	}
-	return w.models.Get(model, func() bool {
+	return req.models.Get(model, func() bool {
 		if model == "" {
 			return types.MatchUnknown()
 		}
@@ -96,22 +96,22 @@ func (w *Requirement) AcceptsModel(model string) bool {
 
 // acceptsDevice reports whether a device satisfies the requirement, its UUID ignored. A device of unknown memory
 // satisfies only requirements without a minimum.
-func (w *Requirement) acceptsDevice(s Slot) bool {
-	return w.AcceptsModel(s.Model) && (w.request.MinMemMiB <= 0 || s.MemMiB >= w.request.MinMemMiB)
+func (req *Requirement) acceptsDevice(s Slot) bool {
+	return req.AcceptsModel(s.Model) && (req.request.MinMemMiB <= 0 || s.MemMiB >= req.request.MinMemMiB)
 }
 
 // MatchOn returns which devices of a class satisfy the requirement.
-func (w *Requirement) MatchOn(k *Class) *Match {
-	return w.matches.Get(k.ID, func() Match { return w.computeMatch(k) })
+func (req *Requirement) MatchOn(k *Class) *Match {
+	return req.matches.Get(k.ID, func() Match { return req.computeMatch(k) })
 }
 
-func (w *Requirement) computeMatch(k *Class) Match {
+func (req *Requirement) computeMatch(k *Class) Match {
 	m := Match{Slots: index.NewBits(len(k.Slots))}
-	if !k.Driver.IsAtLeast(w.request.MinDriver) || !k.CUDA.IsAtLeast(w.request.MinCUDA) {
+	if !k.Driver.IsAtLeast(req.request.MinDriver) || !k.CUDA.IsAtLeast(req.request.MinCUDA) {
 		return m
 	}
 	for i, s := range k.Slots {
-		if w.acceptsDevice(s) {
+		if req.acceptsDevice(s) {
 			m.Slots.Add(i)
 		}
 	}
@@ -119,23 +119,23 @@ func (w *Requirement) computeMatch(k *Class) Match {
 	m.AllSlots, m.AnyDevice = good == len(k.Slots), good > 0
 	allCounted, anyCounted := m.AllSlots, false
 	if !k.HasInventory {
-		allCounted, anyCounted = w.matchCounted(k)
+		allCounted, anyCounted = req.matchCounted(k)
 	}
-	m.AllCounted = allCounted && !w.NamesDevices && w.Topology == ""
+	m.AllCounted = allCounted && !req.NamesDevices && req.Topology == ""
 	m.AnyDevice = m.AnyDevice || anyCounted && k.HasGPUs
 	return m
 }
 
 // matchCounted reports whether all GPUs, and whether some, of an agent without an inventory satisfy the requirement by
 // the attributes of the agent.
-func (w *Requirement) matchCounted(k *Class) (all, some bool) {
+func (req *Requirement) matchCounted(k *Class) (all, some bool) {
 	types := k.types
 	if len(types) == 0 {
 		types = []string{""} // of unknown model
 	}
 	all = true
 	for _, model := range types {
-		ok := w.acceptsDevice(Slot{Model: model, MemMiB: k.MemMiB})
+		ok := req.acceptsDevice(Slot{Model: model, MemMiB: k.MemMiB})
 		all, some = all && ok, some || ok
 	}
 	return all, some
