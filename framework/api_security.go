@@ -152,29 +152,29 @@ func (a *APIConfig) newLeaderTransport() (http.RoundTripper, error) {
 }
 
 // wrapListener adds TLS to l if there is a certificate.
-func (d *apiSecurity) wrapListener(l net.Listener) net.Listener {
-	if d.certificate == nil {
+func (s *apiSecurity) wrapListener(l net.Listener) net.Listener {
+	if s.certificate == nil {
 		return l
 	}
-	return tls.NewListener(l, d.certificate.TLSConfig())
+	return tls.NewListener(l, s.certificate.TLSConfig())
 }
 
 // wrapHandler puts the API behind authentication, authorization and the check of
 // the Host header; advertised is the URL that the scheduler publishes.
-func (d *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
-	if d.audit != nil {
-		h = d.audit.Wrap(h)
+func (s *apiSecurity) wrapHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
+	if s.audit != nil {
+		h = s.audit.Wrap(h)
 	}
-	if d.gate != nil {
-		return d.gate.Wrap(h, append(apiserver.OpenPaths(), pingPath)...)
+	if s.gate != nil {
+		return s.gate.Wrap(h, append(apiserver.OpenPaths(), pingPath)...)
 	}
 	return apiserver.RestrictHosts(h, log, ownHostNames(advertised)...) // without tokens, only the Host header exposes a web page's cross-site request
 }
 
 // wrapSocketHandler is wrapHandler for the unix socket. Its users need no token, so the
 // Host header is checked too: a user may forward a port of a browser's machine to it.
-func (d *apiSecurity) wrapSocketHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
-	return apiserver.RestrictHosts(d.wrapHandler(h, advertised, log), log, ownHostNames(advertised)...)
+func (s *apiSecurity) wrapSocketHandler(h http.Handler, advertised string, log logrus.FieldLogger) http.Handler {
+	return apiserver.RestrictHosts(s.wrapHandler(h, advertised, log), log, ownHostNames(advertised)...)
 }
 
 // ownHostNames returns the machine's names and the host of the advertised URL.
@@ -191,31 +191,31 @@ func ownHostNames(advertised string) (list []string) {
 
 // readAccessFile reads the access file again and returns its limits for jobs.
 // The new permissions apply once the caller calls take.
-func (d *apiSecurity) readAccessFile() (jobs []admission.RolePermissions, take func(), err error) {
-	if d.gate == nil {
+func (s *apiSecurity) readAccessFile() (jobs []admission.RolePermissions, take func(), err error) {
+	if s.gate == nil {
 		return nil, func() {}, nil
 	}
-	return d.gate.PrepareReload()
+	return s.gate.PrepareReload()
 }
 
 // maySubmit reports whether the owner of a job that was submitted earlier may
 // still submit to role. A job without an owner predates the access file and is allowed.
-func (d *apiSecurity) maySubmit(owner, role string) bool {
-	return d.gate == nil || owner == "" || d.gate.CanSubmit(owner, role)
+func (s *apiSecurity) maySubmit(owner, role string) bool {
+	return s.gate == nil || owner == "" || s.gate.CanSubmit(owner, role)
 }
 
 // jobPermissions returns the access file's limits for jobs, nil if there is no access file.
-func (d *apiSecurity) jobPermissions() []admission.RolePermissions {
-	if d.gate == nil {
+func (s *apiSecurity) jobPermissions() []admission.RolePermissions {
+	if s.gate == nil {
 		return nil
 	}
-	return d.gate.JobLimits()
+	return s.gate.JobLimits()
 }
 
 // closeFiles closes the audit log.
-func (d *apiSecurity) closeFiles() error {
-	if d.audit == nil {
+func (s *apiSecurity) closeFiles() error {
+	if s.audit == nil {
 		return nil
 	}
-	return d.audit.Close()
+	return s.audit.Close()
 }

@@ -63,44 +63,44 @@ type sandboxReader struct {
 }
 
 // openAnswer requests the file from the offset on.
-func (f *sandboxReader) openAnswer() (err error) {
-	q := url.Values{"path": {f.name}}
-	if f.offset > 0 {
-		q.Set("offset", strconv.FormatInt(f.offset, 10))
+func (r *sandboxReader) openAnswer() (err error) {
+	q := url.Values{"path": {r.name}}
+	if r.offset > 0 {
+		q.Set("offset", strconv.FormatInt(r.offset, 10))
 	}
-	f.body, err = f.client.sendRequest(f.ctx, http.MethodGet, sandboxURL(f.task, "file", q), nil)
+	r.body, err = r.client.sendRequest(r.ctx, http.MethodGet, sandboxURL(r.task, "file", q), nil)
 	return err
 }
 
 // Close closes the connection.
-func (f *sandboxReader) Close() error { return f.body.Body.Close() }
+func (r *sandboxReader) Close() error { return r.body.Body.Close() }
 
 // maxResumes limits the consecutive attempts to resume without any data.
 const maxResumes = 5
 
 // Read implements io.Reader. A file that became shorter meanwhile is an error.
-func (f *sandboxReader) Read(p []byte) (int, error) {
+func (r *sandboxReader) Read(p []byte) (int, error) {
 	for {
-		if f.offset >= f.size {
+		if r.offset >= r.size {
 			return 0, io.EOF
 		}
-		n, err := f.body.Body.Read(p[:min(int64(len(p)), f.size-f.offset)])
-		f.offset += int64(n)
+		n, err := r.body.Body.Read(p[:min(int64(len(p)), r.size-r.offset)])
+		r.offset += int64(n)
 		if n > 0 {
-			f.tries = 0
+			r.tries = 0
 			return n, nil
 		}
 		if err == nil {
 			continue
 		}
-		if f.tries++; f.tries > maxResumes || f.ctx.Err() != nil {
+		if r.tries++; r.tries > maxResumes || r.ctx.Err() != nil {
 			return 0, errors.Join(err, io.ErrUnexpectedEOF)
 		}
-		_ = f.body.Body.Close() // broken
-		if err := sleepContext(f.ctx, retryDelay(f.tries-1)); err != nil {
+		_ = r.body.Body.Close() // broken
+		if err := sleepContext(r.ctx, retryDelay(r.tries-1)); err != nil {
 			return 0, err
 		}
-		if err := f.openAnswer(); err != nil {
+		if err := r.openAnswer(); err != nil {
 			return 0, err
 		}
 	}

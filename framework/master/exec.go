@@ -342,8 +342,8 @@ func (r *remoteCommand) copyOutput(body io.Reader, cancel context.CancelCauseFun
 // not mistaken for the end of the command.
 type completeReader struct{ io.Reader }
 
-func (w completeReader) Read(b []byte) (int, error) {
-	n, err := w.Reader.Read(b)
+func (r completeReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("it was cut off")
 	}

@@ -33,16 +33,16 @@ type redirectDetector struct {
 }
 
 // run implements leaderDetector. There is nothing to watch.
-func (a *redirectDetector) run(ctx context.Context) {
+func (d *redirectDetector) run(ctx context.Context) {
 	<-ctx.Done()
-	a.client.CloseIdleConnections()
+	d.client.CloseIdleConnections()
 }
 
 // findLeader implements leaderDetector. Each call tries one master; the caller repeats it after a failure.
-func (a *redirectDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
-	candidate := a.urls[a.next%len(a.urls)]
-	base, err := a.cfg.requestLeader(ctx, a.client, candidate)
-	a.next++ // if this one fails, the next attempt uses another
+func (d *redirectDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
+	candidate := d.urls[d.next%len(d.urls)]
+	base, err := d.cfg.requestLeader(ctx, d.client, candidate)
+	d.next++ // if this one fails, the next attempt uses another
 	return base, nil, err
 }
 

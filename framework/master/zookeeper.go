@@ -77,55 +77,55 @@ type discardLogger struct{}
 func (discardLogger) Printf(string, ...any) {}
 
 // findLeader waits until ZooKeeper has named a leader.
-func (f *zkDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
+func (d *zkDetector) findLeader(ctx context.Context) (string, <-chan struct{}, error) {
 	for {
-		f.mu.Lock()
-		base, changed := f.leaderURL, f.changed
-		f.mu.Unlock()
+		d.mu.Lock()
+		base, changed := d.leaderURL, d.changed
+		d.mu.Unlock()
 		if base != "" {
 			return base, changed, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			return "", nil, fmt.Errorf("find the leading master: %w", f.err)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return "", nil, fmt.Errorf("find the leading master: %w", d.err)
 		}
 	}
 }
 
 // setLeader stores the leader and closes changed if it is another one than before.
-func (f *zkDetector) setLeader(base string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.leaderURL == base {
+func (d *zkDetector) setLeader(base string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.leaderURL == base {
 		return
 	}
-	f.leaderURL, f.err = base, nil
-	close(f.changed)
-	f.changed = make(chan struct{})
+	d.leaderURL, d.err = base, nil
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // setError stores the error for findLeader and logs it once.
-func (f *zkDetector) setError(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil || f.err.Error() != err.Error() {
-		f.log.WithError(err).Warn("no leading master in ZooKeeper")
-		f.onError(err)
+func (d *zkDetector) setError(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil || d.err.Error() != err.Error() {
+		d.log.WithError(err).Warn("no leading master in ZooKeeper")
+		d.onError(err)
 	}
-	f.err = err
+	d.err = err
 }
 
 // run watches ZooKeeper until ctx ends, and reconnects after failures.
-func (f *zkDetector) run(ctx context.Context) {
+func (d *zkDetector) run(ctx context.Context) {
 	for tries := 0; ctx.Err() == nil; tries++ {
-		if f.watchConnection(ctx) {
+		if d.watchConnection(ctx) {
 			tries = 0
 		}
 		select {
-		case <-time.After(f.backoff(tries)):
+		case <-time.After(d.backoff(tries)):
 		case <-ctx.Done():
 		}
 	}
@@ -133,10 +133,10 @@ func (f *zkDetector) run(ctx context.Context) {
 
 // watchConnection watches on one connection until it fails. It reports whether
 // ZooKeeper answered at all.
-func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
-	conn, err := f.dial(ctx)
+func (d *zkDetector) watchConnection(ctx context.Context) (answered bool) {
+	conn, err := d.dial(ctx)
 	if err != nil {
-		f.setError(fmt.Errorf("connect to ZooKeeper: %w", err))
+		d.setError(fmt.Errorf("connect to ZooKeeper: %w", err))
 		return false
 	}
 	stop := context.AfterFunc(ctx, conn.Close) // the connection's methods do not take contexts
@@ -146,10 +146,10 @@ func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
 		}
 	}()
 	for {
-		next, err := f.readLeader(conn)
+		next, err := d.readLeader(conn)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.setError(err)
+				d.setError(err)
 			}
 			return answered
 		}
@@ -164,50 +164,50 @@ func (f *zkDetector) watchConnection(ctx context.Context) (answered bool) {
 
 // readLeader reads the current leader. The returned channel fires when the
 // nodes change.
-func (f *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
-	nodes, _, next, err := conn.ChildrenW(f.path)
+func (d *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
+	nodes, _, next, err := conn.ChildrenW(d.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return f.awaitPath(conn)
+		return d.awaitPath(conn)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %s in ZooKeeper: %w", f.path, err)
+		return nil, fmt.Errorf("list %s in ZooKeeper: %w", d.path, err)
 	}
 	node, kind := leadingNode(nodes)
 	switch kind {
 	case noMaster: // the last leader is kept until another is named
-		f.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", f.path, len(nodes)))
+		d.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", d.path, len(nodes)))
 		return next, nil
 	case binaryInfo:
-		f.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not supported: name the masters by URL, or upgrade them", f.path, node))
+		d.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not supported: name the masters by URL, or upgrade them", d.path, node))
 		return next, nil
 	}
-	text, _, err := conn.Get(f.path + "/" + node)
+	text, _, err := conn.Get(d.path + "/" + node)
 	if errors.Is(err, zk.ErrNoNode) {
 		return next, nil // it has just resigned: the channel fires
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err)
+		return nil, fmt.Errorf("read %s/%s from ZooKeeper: %w", d.path, node, err)
 	}
-	base, err := masterURL(text, f.scheme)
+	base, err := masterURL(text, d.scheme)
 	if err != nil {
-		f.setError(fmt.Errorf("read %s/%s from ZooKeeper: %w", f.path, node, err))
+		d.setError(fmt.Errorf("read %s/%s from ZooKeeper: %w", d.path, node, err))
 		return next, nil
 	}
-	f.setLeader(base)
+	d.setLeader(base)
 	return next, nil
 }
 
 // awaitPath waits for the creation of the path.
-func (f *zkDetector) awaitPath(conn zkConn) (<-chan zk.Event, error) {
-	exists, _, next, err := conn.ExistsW(f.path)
+func (d *zkDetector) awaitPath(conn zkConn) (<-chan zk.Event, error) {
+	exists, _, next, err := conn.ExistsW(d.path)
 	if err != nil {
-		return nil, fmt.Errorf("look for %s in ZooKeeper: %w", f.path, err)
+		return nil, fmt.Errorf("look for %s in ZooKeeper: %w", d.path, err)
 	}
 	if exists { // it was created in between
 		now := make(chan zk.Event)
 		close(now)
 		return now, nil
 	}
-	f.setError(fmt.Errorf("ZooKeeper has no %s: no master has registered there; compare with the masters' --zk", f.path))
+	d.setError(fmt.Errorf("ZooKeeper has no %s: no master has registered there; compare with the masters' --zk", d.path))
 	return next, nil
 }

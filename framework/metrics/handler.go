@@ -40,7 +40,7 @@ var processMetrics = sync.OnceValue(func() prometheus.Gatherer {
 // ServeScrape answers a scrape with a new snapshot of v, in the text format of Prometheus.
 // A client that accepts JSON and no text gets Marathon's JSON format. If the snapshot
 // fails, it returns the error and writes nothing.
-func (p MetricsHandler) ServeScrape(w http.ResponseWriter, r *http.Request, v SnapshotSource) error {
+func (h MetricsHandler) ServeScrape(w http.ResponseWriter, r *http.Request, v SnapshotSource) error {
 	c, err := newCollector(r.Context(), v)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (p MetricsHandler) ServeScrape(w http.ResponseWriter, r *http.Request, v Sn
 	if err := registry.Register(c); err != nil {
 		return fmt.Errorf("export the snapshot: %w", err)
 	}
-	all := prometheus.Gatherers{p.processMetrics, registry}
+	all := prometheus.Gatherers{h.processMetrics, registry}
 	if c.counters != nil {
 		all = append(all, c.counters.registry)
 	}

@@ -49,53 +49,53 @@ func newLabelValues() *labelValues {
 }
 
 // bounded returns the label value for a text.
-func (n *labelValues) bounded(text string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.boundedLocked(text)
+func (v *labelValues) bounded(text string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.boundedLocked(text)
 }
 
 // boundedLocked is bounded for callers that hold the lock.
-func (n *labelValues) boundedLocked(text string) string {
+func (v *labelValues) boundedLocked(text string) string {
 	text = sanitizeLabel(text)
 	switch {
-	case n.known[text]:
-	case len(n.known) >= maxLabelValues:
+	case v.known[text]:
+	case len(v.known) >= maxLabelValues:
 		return labelOther
 	default:
-		n.known[text] = true
+		v.known[text] = true
 	}
 	return text
 }
 
 // deviceLabel returns the label of a device's type: "" if no agent reports it, "A|B" if
 // it is one of several.
-func (n *labelValues) deviceLabel(kind string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if kind != "" && !n.known[sanitizeLabel(kind)] && !strings.Contains(kind, "|") {
-		n.gpuModels, n.requests = append(n.gpuModels, sanitizeLabel(kind)), map[string]string{}
+func (v *labelValues) deviceLabel(kind string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if kind != "" && !v.known[sanitizeLabel(kind)] && !strings.Contains(kind, "|") {
+		v.gpuModels, v.requests = append(v.gpuModels, sanitizeLabel(kind)), map[string]string{}
 	}
-	return n.boundedLocked(kind)
+	return v.boundedLocked(kind)
 }
 
 // launchedLabel returns the type label of the GPUs that a task was given.
-func (n *labelValues) launchedLabel(request *gpu.Request, types map[string]int, parts []gpu.DeviceShare) string {
+func (v *labelValues) launchedLabel(request *gpu.Request, types map[string]int, parts []gpu.DeviceShare) string {
 	if request.GPUs == 0 {
 		return labelNoGPU
 	}
 	var kinds []string
 	for kind := range types {
-		kinds = append(kinds, n.deviceLabel(kind))
+		kinds = append(kinds, v.deviceLabel(kind))
 	}
 	for i := range parts {
-		kinds = append(kinds, n.deviceLabel(parts[i].Type))
+		kinds = append(kinds, v.deviceLabel(parts[i].Type))
 	}
-	return n.joinLabels(kinds)
+	return v.joinLabels(kinds)
 }
 
 // requestLabel returns the type label of a request, whether or not such GPUs exist.
-func (n *labelValues) requestLabel(request *gpu.Request) string {
+func (v *labelValues) requestLabel(request *gpu.Request) string {
 	switch {
 	case request.GPUs == 0:
 		return labelNoGPU
@@ -103,10 +103,10 @@ func (n *labelValues) requestLabel(request *gpu.Request) string {
 		return labelAnyType
 	}
 	key := strings.Join(request.Types.Include, "\x00")
-	n.mu.Lock()
-	found, ok := n.requests[key]
-	models := n.gpuModels
-	n.mu.Unlock()
+	v.mu.Lock()
+	found, ok := v.requests[key]
+	models := v.gpuModels
+	v.mu.Unlock()
 	if ok {
 		return found
 	}
@@ -114,20 +114,20 @@ func (n *labelValues) requestLabel(request *gpu.Request) string {
 	for _, name := range request.Types.Include {
 		kinds = append(kinds, canonicalType(name, models))
 	}
-	found = n.joinLabels(kinds)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.requests) > 16*maxLabelValues { // the same request may be spelled in many ways
-		clear(n.requests)
+	found = v.joinLabels(kinds)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.requests) > 16*maxLabelValues { // the same request may be spelled in many ways
+		clear(v.requests)
 	}
-	n.requests[key] = found
+	v.requests[key] = found
 	return found
 }
 
 // joinLabels returns one label for several types.
-func (n *labelValues) joinLabels(kinds []string) string {
+func (v *labelValues) joinLabels(kinds []string) string {
 	slices.Sort(kinds)
-	return n.bounded(strings.Join(slices.Compact(kinds), "|"))
+	return v.bounded(strings.Join(slices.Compact(kinds), "|"))
 }
 
 // canonicalType returns a type in the spelling of the agents, or in capitals if no agent

@@ -80,12 +80,12 @@ type limitedReader struct {
 }
 
 // Read reads at most what is left of the limit.
-func (b *limitedReader) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+func (r *limitedReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
 		return 0, fmt.Errorf("more than %d bytes", int64(maxBytes))
 	}
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := r.from.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
 	return n, err
 }
 

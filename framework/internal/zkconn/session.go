@@ -132,7 +132,7 @@ func (s *Session) connectSession(ctx context.Context, t TargetFolder) error {
 // debugLogger writes the library's messages to the log at debug level.
 type debugLogger struct{ log logrus.FieldLogger }
 
-func (q debugLogger) Printf(format string, args ...any) { q.log.Debugf(format, args...) }
+func (l debugLogger) Printf(format string, args ...any) { l.log.Debugf(format, args...) }
 
 // Close ends the session, which makes ZooKeeper delete its ephemeral znodes.
 func (s *Session) Close() {
@@ -338,20 +338,20 @@ const timeoutOffset = 8
 
 // SetReadDeadline shortens the time that the library waits for the answer to a connect
 // request, which is the first thing that it reads.
-func (t *observedConn) SetReadDeadline(at time.Time) error {
-	return t.Conn.SetReadDeadline(t.boundDeadline(at))
+func (c *observedConn) SetReadDeadline(at time.Time) error {
+	return c.Conn.SetReadDeadline(c.boundDeadline(at))
 }
 
-func (t *observedConn) boundDeadline(at time.Time) time.Time {
-	t.session.mu.Lock()
-	defer t.session.mu.Unlock()
-	if len(t.connectResponse) > 0 || at.IsZero() {
+func (c *observedConn) boundDeadline(at time.Time) time.Time {
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	if len(c.connectResponse) > 0 || at.IsZero() {
 		return at
 	}
-	patience := max(t.session.timeout, DefaultTimeout) // a new session is written to disk first
-	if t.session.hadSession {
+	patience := max(c.session.timeout, DefaultTimeout) // a new session is written to disk first
+	if c.session.hadSession {
 		// While much time is left, waiting for a slow server is better than reconnecting.
-		patience = max(t.session.timeout/connectTimeoutDivisor, time.Until(t.session.reliableUntil())/2)
+		patience = max(c.session.timeout/connectTimeoutDivisor, time.Until(c.session.reliableUntil())/2)
 	}
 	if limit := time.Now().Add(patience); at.After(limit) {
 		return limit
@@ -361,30 +361,30 @@ func (t *observedConn) boundDeadline(at time.Time) time.Time {
 
 // Write wraps errors with zk.ErrConnectionClosed. The library returns write errors
 // unwrapped, so that IsOutcomeUnknown would not recognize them.
-func (t *observedConn) Write(p []byte) (int, error) {
-	n, err := t.Conn.Write(p)
+func (c *observedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 	}
 	return n, err
 }
 
-func (t *observedConn) Read(p []byte) (int, error) {
-	n, err := t.Conn.Read(p)
+func (c *observedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
 	if n == 0 {
-		if len(t.connectResponse) == 0 {
-			t.session.logNoConnection(fmt.Errorf("ask %s for the session: %w", t.RemoteAddr(), err))
+		if len(c.connectResponse) == 0 {
+			c.session.logNoConnection(fmt.Errorf("ask %s for the session: %w", c.RemoteAddr(), err))
 		}
 		return n, err
 	}
-	t.session.mu.Lock()
-	defer t.session.mu.Unlock()
-	t.session.lastReply = time.Now()
-	if len(t.connectResponse) < timeoutOffset+4 {
-		t.connectResponse = append(t.connectResponse, p[:n]...)
-		if len(t.connectResponse) >= timeoutOffset+4 {
-			if ms := binary.BigEndian.Uint32(t.connectResponse[timeoutOffset:]); ms > 0 {
-				t.session.timeout = time.Duration(ms) * time.Millisecond
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	c.session.lastReply = time.Now()
+	if len(c.connectResponse) < timeoutOffset+4 {
+		c.connectResponse = append(c.connectResponse, p[:n]...)
+		if len(c.connectResponse) >= timeoutOffset+4 {
+			if ms := binary.BigEndian.Uint32(c.connectResponse[timeoutOffset:]); ms > 0 {
+				c.session.timeout = time.Duration(ms) * time.Millisecond
 			}
 		}
 	}

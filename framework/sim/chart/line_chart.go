@@ -105,29 +105,29 @@ type svgWriter struct {
 }
 
 // printf writes to the buffer, which keeps the first error.
-func (p *svgWriter) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
+func (w *svgWriter) printf(format string, args ...any) { fmt.Fprintf(w.out, format, args...) }
 
 // fraction returns the position of a value on the axis, from 0 to 1.
 func (a *Axis) fraction(at float64) float64 { return (at - a.Low) / max(a.High-a.Low, 1e-9) }
 
 // x and y return the place of a value in SVG units. Values outside of the axis are drawn outside of the frame.
-func (p *svgWriter) x(at float64) float64 { return left + (right-left)*p.X.fraction(at) }
-func (p *svgWriter) y(at float64) float64 { return bottom - (bottom-top)*p.Y.fraction(at) }
+func (w *svgWriter) x(at float64) float64 { return left + (right-left)*w.X.fraction(at) }
+func (w *svgWriter) y(at float64) float64 { return bottom - (bottom-top)*w.Y.fraction(at) }
 
 // drawGrid draws the ticks and names of both axes, and the ideal line.
-func (p *svgWriter) drawGrid() {
-	for _, t := range p.Y.Ticks {
-		p.printf("<line class=\"grid\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>\n", left, right, p.y(t.At), p.y(t.At))
-		p.printf("<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left-8, p.y(t.At)+4, html.EscapeString(t.Text))
+func (w *svgWriter) drawGrid() {
+	for _, t := range w.Y.Ticks {
+		w.printf("<line class=\"grid\" x1=\"%g\" x2=\"%g\" y1=\"%.1f\" y2=\"%.1f\"/>\n", left, right, w.y(t.At), w.y(t.At))
+		w.printf("<text x=\"%g\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left-8, w.y(t.At)+4, html.EscapeString(t.Text))
 	}
-	for _, t := range p.X.Ticks {
-		p.printf("<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%g\" y2=\"%g\"/>\n", p.x(t.At), p.x(t.At), top, bottom)
-		p.printf("<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", p.x(t.At), bottom+20, html.EscapeString(t.Text))
+	for _, t := range w.X.Ticks {
+		w.printf("<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%g\" y2=\"%g\"/>\n", w.x(t.At), w.x(t.At), top, bottom)
+		w.printf("<text x=\"%.1f\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", w.x(t.At), bottom+20, html.EscapeString(t.Text))
 	}
-	p.printf("<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", (left+right)/2, bottom+44, html.EscapeString(p.X.Label))
-	p.printf("<text x=\"%g\" y=\"%g\">%s</text>\n", left, top-8, html.EscapeString(p.Y.Label))
-	if a, b := p.Ideal[0], p.Ideal[1]; a != b {
-		p.printf("<line class=\"ideal\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", p.x(a.X), p.y(a.Y), p.x(b.X), p.y(b.Y))
+	w.printf("<text x=\"%g\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", (left+right)/2, bottom+44, html.EscapeString(w.X.Label))
+	w.printf("<text x=\"%g\" y=\"%g\">%s</text>\n", left, top-8, html.EscapeString(w.Y.Label))
+	if a, b := w.Ideal[0], w.Ideal[1]; a != b {
+		w.printf("<line class=\"ideal\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", w.x(a.X), w.y(a.Y), w.x(b.X), w.y(b.Y))
 	}
 }
 
@@ -138,35 +138,35 @@ type lineLabel struct {
 }
 
 // drawLines draws the lines and then their names, so that no line covers a name.
-func (p *svgWriter) drawLines() {
+func (w *svgWriter) drawLines() {
 	var labels []lineLabel
 	colors := lineColors()
-	for i, l := range p.Lines {
+	for i, l := range w.Lines {
 		if len(l.Points) == 0 {
 			continue
 		}
 		var path strings.Builder
 		for _, at := range l.Points {
-			fmt.Fprintf(&path, " %.1f,%.1f", p.x(at.X), p.y(at.Y))
+			fmt.Fprintf(&path, " %.1f,%.1f", w.x(at.X), w.y(at.Y))
 		}
 		dash := ""
 		if round := i / len(colors); round > 0 {
 			dash = fmt.Sprintf(" stroke-dasharray=\"%d 4\"", 4*round)
 		}
 		hue := colors[i%len(colors)]
-		p.printf("<polyline class=\"line\" stroke=\"%s\"%s points=\"%s\"/>\n", hue, dash, path.String()[1:])
-		labels = append(labels, lineLabel{l.Name, hue, dash, p.y(l.Points[len(l.Points)-1].Y)})
+		w.printf("<polyline class=\"line\" stroke=\"%s\"%s points=\"%s\"/>\n", hue, dash, path.String()[1:])
+		labels = append(labels, lineLabel{l.Name, hue, dash, w.y(l.Points[len(l.Points)-1].Y)})
 	}
-	p.drawLabels(labels)
+	w.drawLabels(labels)
 }
 
 // drawLabels writes each name next to the end of its line, moved down where ends are close.
-func (p *svgWriter) drawLabels(labels []lineLabel) {
+func (w *svgWriter) drawLabels(labels []lineLabel) {
 	slices.SortStableFunc(labels, func(a, b lineLabel) int { return int(math.Copysign(1, a.y-b.y)) })
 	above := math.Inf(-1)
 	for _, l := range labels {
 		above = max(l.y, above+labelGap)
-		p.printf("<path class=\"line\" stroke=\"%s\"%s d=\"M%g %.1fh22\"/>\n", l.hue, l.dash, right+6, above)
-		p.printf("<text class=\"name\" x=\"%g\" y=\"%.1f\">%s</text>\n", right+34, above+4, html.EscapeString(l.text))
+		w.printf("<path class=\"line\" stroke=\"%s\"%s d=\"M%g %.1fh22\"/>\n", l.hue, l.dash, right+6, above)
+		w.printf("<text class=\"name\" x=\"%g\" y=\"%.1f\">%s</text>\n", right+34, above+4, html.EscapeString(l.text))
 	}
 }

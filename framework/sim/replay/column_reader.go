@@ -50,27 +50,27 @@ func openRows(r io.Reader, name string, columns int) *columnReader {
 }
 
 // nextRow returns the columns of the next row, and its line.
-func (t *columnReader) nextRow() ([]string, int, error) {
-	row, err := t.csv.Read()
+func (r *columnReader) nextRow() ([]string, int, error) {
+	row, err := r.csv.Read()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, 0, io.EOF
 	case errors.Is(err, csv.ErrFieldCount):
-		row = append(slices.Clone(row), make([]string, len(t.at)+8)...) // what is missing is refused as empty
+		row = append(slices.Clone(row), make([]string, len(r.at)+8)...) // what is missing is refused as empty
 	case err != nil:
-		return nil, 0, fmt.Errorf("read %s: %w", t.name, err)
+		return nil, 0, fmt.Errorf("read %s: %w", r.name, err)
 	}
-	for i, at := range t.at {
-		t.row[i] = row[min(at, len(row)-1)]
+	for i, at := range r.at {
+		r.row[i] = row[min(at, len(row)-1)]
 	}
-	line, _ := t.csv.FieldPos(0)
-	return t.row, line, nil
+	line, _ := r.csv.FieldPos(0)
+	return r.row, line, nil
 }
 
 // eachRow calls take with the columns of each row and its line, until it returns an error.
-func (t *columnReader) eachRow(take func(row []string, line int) error) error {
+func (r *columnReader) eachRow(take func(row []string, line int) error) error {
 	for {
-		row, line, err := t.nextRow()
+		row, line, err := r.nextRow()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -85,18 +85,18 @@ func (t *columnReader) eachRow(take func(row []string, line int) error) error {
 
 // readRecords parses each row to a record. It calls bad with the error of each row that parse rejects and skips the row;
 // with a nil bad such a row is an error. Rows that parse returns false for are counted in left.
-func (t *columnReader) readRecords(bad func(error), parse func(row []string, line int) (JobRecord, bool, error)) (list []JobRecord, left int, err error) {
-	err = t.eachRow(func(row []string, line int) error {
+func (r *columnReader) readRecords(bad func(error), parse func(row []string, line int) (JobRecord, bool, error)) (list []JobRecord, left int, err error) {
+	err = r.eachRow(func(row []string, line int) error {
 		w, ok, err := parse(row, line)
 		switch {
 		case err != nil && bad == nil:
-			return fmt.Errorf("%s:%d: %w", t.name, line, err)
+			return fmt.Errorf("%s:%d: %w", r.name, line, err)
 		case err != nil:
-			bad(fmt.Errorf("%s:%d: %w", t.name, line, err))
+			bad(fmt.Errorf("%s:%d: %w", r.name, line, err))
 		case !ok:
 			left++
 		case len(list) == maxRows:
-			return fmt.Errorf("%s has more than %d rows", t.name, maxRows)
+			return fmt.Errorf("%s has more than %d rows", r.name, maxRows)
 		default:
 			list = append(list, w)
 		}
@@ -106,7 +106,7 @@ func (t *columnReader) readRecords(bad func(error), parse func(row []string, lin
 		return nil, 0, err
 	}
 	if len(list) == 0 {
-		return nil, 0, fmt.Errorf("%s has no job that can be replayed", t.name)
+		return nil, 0, fmt.Errorf("%s has no job that can be replayed", r.name)
 	}
 	return list, left, nil
 }

@@ -61,12 +61,12 @@ type remainingJob struct{ left, arrives, at float64 }
 // srptHeap implements heap.Interface: the job with the least remaining work is first. Only the first has a valid at.
 type srptHeap []remainingJob
 
-func (m srptHeap) Len() int           { return len(m) }
-func (m srptHeap) Less(i, j int) bool { return m[i].left < m[j].left }
-func (m srptHeap) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *srptHeap) Push(x any)        { *m = append(*m, x.(remainingJob)) }
-func (m *srptHeap) Pop() any {
-	last := (*m)[len(*m)-1]
-	*m = (*m)[:len(*m)-1]
+func (h srptHeap) Len() int           { return len(h) }
+func (h srptHeap) Less(i, j int) bool { return h[i].left < h[j].left }
+func (h srptHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *srptHeap) Push(x any)        { *h = append(*h, x.(remainingJob)) }
+func (h *srptHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
 	return last
 }
