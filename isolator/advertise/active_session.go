@@ -158,8 +158,8 @@ func (t *activeSession) computeTotal(ctx context.Context) *advertisedTotal {
 	return now
 }
 
-func (n *advertisedTotal) equal(o *advertisedTotal) bool {
-	return o != nil && n.leftover == o.leftover && slices.Equal(n.withheld, o.withheld) && sameItems(n.ids, o.ids, strings.Compare) && sameItems(n.shared, o.shared, compareUUIDs)
+func (t *advertisedTotal) equal(o *advertisedTotal) bool {
+	return o != nil && t.leftover == o.leftover && slices.Equal(t.withheld, o.withheld) && sameItems(t.ids, o.ids, strings.Compare) && sameItems(t.shared, o.shared, compareUUIDs)
 }
 
 func compareUUIDs(a, b gpu.DeviceShare) int { return strings.Compare(a.UUID, b.UUID) }

@@ -19,32 +19,32 @@ type hostState struct {
 func newHostState(h gpu.Host) *hostState { return &hostState{host: h, changed: make(chan struct{}, 1)} }
 
 // followHosts stores states until the channel is closed or ctx ends.
-func (b *hostState) followHosts(ctx context.Context, hosts <-chan gpu.Host) {
+func (s *hostState) followHosts(ctx context.Context, hosts <-chan gpu.Host) {
 	for {
 		select {
 		case h, more := <-hosts:
 			if !more {
 				return
 			}
-			b.setHost(h)
+			s.setHost(h)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (b *hostState) setHost(h gpu.Host) {
-	b.mu.Lock()
-	b.host = h
-	b.mu.Unlock()
+func (s *hostState) setHost(h gpu.Host) {
+	s.mu.Lock()
+	s.host = h
+	s.mu.Unlock()
 	select {
-	case b.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-func (b *hostState) latestHost() gpu.Host {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.host
+func (s *hostState) latestHost() gpu.Host {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host
 }

@@ -34,15 +34,15 @@ type Allocation struct {
 }
 
 // Devices returns all devices that the container itself holds, whole or a share of.
-func (h Allocation) Devices() []string { return slices.Concat(h.Named, h.Stock, shareUUIDs(h.Shares)) }
+func (a Allocation) Devices() []string { return slices.Concat(a.Named, a.Stock, shareUUIDs(a.Shares)) }
 
 // exclusiveDevices returns the devices that no other container may open.
-func (h Allocation) exclusiveDevices() []string { return slices.Concat(h.Named, h.Stock) }
+func (a Allocation) exclusiveDevices() []string { return slices.Concat(a.Named, a.Stock) }
 
 // MatchesRequest reports whether the allocation contains exactly what r requests.
-func (h Allocation) MatchesRequest(r DeviceRequest) bool {
-	named := slices.Sorted(slices.Values(h.Named))
-	return slices.Equal(named, r.Named) && len(h.Stock) == r.Stock && slices.Equal(h.Shares, r.Shares)
+func (a Allocation) MatchesRequest(r DeviceRequest) bool {
+	named := slices.Sorted(slices.Values(a.Named))
+	return slices.Equal(named, r.Named) && len(a.Stock) == r.Stock && slices.Equal(a.Shares, r.Shares)
 }
 
 // ShareLookup reports whether shares of a device may be granted now, and the total to share:

@@ -10,11 +10,11 @@ import (
 
 // ReadRules returns what the cgroup's programs allow, restricted by those of the cgroups above
 // it. An unconfined cgroup has the rule "a *:* rwm". Programs of other software are not read.
-func (c V2) ReadRules(cgroup string) ([]rules.DeviceRule, error) {
+func (v V2) ReadRules(cgroup string) ([]rules.DeviceRule, error) {
 	var list []rules.DeviceRule
 	confined := false
 	for at := path.Clean("/" + cgroup); ; at = path.Dir(at) {
-		found, err := c.readOwnRules(at, confined)
+		found, err := v.readOwnRules(at, confined)
 		if err != nil {
 			return nil, fmt.Errorf("read device cgroup %s: %w", at, err)
 		}
@@ -35,8 +35,8 @@ func (c V2) ReadRules(cgroup string) ([]rules.DeviceRule, error) {
 
 // readOwnRules returns the rules of one cgroup's programs. A program of defaultRole applies
 // only if no cgroup between has a program: overridden is false then.
-func (c V2) readOwnRules(path string, overridden bool) (lists [][]rules.DeviceRule, err error) {
-	err = c.withPrograms(path, func(_ int, all []attachedProgram) error {
+func (v V2) readOwnRules(path string, overridden bool) (lists [][]rules.DeviceRule, err error) {
+	err = v.withPrograms(path, func(_ int, all []attachedProgram) error {
 		for _, a := range all {
 			if !a.hasRole(ownRole) && (overridden || !a.hasRole(defaultRole)) {
 				continue
@@ -54,8 +54,8 @@ func (c V2) readOwnRules(path string, overridden bool) (lists [][]rules.DeviceRu
 
 // IsConfined reports whether ConfineCgroup confined the cgroup itself, not only a cgroup above
 // it.
-func (c V2) IsConfined(path string) (confined bool, err error) {
-	err = c.withPrograms(path, func(_ int, all []attachedProgram) error {
+func (v V2) IsConfined(path string) (confined bool, err error) {
+	err = v.withPrograms(path, func(_ int, all []attachedProgram) error {
 		confined = slices.ContainsFunc(all, func(a attachedProgram) bool { return a.hasRole(ownRole) })
 		return nil
 	})

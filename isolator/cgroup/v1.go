@@ -21,51 +21,51 @@ type V1 struct {
 	Root string
 }
 
-func (c V1) rootTree() cgroupTree {
-	if c.Root == "" {
+func (v V1) rootTree() cgroupTree {
+	if v.Root == "" {
 		return DefaultV1Root
 	}
-	return cgroupTree(c.Root)
+	return cgroupTree(v.Root)
 }
 
 // CreateCgroup creates the cgroup and its parents. It leaves an existing cgroup as it is.
-func (c V1) CreateCgroup(path string) error { return c.rootTree().createCgroup(path) }
+func (v V1) CreateCgroup(path string) error { return v.rootTree().createCgroup(path) }
 
 // ConfineCgroup allows the cgroup's processes what list allows and nothing else, then reads the
 // kernel's list back. Processes keep devices that they have open. If the cgroup was confined
 // before, only the difference is written: its processes lose no access in between, and it may
 // have cgroups below, for which the kernel rejects "deny all".
-func (c V1) ConfineCgroup(path string, list []rules.DeviceRule) error {
-	now, err := c.ReadRules(path)
+func (v V1) ConfineCgroup(path string, list []rules.DeviceRule) error {
+	now, err := v.ReadRules(path)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(now, func(r rules.DeviceRule) bool { return r.Kind == 'a' }) {
-		if err := c.rootTree().writeFile(path, "devices.deny", "a"); err != nil {
+		if err := v.rootTree().writeFile(path, "devices.deny", "a"); err != nil {
 			return err
 		}
 		now = nil
 	}
 	for _, r := range rules.SubtractRules(now, list) {
-		if err := c.rootTree().writeFile(path, "devices.deny", r.String()); err != nil {
+		if err := v.rootTree().writeFile(path, "devices.deny", r.String()); err != nil {
 			return err
 		}
 	}
 	for _, r := range rules.SubtractRules(list, now) {
-		if err := c.rootTree().writeFile(path, "devices.allow", r.String()); err != nil {
+		if err := v.rootTree().writeFile(path, "devices.allow", r.String()); err != nil {
 			return err
 		}
 	}
-	return verifyRules(c, path, list)
+	return verifyRules(v, path, list)
 }
 
 // SetDefaultRules does nothing: a new cgroup of version 1 has its parent's list, which Mesos or
 // an operator restricts.
-func (c V1) SetDefaultRules(string, []rules.DeviceRule) error { return nil }
+func (v V1) SetDefaultRules(string, []rules.DeviceRule) error { return nil }
 
 // ReadRules returns what the cgroup allows. An unconfined cgroup has the rule "a *:* rwm".
-func (c V1) ReadRules(path string) ([]rules.DeviceRule, error) {
-	f, err := os.Open(c.rootTree().cgroupPath(path, "devices.list"))
+func (v V1) ReadRules(path string) ([]rules.DeviceRule, error) {
+	f, err := os.Open(v.rootTree().cgroupPath(path, "devices.list"))
 	if err != nil {
 		return nil, fmt.Errorf("read device cgroup %s: %w", path, err)
 	}
@@ -85,8 +85,8 @@ func (c V1) ReadRules(path string) ([]rules.DeviceRule, error) {
 }
 
 // IsConfined reports whether the cgroup is confined, by any program.
-func (c V1) IsConfined(path string) (bool, error) {
-	now, err := c.ReadRules(path)
+func (v V1) IsConfined(path string) (bool, error) {
+	now, err := v.ReadRules(path)
 	return err == nil && !rules.IsUnconfined(now), err
 }
 
@@ -97,20 +97,20 @@ func (V1) ProcessCgroup(procCgroup string) (string, error) {
 }
 
 // AddProcess moves a process into the cgroup; its future children follow.
-func (c V1) AddProcess(path string, pid int) error { return c.rootTree().addProcess(path, pid) }
+func (v V1) AddProcess(path string, pid int) error { return v.rootTree().addProcess(path, pid) }
 
 // DetachRules leaves the cgroup's list as it is: the list is removed with the cgroup.
-func (c V1) DetachRules(string) error { return nil }
+func (v V1) DetachRules(string) error { return nil }
 
 // ListChildCgroups returns the names of the cgroups directly below the cgroup, sorted; none if
 // it does not exist.
-func (c V1) ListChildCgroups(path string) ([]string, error) {
-	return c.rootTree().listChildCgroups(path)
+func (v V1) ListChildCgroups(path string) ([]string, error) {
+	return v.rootTree().listChildCgroups(path)
 }
 
 // IsOwned reports whether CreateCgroup created the cgroup, in this or an earlier process.
-func (c V1) IsOwned(path string) bool { return c.rootTree().isOwned(path) }
+func (v V1) IsOwned(path string) bool { return v.rootTree().isOwned(path) }
 
 // RemoveCgroup removes the cgroup and those below it. A cgroup that does not exist is no error.
 // If it contains a process the error is EBUSY.
-func (c V1) RemoveCgroup(path string) error { return c.rootTree().removeCgroup(path) }
+func (v V1) RemoveCgroup(path string) error { return v.rootTree().removeCgroup(path) }

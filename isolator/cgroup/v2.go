@@ -23,48 +23,48 @@ type V2 struct {
 	Root string
 }
 
-func (c V2) rootTree() cgroupTree {
-	if c.Root == "" {
+func (v V2) rootTree() cgroupTree {
+	if v.Root == "" {
 		return DefaultV2Root
 	}
-	return cgroupTree(c.Root)
+	return cgroupTree(v.Root)
 }
 
 // CreateCgroup creates the cgroup and its parents. It leaves an existing cgroup as it is.
-func (c V2) CreateCgroup(path string) error { return c.rootTree().createCgroup(path) }
+func (v V2) CreateCgroup(path string) error { return v.rootTree().createCgroup(path) }
 
 // ConfineCgroup allows the processes of the cgroup and of the cgroups below what list allows
 // and nothing else, then reads the kernel's map back. It fails if a cgroup above does not allow
 // part of the list. Processes keep devices that they have open. If the cgroup was confined
 // before, only the difference is written.
-func (c V2) ConfineCgroup(path string, list []rules.DeviceRule) error {
-	if err := c.attachRules(path, ownRole, list); err != nil {
+func (v V2) ConfineCgroup(path string, list []rules.DeviceRule) error {
+	if err := v.attachRules(path, ownRole, list); err != nil {
 		return fmt.Errorf("confine device cgroup %s: %w", path, err)
 	}
-	return verifyRules(c, path, list)
+	return verifyRules(v, path, list)
 }
 
 // SetDefaultRules applies list to the cgroups below until they are confined themselves. It
 // creates the cgroup if it does not exist.
-func (c V2) SetDefaultRules(path string, list []rules.DeviceRule) error {
-	if c.rootTree().cgroupPath(path) == c.rootTree().cgroupPath("") {
+func (v V2) SetDefaultRules(path string, list []rules.DeviceRule) error {
+	if v.rootTree().cgroupPath(path) == v.rootTree().cgroupPath("") {
 		return fmt.Errorf("confine device cgroups below %s: it is the root of the hierarchy, which contains all processes of the host", path)
 	}
-	if err := c.CreateCgroup(path); err != nil {
+	if err := v.CreateCgroup(path); err != nil {
 		return err
 	}
-	if err := c.attachRules(path, defaultRole, list); err != nil {
+	if err := v.attachRules(path, defaultRole, list); err != nil {
 		return fmt.Errorf("confine device cgroups below %s: %w", path, err)
 	}
-	return verifyRules(c, path, list)
+	return verifyRules(v, path, list)
 }
 
-func (c V2) attachRules(path string, r programRole, list []rules.DeviceRule) error {
+func (v V2) attachRules(path string, r programRole, list []rules.DeviceRule) error {
 	entries, err := encodeRules(list)
 	if err != nil {
 		return err
 	}
-	return c.withPrograms(path, func(cgroup int, all []attachedProgram) error {
+	return v.withPrograms(path, func(cgroup int, all []attachedProgram) error {
 		current := slices.IndexFunc(all, func(a attachedProgram) bool { return a.name == r.programName() && len(a.maps) == 1 })
 		if current >= 0 {
 			err = all[current].updateRules(entries)
@@ -79,8 +79,8 @@ func (c V2) attachRules(path string, r programRole, list []rules.DeviceRule) err
 }
 
 // withPrograms opens a cgroup and calls do with the programs attached to it.
-func (c V2) withPrograms(path string, do func(cgroup int, all []attachedProgram) error) error {
-	dir, err := os.Open(c.rootTree().cgroupPath(path))
+func (v V2) withPrograms(path string, do func(cgroup int, all []attachedProgram) error) error {
+	dir, err := os.Open(v.rootTree().cgroupPath(path))
 	if err != nil {
 		return err
 	}
@@ -137,19 +137,19 @@ func (V2) ProcessCgroup(procCgroup string) (string, error) {
 }
 
 // AddProcess moves a process into the cgroup; its future children follow.
-func (c V2) AddProcess(path string, pid int) error { return c.rootTree().addProcess(path, pid) }
+func (v V2) AddProcess(path string, pid int) error { return v.rootTree().addProcess(path, pid) }
 
 // DetachRules detaches the program from a cgroup without processes. On a cgroup with processes
 // the program stays until the cgroup is removed.
-func (c V2) DetachRules(path string) error {
-	events, err := os.ReadFile(c.rootTree().cgroupPath(path, "cgroup.events"))
+func (v V2) DetachRules(path string) error {
+	events, err := os.ReadFile(v.rootTree().cgroupPath(path, "cgroup.events"))
 	if err != nil {
 		return fmt.Errorf("release device cgroup %s: %w", path, err)
 	}
 	if !strings.Contains("\n"+string(events), "\npopulated 0\n") {
 		return nil
 	}
-	err = c.withPrograms(path, func(cgroup int, all []attachedProgram) error { return detachOthers(cgroup, ownRole, all, -1) })
+	err = v.withPrograms(path, func(cgroup int, all []attachedProgram) error { return detachOthers(cgroup, ownRole, all, -1) })
 	if err != nil {
 		return fmt.Errorf("release device cgroup %s: %w", path, err)
 	}
@@ -158,13 +158,13 @@ func (c V2) DetachRules(path string) error {
 
 // ListChildCgroups returns the names of the cgroups directly below the cgroup, sorted; none if
 // it does not exist.
-func (c V2) ListChildCgroups(path string) ([]string, error) {
-	return c.rootTree().listChildCgroups(path)
+func (v V2) ListChildCgroups(path string) ([]string, error) {
+	return v.rootTree().listChildCgroups(path)
 }
 
 // IsOwned reports whether CreateCgroup created the cgroup, in this or an earlier process.
-func (c V2) IsOwned(path string) bool { return c.rootTree().isOwned(path) }
+func (v V2) IsOwned(path string) bool { return v.rootTree().isOwned(path) }
 
 // RemoveCgroup removes the cgroup and those below it. A cgroup that does not exist is no error.
 // If it contains a process the error is EBUSY.
-func (c V2) RemoveCgroup(path string) error { return c.rootTree().removeCgroup(path) }
+func (v V2) RemoveCgroup(path string) error { return v.rootTree().removeCgroup(path) }

@@ -109,49 +109,49 @@ func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Li
 
 // ignoreReleased keeps a managed container that ends from being discovered. It must be called
 // before the container is released.
-func (g *discoveredContainers) ignoreReleased(container string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.released[container] = time.Now()
+func (c *discoveredContainers) ignoreReleased(container string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.released[container] = time.Now()
 }
 
 // forgetAdmitted leaves a container, which stays admitted to the limiter, to its allocation.
-func (g *discoveredContainers) forgetAdmitted(container string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.admitted, container)
+func (c *discoveredContainers) forgetAdmitted(container string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.admitted, container)
 }
 
-func (g *discoveredContainers) isReleased(container string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, released := g.released[container]
+func (c *discoveredContainers) isReleased(container string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, released := c.released[container]
 	return released
 }
 
 // Share does the same as containers.Manager.Share. It queries the agent for the container
 // first.
-func (g *discoveredContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
-	if err := g.agent.RefreshState(ctx); err != nil {
+func (c *discoveredContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
+	if err := c.agent.RefreshState(ctx); err != nil {
 		return containers.ContainerShare{}, fmt.Errorf("query the agent for the devices of container %s: %w", container, err)
 	}
-	all, queriedAt := g.agent.DeviceShares()
+	all, queriedAt := c.agent.DeviceShares()
 	shares, ok := all[container]
-	if !ok || g.isReleased(container) {
+	if !ok || c.isReleased(container) {
 		return containers.ContainerShare{}, &containers.UnknownContainerError{Container: container}
 	}
-	setup, err := g.admitShares(ctx, container, shares, queriedAt)
-	return containers.NewContainerShare(g.limiter.Method(), shares, setup), err
+	setup, err := c.admitShares(ctx, container, shares, queriedAt)
+	return containers.NewContainerShare(c.limiter.Method(), shares, setup), err
 }
 
-func (g *discoveredContainers) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare, queriedAt time.Time) (share.LimitSetup, error) {
-	setup, err := share.LimitContainer(ctx, g.limiter, g.log, container, shares)
+func (c *discoveredContainers) admitShares(ctx context.Context, container string, shares []gpu.DeviceShare, queriedAt time.Time) (share.LimitSetup, error) {
+	setup, err := share.LimitContainer(ctx, c.limiter, c.log, container, shares)
 	if err != nil {
 		return setup, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.admitted[container] = discoveredContainer{shares, queriedAt}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.admitted[container] = discoveredContainer{shares, queriedAt}
 	return setup, nil
 }
 
@@ -179,51 +179,51 @@ func (c *deviceClaims) runDiscovery(ctx context.Context) error {
 	}
 }
 
-func (g *discoveredContainers) reconcileAdmitted(ctx context.Context) {
-	reported, queriedAt := g.agent.DeviceShares()
-	g.mu.Lock()
-	admitted := maps.Clone(g.admitted)
-	g.mu.Unlock()
+func (c *discoveredContainers) reconcileAdmitted(ctx context.Context) {
+	reported, queriedAt := c.agent.DeviceShares()
+	c.mu.Lock()
+	admitted := maps.Clone(c.admitted)
+	c.mu.Unlock()
 	for id, shares := range reported {
-		if _, known := admitted[id]; known || g.isManaged(id) || g.isReleased(id) {
+		if _, known := admitted[id]; known || c.isManaged(id) || c.isReleased(id) {
 			continue
 		}
-		if _, err := g.admitShares(ctx, id, shares, queriedAt); err != nil {
-			g.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
+		if _, err := c.admitShares(ctx, id, shares, queriedAt); err != nil {
+			c.log.WithError(err).WithField("container", id).Error("container runs, but its share may not be enforced")
 		}
 	}
-	g.forgetReleased()
+	c.forgetReleased()
 	for id, was := range admitted {
 		if _, alive := reported[id]; alive || !queriedAt.After(was.seenAt) {
 			continue
 		}
-		if err := g.limiter.ReleaseContainer(ctx, id); err != nil {
-			g.log.WithError(err).WithField("container", id).Warn("cannot release the limit of an ended container")
+		if err := c.limiter.ReleaseContainer(ctx, id); err != nil {
+			c.log.WithError(err).WithField("container", id).Warn("cannot release the limit of an ended container")
 			continue
 		}
-		g.mu.Lock()
-		delete(g.admitted, id)
-		g.mu.Unlock()
+		c.mu.Lock()
+		delete(c.admitted, id)
+		c.mu.Unlock()
 	}
 }
 
 // forgetReleased removes the released containers that the agent no longer reports.
-func (g *discoveredContainers) forgetReleased() {
-	reported, queriedAt := g.agent.Containers()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	maps.DeleteFunc(g.released, func(id string, at time.Time) bool {
+func (c *discoveredContainers) forgetReleased() {
+	reported, queriedAt := c.agent.Containers()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.released, func(id string, at time.Time) bool {
 		alive := slices.ContainsFunc(reported, func(r mesosagent.ReportedContainer) bool { return r.Container == id })
 		return !alive && queriedAt.After(at)
 	})
 }
 
 // listHolders returns the discovered containers with their shares.
-func (g *discoveredContainers) listHolders() []gpu.ContainerDevices {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (c *discoveredContainers) listHolders() []gpu.ContainerDevices {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var list []gpu.ContainerDevices
-	for id, container := range g.admitted {
+	for id, container := range c.admitted {
 		h := gpu.ContainerDevices{Container: id, Devices: []string{}, Shares: container.shares}
 		for _, p := range container.shares {
 			h.Devices = append(h.Devices, p.UUID)
@@ -234,21 +234,21 @@ func (g *discoveredContainers) listHolders() []gpu.ContainerDevices {
 }
 
 // Share looks for the container among the managed ones, then among the discovered ones.
-func (b managedContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
-	s, err := b.Manager.Share(ctx, container)
+func (c managedContainers) Share(ctx context.Context, container string) (containers.ContainerShare, error) {
+	s, err := c.Manager.Share(ctx, container)
 	if unknown := (*containers.UnknownContainerError)(nil); errors.As(err, &unknown) {
-		return b.discovered.Share(ctx, container)
+		return c.discovered.Share(ctx, container)
 	}
 	return s, err
 }
 
 // Holders returns the managed and the discovered containers.
-func (b managedContainers) Holders() []gpu.ContainerDevices {
-	return append(b.Manager.Holders(), b.discovered.listHolders()...)
+func (c managedContainers) Holders() []gpu.ContainerDevices {
+	return append(c.Manager.Holders(), c.discovered.listHolders()...)
 }
 
 // isKnown reports whether the daemon manages the container.
-func (b managedContainers) isKnown(container string) bool {
-	_, err := b.Manager.Devices(container)
+func (c managedContainers) isKnown(container string) bool {
+	_, err := c.Manager.Devices(container)
 	return err == nil
 }

@@ -50,8 +50,8 @@ func OpenNVML(c nvml.LibraryConfig) (Hardware, error) {
 type nvmlSource struct{ lib *nvml.Library }
 
 // Sample implements watch.SampleSource.
-func (d nvmlSource) Sample(uuid string) (gpu.Sample, error) {
-	s, err := d.lib.SampleDevice(uuid)
+func (n nvmlSource) Sample(uuid string) (gpu.Sample, error) {
+	s, err := n.lib.SampleDevice(uuid)
 	if errors.Is(err, nvml.ErrLost) {
 		err = fmt.Errorf("%w: %w", health.ErrLost, err)
 	}
@@ -60,9 +60,9 @@ func (d nvmlSource) Sample(uuid string) (gpu.Sample, error) {
 
 // Wait implements watch.SampleSource. Memory errors that the device corrected are counted in
 // its samples and are no events.
-func (d nvmlSource) Wait(ctx context.Context) (health.DeviceEvent, error) {
+func (n nvmlSource) Wait(ctx context.Context) (health.DeviceEvent, error) {
 	for {
-		e, err := d.lib.WaitEvent(ctx)
+		e, err := n.lib.WaitEvent(ctx)
 		if err != nil || !e.Corrected {
 			return health.DeviceEvent{Device: e.Device, XID: e.XID, ECC: e.ECC, Lost: e.Lost, At: e.At}, err
 		}

@@ -23,30 +23,30 @@ type managedContainers struct {
 
 // Recover recovers the containers after a restart of the agent. The agent may have created its
 // root cgroup again, without this daemon's program, so the default is applied first.
-func (b managedContainers) Recover(alive []string) error {
-	if err := b.denyByDefault(); err != nil {
+func (c managedContainers) Recover(alive []string) error {
+	if err := c.denyByDefault(); err != nil {
 		return err
 	}
-	b.ignoreReleased(func(string) bool { return true }) // those that are kept are managed, which suffices
-	return b.Manager.Recover(alive)
+	c.ignoreReleased(func(string) bool { return true }) // those that are kept are managed, which suffices
+	return c.Manager.Recover(alive)
 }
 
 // ignoreReleased keeps containers that are about to be released from being discovered, and from
 // being adopted as containers that did not claim their devices.
-func (b managedContainers) ignoreReleased(ends func(container string) bool) {
-	for _, h := range b.Manager.Holders() {
+func (c managedContainers) ignoreReleased(ends func(container string) bool) {
+	for _, h := range c.Manager.Holders() {
 		if ends(h.Container) {
-			b.discovered.ignoreReleased(h.Container)
+			c.discovered.ignoreReleased(h.Container)
 		}
 	}
 }
 
 // Cleanup releases the container and has orphans searched for.
-func (b managedContainers) Cleanup(container string) error {
-	b.ignoreReleased(func(id string) bool { return id == container })
-	err := b.Manager.Cleanup(container)
+func (c managedContainers) Cleanup(container string) error {
+	c.ignoreReleased(func(id string) bool { return id == container })
+	err := c.Manager.Cleanup(container)
 	select {
-	case b.ended <- struct{}{}:
+	case c.ended <- struct{}{}:
 	default:
 	}
 	return err

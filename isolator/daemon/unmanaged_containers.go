@@ -48,12 +48,12 @@ func (unmanagedContainers) Status(string) (containers.ContainerStatus, error) {
 }
 
 // Devices returns the devices of a claim, or else the shares of a discovered container.
-func (b unmanagedContainers) Devices(container string) ([]string, error) {
-	devices, err := b.Manager.Devices(container)
+func (c unmanagedContainers) Devices(container string) ([]string, error) {
+	devices, err := c.Manager.Devices(container)
 	if unknown := (*containers.UnknownContainerError)(nil); !errors.As(err, &unknown) {
 		return devices, err
 	}
-	for _, h := range b.discovered.listHolders() {
+	for _, h := range c.discovered.listHolders() {
 		if h.Container == container {
 			return h.Devices, nil
 		}

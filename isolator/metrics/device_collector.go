@@ -62,42 +62,42 @@ func newCollector(c ExporterConfig) *deviceCollector {
 	return m
 }
 
-func (m *deviceCollector) listFamilies() []metricFamily {
+func (c *deviceCollector) listFamilies() []metricFamily {
 	return append([]metricFamily{
-		m.ecc, m.throttled, m.health, m.xids, m.info, m.cordoned, m.offered, m.sampleErrors, m.sampledAt, m.unattributed,
-	}, m.sampleFamilies...)
+		c.ecc, c.throttled, c.health, c.xids, c.info, c.cordoned, c.offered, c.sampleErrors, c.sampledAt, c.unattributed,
+	}, c.sampleFamilies...)
 }
 
 // Describe implements prometheus.Collector.
-func (m *deviceCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, f := range m.listFamilies() {
+func (c *deviceCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, f := range c.listFamilies() {
 		ch <- f.device
 		if f.task != nil {
 			ch <- f.task
 		}
 	}
-	ch <- m.processMemory
-	ch <- m.omitted
-	m.shares.describe(ch)
+	ch <- c.processMemory
+	ch <- c.omitted
+	c.shares.describe(ch)
 }
 
 // Collect implements prometheus.Collector.
-func (m *deviceCollector) Collect(ch chan<- prometheus.Metric) {
-	held := indexHolders(m.Holders())
+func (c *deviceCollector) Collect(ch chan<- prometheus.Metric) {
+	held := indexHolders(c.Holders())
 	now := time.Now()
-	for _, d := range m.Devices() {
+	for _, d := range c.Devices() {
 		s := deviceScrape{ch: ch, gpu: sanitizeLabel(d.Device.UUID), model: sanitizeLabel(d.Device.Model), holders: held.byDevice[d.Device.UUID]}
-		m.collectState(s, d)
-		m.collectShares(s)
-		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= m.MaxSampleAge {
-			m.collectSample(s, d.Sample)
-			m.collectProcesses(s, d)
+		c.collectState(s, d)
+		c.collectShares(s)
+		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= c.MaxSampleAge {
+			c.collectSample(s, d.Sample)
+			c.collectProcesses(s, d)
 		}
 	}
-	ch <- prometheus.MustNewConstMetric(m.omitted, gauge, float64(held.omitted))
+	ch <- prometheus.MustNewConstMetric(c.omitted, gauge, float64(held.omitted))
 }
 
-func (m *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
+func (c *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
 	dev, numa := d.Device, ""
 	if dev.NUMA >= 0 {
 		numa = strconv.Itoa(dev.NUMA)
@@ -106,29 +106,29 @@ func (m *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
 	if dev.MIG != nil {
 		mig = *dev.MIG
 	}
-	s.emitValue(m.info, 1, strconv.Itoa(dev.Minor), sanitizeLabel(dev.PCI), numa, sanitizeLabel(mig.Parent), sanitizeLabel(mig.Profile))
-	s.emitValue(m.cordoned, boolValue(d.Condition.Cordoned))
-	s.emitValue(m.offered, boolValue(d.Condition.IsOffered()))
-	s.emitValue(m.sampleErrors, float64(d.SampleErrors))
+	s.emitValue(c.info, 1, strconv.Itoa(dev.Minor), sanitizeLabel(dev.PCI), numa, sanitizeLabel(mig.Parent), sanitizeLabel(mig.Profile))
+	s.emitValue(c.cordoned, boolValue(d.Condition.Cordoned))
+	s.emitValue(c.offered, boolValue(d.Condition.IsOffered()))
+	s.emitValue(c.sampleErrors, float64(d.SampleErrors))
 	if !d.Sample.At.IsZero() {
-		s.emitValue(m.sampledAt, float64(d.Sample.At.UnixMilli())/1e3)
+		s.emitValue(c.sampledAt, float64(d.Sample.At.UnixMilli())/1e3)
 	}
 	for _, h := range healthStates {
-		s.emitValue(m.health, boolValue(d.Condition.Health == h), string(h))
+		s.emitValue(c.health, boolValue(d.Condition.Health == h), string(h))
 	}
 	for number, n := range d.XIDs {
 		name := "other"
 		if number != 0 {
 			name = strconv.FormatUint(number, 10)
 		}
-		s.emitValue(m.xids, float64(n), name)
+		s.emitValue(c.xids, float64(n), name)
 	}
 }
 
-func (m *deviceCollector) collectSample(s deviceScrape, sample gpu.Sample) {
-	for i, f := range m.sampleMetrics {
+func (c *deviceCollector) collectSample(s deviceScrape, sample gpu.Sample) {
+	for i, f := range c.sampleMetrics {
 		if v, ok := sample.Values[f.field]; ok {
-			s.emitValue(m.sampleFamilies[i], v)
+			s.emitValue(c.sampleFamilies[i], v)
 		}
 	}
 	for _, e := range []struct {
@@ -136,12 +136,12 @@ func (m *deviceCollector) collectSample(s deviceScrape, sample gpu.Sample) {
 		name  string
 	}{{gpu.ECCCorrected, "corrected"}, {gpu.ECCUncorrected, "uncorrected"}} {
 		if v, ok := sample.Values[e.field]; ok {
-			s.emitValue(m.ecc, v, e.name)
+			s.emitValue(c.ecc, v, e.name)
 		}
 	}
 	if bits, ok := sample.Values[gpu.ThrottleReasons]; ok {
 		for _, t := range health.ThrottleReasons() {
-			s.emitValue(m.throttled, boolValue(uint64(max(bits, 0))&t.Bit != 0), t.Name)
+			s.emitValue(c.throttled, boolValue(uint64(max(bits, 0))&t.Bit != 0), t.Name)
 		}
 	}
 }

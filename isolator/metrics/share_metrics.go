@@ -23,40 +23,40 @@ func newShareDescs(agent string) shareDescs {
 	}
 }
 
-func (p shareDescs) describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{p.used, p.limit, p.cores, p.throttled} {
+func (s shareDescs) describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{s.used, s.limit, s.cores, s.throttled} {
 		ch <- d
 	}
 }
 
 // collectShares exports the shares of a device, each for the first holder in its container.
 // Shares that cannot be read are left out.
-func (m *deviceCollector) collectShares(s deviceScrape) {
+func (c *deviceCollector) collectShares(s deviceScrape) {
 	var seen []string
 	for _, h := range s.holders {
 		if slices.Contains(seen, h.container) {
 			continue
 		}
 		seen = append(seen, h.container)
-		usages, err := m.ShareUsage(h.container)
+		usages, err := c.ShareUsage(h.container)
 		if err != nil {
 			continue
 		}
 		i := slices.IndexFunc(usages, func(u share.ShareUsage) bool { return u.UUID == s.gpu })
 		if i >= 0 {
-			m.emitShare(s, h, usages[i])
+			c.emitShare(s, h, usages[i])
 		}
 	}
 }
 
-func (m *deviceCollector) emitShare(s deviceScrape, h taskHolder, u share.ShareUsage) {
+func (c *deviceCollector) emitShare(s deviceScrape, h taskHolder, u share.ShareUsage) {
 	put := func(d *prometheus.Desc, kind prometheus.ValueType, value float64) {
 		s.ch <- prometheus.MustNewConstMetric(d, kind, value, h.labelValues(s)...)
 	}
-	put(m.shares.limit, gauge, float64(u.MemLimitBytes))
-	put(m.shares.cores, gauge, float64(u.Cores))
+	put(c.shares.limit, gauge, float64(u.MemLimitBytes))
+	put(c.shares.cores, gauge, float64(u.Cores))
 	if u.Measured {
-		put(m.shares.used, gauge, float64(u.MemUsedBytes))
-		put(m.shares.throttled, counter, u.Throttled.Seconds())
+		put(c.shares.used, gauge, float64(u.MemUsedBytes))
+		put(c.shares.throttled, counter, u.Throttled.Seconds())
 	}
 }

@@ -53,7 +53,7 @@ func indexHolders(list []gpu.ContainerDevices) holderIndex {
 }
 
 // collectProcesses adds up memory by container, if the sample lists processes.
-func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) {
+func (c *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) {
 	if d.Sample.Processes == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 	for n, p := range d.Sample.Processes {
 		i, ok := -1, false
 		if n < maxProcesses && len(known) > 0 {
-			i, ok = known[containerOfProcess(m.ProcRoot, p.PID, func(id string) bool { _, ok := known[id]; return ok })]
+			i, ok = known[containerOfProcess(c.ProcRoot, p.PID, func(id string) bool { _, ok := known[id]; return ok })]
 		}
 		if ok {
 			used[i] += float64(p.MemBytes)
@@ -77,9 +77,9 @@ func (m *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 		}
 	}
 	for _, i := range known {
-		s.ch <- prometheus.MustNewConstMetric(m.processMemory, gauge, used[i], s.holders[i].labelValues(s)...)
+		s.ch <- prometheus.MustNewConstMetric(c.processMemory, gauge, used[i], s.holders[i].labelValues(s)...)
 	}
-	s.emitValue(m.unattributed, unattributed)
+	s.emitValue(c.unattributed, unattributed)
 }
 
 // innermostContainer returns the innermost known container in the path of a cgroup. Mesos uses

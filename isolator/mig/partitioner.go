@@ -143,20 +143,20 @@ func Open(cfg PartitionerConfig) (*Partitioner, error) {
 }
 
 // selectGPUs selects the GPUs of the list.
-func (c *Partitioner) selectGPUs() error {
-	if c.cfg.Driver == nil {
+func (p *Partitioner) selectGPUs() error {
+	if p.cfg.Driver == nil {
 		return errors.New("these GPUs cannot be partitioned: they are simulated")
 	}
-	all, err := c.cfg.Driver.ListMIGGPUs()
+	all, err := p.cfg.Driver.ListMIGGPUs()
 	if err != nil {
 		return err
 	}
 	for _, d := range all {
-		if IsSelected(c.cfg.List, d) {
-			c.gpus = append(c.gpus, d)
+		if IsSelected(p.cfg.List, d) {
+			p.gpus = append(p.gpus, d)
 		}
 	}
-	for part := range strings.SplitSeq(c.cfg.List, ",") {
+	for part := range strings.SplitSeq(p.cfg.List, ",") {
 		if !slices.ContainsFunc(all, func(d gpu.Device) bool { return IsSelected(part, d) }) {
 			return fmt.Errorf("%q names none of this host's %d GPUs in MIG mode; `nvidia-smi -i GPU -mig 1` enables it", part, len(all))
 		}
@@ -175,23 +175,23 @@ func IsSelected(list string, d gpu.Device) bool {
 }
 
 // CanPartition reports whether that GPU may be partitioned.
-func (c *Partitioner) CanPartition(uuid string) bool {
-	return slices.ContainsFunc(c.gpus, func(d gpu.Device) bool { return d.UUID == uuid })
+func (p *Partitioner) CanPartition(uuid string) bool {
+	return slices.ContainsFunc(p.gpus, func(d gpu.Device) bool { return d.UUID == uuid })
 }
 
 // LayoutRequested returns a channel that receives a value after a layout was requested.
-func (c *Partitioner) LayoutRequested() <-chan struct{} { return c.layoutRequested }
+func (p *Partitioner) LayoutRequested() <-chan struct{} { return p.layoutRequested }
 
 // ListGPUs returns the GPUs that may be partitioned.
-func (c *Partitioner) ListGPUs() ([]PartitionedGPU, error) {
+func (p *Partitioner) ListGPUs() ([]PartitionedGPU, error) {
 	list := []PartitionedGPU{}
-	for _, d := range c.gpus {
-		g := PartitionedGPU{UUID: d.UUID, Model: d.Model, Minor: d.Minor, MemMiB: d.MemMiB, Instances: []InstanceStatus{}, Profiles: c.profiles[d.UUID]}
-		has, err := c.cfg.Driver.ListInstances(d.UUID)
+	for _, d := range p.gpus {
+		g := PartitionedGPU{UUID: d.UUID, Model: d.Model, Minor: d.Minor, MemMiB: d.MemMiB, Instances: []InstanceStatus{}, Profiles: p.profiles[d.UUID]}
+		has, err := p.cfg.Driver.ListInstances(d.UUID)
 		if err != nil {
 			return nil, err
 		}
-		made, wanted, why := c.lookUpState(d.UUID)
+		made, wanted, why := p.lookUpState(d.UUID)
 		for _, i := range has {
 			g.Instances = append(g.Instances, InstanceStatus{i, slices.Contains(made, i)})
 		}
@@ -208,46 +208,46 @@ func (c *Partitioner) ListGPUs() ([]PartitionedGPU, error) {
 }
 
 // lookUpState returns the instances created on a GPU, its wanted layout, and its last error.
-func (c *Partitioner) lookUpState(uuid string) (made []layout.GPUInstance, wanted []string, why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k := c.saved.GPUs[uuid]
-	wanted = c.defaultLayout
+func (p *Partitioner) lookUpState(uuid string) (made []layout.GPUInstance, wanted []string, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.saved.GPUs[uuid]
+	wanted = p.defaultLayout
 	if len(k.Requested) > 0 {
 		wanted = k.Requested
 	}
-	return slices.Clone(k.Made), wanted, c.failures[uuid].err
+	return slices.Clone(k.Made), wanted, p.failures[uuid].err
 }
 
 // RequestLayout requests a layout for a GPU. The request survives restarts. It takes effect
 // when no task uses an instance that it destroys; pending is true until then. The error wraps
 // ErrUnknownGPU or ErrLayoutRejected if the request is at fault.
-func (c *Partitioner) RequestLayout(uuid string, names []string) (pending bool, err error) {
+func (p *Partitioner) RequestLayout(uuid string, names []string) (pending bool, err error) {
 	what := fmt.Sprintf("partition GPU %s into %s", uuid, layout.FormatLayout(names))
-	if !c.CanPartition(uuid) {
+	if !p.CanPartition(uuid) {
 		return false, fmt.Errorf("%s: %w", what, ErrUnknownGPU)
 	}
 	if len(names) == 0 {
 		return false, fmt.Errorf("%s: %w: name at least one profile", what, ErrLayoutRejected)
 	}
-	has, err := c.cfg.Driver.ListInstances(uuid)
+	has, err := p.cfg.Driver.ListInstances(uuid)
 	if err != nil {
 		return false, err
 	}
-	made, _, _ := c.lookUpState(uuid)
-	end, create, err := layout.PlanChange(c.profiles[uuid], has, made, names)
+	made, _, _ := p.lookUpState(uuid)
+	end, create, err := layout.PlanChange(p.profiles[uuid], has, made, names)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w: %w", what, ErrLayoutRejected, err)
 	}
-	err = c.lockAndUpdate(func(gpus map[string]savedGPU) { gpus[uuid] = savedGPU{Requested: names, Made: gpus[uuid].Made} })
+	err = p.lockAndUpdate(func(gpus map[string]savedGPU) { gpus[uuid] = savedGPU{Requested: names, Made: gpus[uuid].Made} })
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", what, err)
 	}
-	c.mu.Lock()
-	delete(c.failures, uuid)
-	c.mu.Unlock()
+	p.mu.Lock()
+	delete(p.failures, uuid)
+	p.mu.Unlock()
 	select {
-	case c.layoutRequested <- struct{}{}:
+	case p.layoutRequested <- struct{}{}:
 	default:
 	}
 	return len(end)+len(create) > 0, nil
@@ -255,7 +255,7 @@ func (c *Partitioner) RequestLayout(uuid string, names []string) (pending bool, 
 
 // AddPlaceholders returns the host with a placeholder for each GPU that may be partitioned and
 // has no instance now. So lists of shared devices may name the GPU, and limiters can check it.
-func (c *Partitioner) AddPlaceholders(h gpu.Host) gpu.Host { return AddPlaceholders(h, c.gpus) }
+func (p *Partitioner) AddPlaceholders(h gpu.Host) gpu.Host { return AddPlaceholders(h, p.gpus) }
 
 // AddPlaceholders is Partitioner.AddPlaceholders for those GPUs.
 func AddPlaceholders(h gpu.Host, gpus []gpu.Device) gpu.Host {

@@ -33,9 +33,9 @@ type savedGPU struct {
 
 // loadState reads the state of an earlier daemon. A boot destroys all instances, so those that
 // exist after it were created by other software.
-func (c *Partitioner) loadState() error {
-	c.saved = savedState{Boot: c.cfg.BootID, GPUs: map[string]savedGPU{}}
-	path := filepath.Join(c.cfg.StateDir, stateFile)
+func (p *Partitioner) loadState() error {
+	p.saved = savedState{Boot: p.cfg.BootID, GPUs: map[string]savedGPU{}}
+	path := filepath.Join(p.cfg.StateDir, stateFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -52,16 +52,16 @@ func (c *Partitioner) loadState() error {
 		return fmt.Errorf("read the state of MIG GPUs: %s has %d bytes of invalid content (%w): remove it once no GPU has instances of this daemon", path, len(text), err)
 	}
 	for uuid, g := range was.GPUs {
-		if was.Boot != c.cfg.BootID {
+		if was.Boot != p.cfg.BootID {
 			g.Made = nil
 		}
-		c.saved.GPUs[uuid] = g
+		p.saved.GPUs[uuid] = g
 	}
 	return nil
 }
 
-func (k savedState) writeTo(dir string) error {
-	text, err := json.MarshalIndent(k, "", "  ")
+func (s savedState) writeTo(dir string) error {
+	text, err := json.MarshalIndent(s, "", "  ")
 	if err == nil {
 		err = atomicfile.Write(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
 	}
@@ -72,23 +72,23 @@ func (k savedState) writeTo(dir string) error {
 }
 
 // lockAndUpdate is updateState for callers that do not hold changeLock.
-func (c *Partitioner) lockAndUpdate(update func(map[string]savedGPU)) error {
-	c.changeLock.Lock()
-	defer c.changeLock.Unlock()
-	return c.updateState(update)
+func (p *Partitioner) lockAndUpdate(update func(map[string]savedGPU)) error {
+	p.changeLock.Lock()
+	defer p.changeLock.Unlock()
+	return p.updateState(update)
 }
 
 // updateState changes the state. It writes the file before the change takes effect.
-func (c *Partitioner) updateState(change func(map[string]savedGPU)) error {
-	c.mu.Lock()
-	next := savedState{Boot: c.saved.Boot, GPUs: maps.Clone(c.saved.GPUs)}
-	c.mu.Unlock()
+func (p *Partitioner) updateState(change func(map[string]savedGPU)) error {
+	p.mu.Lock()
+	next := savedState{Boot: p.saved.Boot, GPUs: maps.Clone(p.saved.GPUs)}
+	p.mu.Unlock()
 	change(next.GPUs)
-	if err := next.writeTo(c.cfg.StateDir); err != nil {
+	if err := next.writeTo(p.cfg.StateDir); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.saved = next
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.saved = next
 	return nil
 }

@@ -62,128 +62,128 @@ func newControlDaemon(cfg ControlConfig, uuid string) *controlDaemon {
 	}
 }
 
-func (s *controlDaemon) startKeeping() {
+func (d *controlDaemon) startKeeping() {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s.cancel = cancel
+	d.cancel = cancel
 	go func() {
-		defer close(s.ended)
-		s.keepRunning(ctx)
+		defer close(d.ended)
+		d.keepRunning(ctx)
 	}()
 }
 
 // stopDaemon ends the daemon and returns once it has ended.
-func (s *controlDaemon) stopDaemon() error {
-	s.cancel(errStop)
-	<-s.ended
-	if err := os.RemoveAll(s.sharedMemoryDir()); err != nil {
+func (d *controlDaemon) stopDaemon() error {
+	d.cancel(errStop)
+	<-d.ended
+	if err := os.RemoveAll(d.sharedMemoryDir()); err != nil {
 		return fmt.Errorf("remove shared memory of MPS: %w", err)
 	}
 	return nil
 }
 
 // leaveRunning stops keeping the daemon running, and leaves it running.
-func (s *controlDaemon) leaveRunning() {
-	s.cancel(errLeave)
-	<-s.ended
+func (d *controlDaemon) leaveRunning() {
+	d.cancel(errLeave)
+	<-d.ended
 }
 
 // awaitReady returns once the daemon responds.
-func (s *controlDaemon) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+func (d *controlDaemon) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
 	defer cancel()
-	s.mu.Lock()
-	ready := s.ready
-	s.mu.Unlock()
+	d.mu.Lock()
+	ready := d.ready
+	d.mu.Unlock()
 	select {
 	case <-ready:
 		return nil
 	case <-ctx.Done():
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return fmt.Errorf("MPS control daemon of device %s: %w", s.uuid, s.lastErr)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return fmt.Errorf("MPS control daemon of device %s: %w", d.uuid, d.lastErr)
 	}
 }
 
 // recordProbe records whether the daemon responds; err is why it does not.
-func (s *controlDaemon) recordProbe(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	up := s.lastErr == nil
-	switch s.lastErr = err; {
+func (d *controlDaemon) recordProbe(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	up := d.lastErr == nil
+	switch d.lastErr = err; {
 	case err == nil && !up:
-		close(s.ready)
+		close(d.ready)
 	case err != nil && up:
-		s.ready = make(chan struct{})
+		d.ready = make(chan struct{})
 	}
 }
 
 // keepRunning starts the daemon, and restarts it after a pause whenever it died, until ctx
 // ends. It takes over a daemon that an earlier process started.
-func (s *controlDaemon) keepRunning(ctx context.Context) {
-	for pause := s.cfg.BackoffMin; ; {
+func (d *controlDaemon) keepRunning(ctx context.Context) {
+	for pause := d.cfg.BackoffMin; ; {
 		began := time.Now()
-		err := s.runOnce(ctx)
+		err := d.runOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		s.recordProbe(err)
-		if time.Since(began) > s.cfg.BackoffMax {
-			pause = s.cfg.BackoffMin
+		d.recordProbe(err)
+		if time.Since(began) > d.cfg.BackoffMax {
+			pause = d.cfg.BackoffMin
 		}
-		s.log.WithError(err).WithField("retry_in", pause.String()).Error("MPS control daemon ended: its clients fail, and new clients wait")
+		d.log.WithError(err).WithField("retry_in", pause.String()).Error("MPS control daemon ended: its clients fail, and new clients wait")
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, s.cfg.BackoffMax)
+		pause = min(2*pause, d.cfg.BackoffMax)
 	}
 }
 
 // runOnce runs the daemon until it ends. It leaves no daemon behind, except after leaveRunning.
-func (s *controlDaemon) runOnce(ctx context.Context) error {
-	if s.probeDaemon(ctx) == nil { // started by an earlier process
-		s.log.Info("MPS control daemon taken over")
-		err := s.watchDaemon(ctx, nil)
+func (d *controlDaemon) runOnce(ctx context.Context) error {
+	if d.probeDaemon(ctx) == nil { // started by an earlier process
+		d.log.Info("MPS control daemon taken over")
+		err := d.watchDaemon(ctx, nil)
 		if !errors.Is(context.Cause(ctx), errLeave) {
-			s.endDaemon(nil)
+			d.endDaemon(nil)
 		}
 		return err
 	}
-	s.killDaemon() // a daemon of an earlier process that does not respond
-	if err := s.makeFolders(ctx); err != nil {
+	d.killDaemon() // a daemon of an earlier process that does not respond
+	if err := d.makeFolders(ctx); err != nil {
 		return err
 	}
-	c, err := s.startProcess()
+	c, err := d.startProcess()
 	if err != nil {
 		return fmt.Errorf("start the MPS control daemon: %w", err)
 	}
-	s.log.WithField("pid", c.pid).Info("MPS control daemon started")
-	err = s.watchDaemon(ctx, c.died)
+	d.log.WithField("pid", c.pid).Info("MPS control daemon started")
+	err = d.watchDaemon(ctx, c.died)
 	if errors.Is(context.Cause(ctx), errLeave) {
 		return err
 	}
-	s.endDaemon(c.died)
-	if text, _ := os.ReadFile(s.outputFile()); ctx.Err() == nil && len(text) > 0 {
+	d.endDaemon(c.died)
+	if text, _ := os.ReadFile(d.outputFile()); ctx.Err() == nil && len(text) > 0 {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(text[:min(len(text), maxOutputBytes)])))
 	}
 	return err
 }
 
 // makeFolders makes the daemon's folders. Only the daemon and its clients share the /dev/shm.
-func (s *controlDaemon) makeFolders(ctx context.Context) error {
-	if err := makePrivateFolder(s.cfg.SharedMemory); err != nil {
+func (d *controlDaemon) makeFolders(ctx context.Context) error {
+	if err := makePrivateFolder(d.cfg.SharedMemory); err != nil {
 		return fmt.Errorf("shared memory of MPS: %w", err)
 	}
-	for _, dir := range []string{s.pipeDir(), s.logDir(), s.sharedMemoryDir()} {
+	for _, dir := range []string{d.pipeDir(), d.logDir(), d.sharedMemoryDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make folder of MPS: %w", err)
 		}
 	}
-	if err := os.Chmod(s.sharedMemoryDir(), 0o777|fs.ModeSticky); err != nil {
+	if err := os.Chmod(d.sharedMemoryDir(), 0o777|fs.ModeSticky); err != nil {
 		return fmt.Errorf("open shared memory of MPS to its clients: %w", err)
 	}
-	return s.setExclusive(ctx)
+	return d.setExclusive(ctx)
 }
 
 // makePrivateFolder makes a folder that other users cannot enter, in a folder where they may
@@ -202,35 +202,35 @@ func makePrivateFolder(dir string) error {
 	return nil
 }
 
-func (s *controlDaemon) setExclusive(ctx context.Context) error {
-	if !s.cfg.Exclusive {
+func (d *controlDaemon) setExclusive(ctx context.Context) error {
+	if !d.cfg.Exclusive {
 		return nil
 	}
-	return s.setComputeMode(ctx, "EXCLUSIVE_PROCESS")
+	return d.setComputeMode(ctx, "EXCLUSIVE_PROCESS")
 }
 
-func (s *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+func (d *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, s.cfg.SMI, "-i", s.uuid, "-c", mode).CombinedOutput(); err != nil {
-		return fmt.Errorf("set compute mode %s of device %s: %w: %s", mode, s.uuid, err, strings.TrimSpace(string(out)))
+	if out, err := exec.CommandContext(ctx, d.cfg.SMI, "-i", d.uuid, "-c", mode).CombinedOutput(); err != nil {
+		return fmt.Errorf("set compute mode %s of device %s: %w: %s", mode, d.uuid, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
 // watchDaemon probes the daemon until it dies, stops responding, or ctx ends.
-func (s *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) error {
+func (d *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) error {
 	const quick = 50 * time.Millisecond // until the first response
-	tick := time.NewTicker(min(quick, s.cfg.ProbeInterval))
+	tick := time.NewTicker(min(quick, d.cfg.ProbeInterval))
 	defer tick.Stop()
-	answered, deadline := false, time.Now().Add(s.cfg.CommandTimeout)
+	answered, deadline := false, time.Now().Add(d.cfg.CommandTimeout)
 	for {
-		err := s.probeDaemon(ctx)
+		err := d.probeDaemon(ctx)
 		switch {
 		case err == nil && !answered:
 			answered = true
-			tick.Reset(s.cfg.ProbeInterval)
-			s.recordProbe(nil)
+			tick.Reset(d.cfg.ProbeInterval)
+			d.recordProbe(nil)
 		case err != nil && ctx.Err() == nil && (answered || time.Now().After(deadline)):
 			return err
 		}
@@ -245,8 +245,8 @@ func (s *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) e
 }
 
 // probeDaemon returns an error unless the daemon responds with a percentage.
-func (s *controlDaemon) probeDaemon(ctx context.Context) error {
-	answer, err := s.runCommand(ctx, probeCommand)
+func (d *controlDaemon) probeDaemon(ctx context.Context) error {
+	answer, err := d.runCommand(ctx, probeCommand)
 	if err != nil {
 		return err
 	}
@@ -257,14 +257,14 @@ func (s *controlDaemon) probeDaemon(ctx context.Context) error {
 }
 
 // runCommand sends the daemon a command with the control program.
-func (s *controlDaemon) runCommand(ctx context.Context, line string) (answer string, err error) {
-	if _, err := os.Stat(s.pipeDir()); err != nil {
+func (d *controlDaemon) runCommand(ctx context.Context, line string) (answer string, err error) {
+	if _, err := os.Stat(d.pipeDir()); err != nil {
 		return "", fmt.Errorf("call the MPS control daemon: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CommandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, s.cfg.Program, s.cfg.Arguments...)
-	c.Env = s.buildEnvironment()
+	c := exec.CommandContext(ctx, d.cfg.Program, d.cfg.Arguments...)
+	c.Env = d.buildEnvironment()
 	c.Stdin = strings.NewReader(line + "\n")
 	c.WaitDelay = time.Second
 	out, err := c.CombinedOutput()

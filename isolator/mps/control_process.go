@@ -22,15 +22,15 @@ type controlProcess struct {
 	died chan struct{} // closed when it has ended
 }
 
-func (s *controlDaemon) outputFile() string { return filepath.Join(s.logDir(), "output") }
+func (d *controlDaemon) outputFile() string { return filepath.Join(d.logDir(), "output") }
 
 // pidFile contains the daemon's process id, for a later process that takes it over.
-func (s *controlDaemon) pidFile() string { return filepath.Join(s.dir, "pid") }
+func (d *controlDaemon) pidFile() string { return filepath.Join(d.dir, "pid") }
 
 // startProcess starts the control daemon with the /dev/shm of its clients. It has a session of
 // its own, so that it survives this process.
-func (s *controlDaemon) startProcess() (controlProcess, error) {
-	out, err := os.Create(s.outputFile())
+func (d *controlDaemon) startProcess() (controlProcess, error) {
+	out, err := os.Create(d.outputFile())
 	if err != nil {
 		return controlProcess{}, err
 	}
@@ -38,9 +38,9 @@ func (s *controlDaemon) startProcess() (controlProcess, error) {
 	// The shell gives the new mount namespace its /dev/shm, then becomes the
 	// daemon.
 	script := `mount --bind "$1" /dev/shm && shift && exec "$@"`
-	args := append([]string{"-c", script, "sh", s.sharedMemoryDir(), s.cfg.Program}, s.cfg.Arguments...)
+	args := append([]string{"-c", script, "sh", d.sharedMemoryDir(), d.cfg.Program}, d.cfg.Arguments...)
 	c := exec.Command("/bin/sh", append(args, "-f")...)
-	c.Env = append(s.buildEnvironment(), "CUDA_VISIBLE_DEVICES="+s.uuid)
+	c.Env = append(d.buildEnvironment(), "CUDA_VISIBLE_DEVICES="+d.uuid)
 	c.Dir, c.Stdout, c.Stderr = "/", out, out
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Unshareflags: syscall.CLONE_NEWNS} // CLONE_NEWNS makes mounts private
 	if err := c.Start(); err != nil {
@@ -51,7 +51,7 @@ func (s *controlDaemon) startProcess() (controlProcess, error) {
 		defer close(started.died)
 		_ = c.Wait()
 	}()
-	if err := os.WriteFile(s.pidFile(), []byte(strconv.Itoa(started.pid)), 0o644); err != nil {
+	if err := os.WriteFile(d.pidFile(), []byte(strconv.Itoa(started.pid)), 0o644); err != nil {
 		_ = unix.Kill(-started.pid, unix.SIGKILL)
 		<-started.died
 		return controlProcess{}, fmt.Errorf("write its pid file: %w", err)
@@ -59,21 +59,21 @@ func (s *controlDaemon) startProcess() (controlProcess, error) {
 	return started, nil
 }
 
-func (s *controlDaemon) buildEnvironment() []string {
-	return append(os.Environ(), pipeVariable+"="+s.pipeDir(), logVariable+"="+s.logDir())
+func (d *controlDaemon) buildEnvironment() []string {
+	return append(os.Environ(), pipeVariable+"="+d.pipeDir(), logVariable+"="+d.logDir())
 }
 
 // endDaemon ends the daemon with its quit command, and kills it if that fails. died is nil for
 // a daemon that was taken over.
-func (s *controlDaemon) endDaemon(died <-chan struct{}) {
+func (d *controlDaemon) endDaemon(died <-chan struct{}) {
 	ctx := context.Background()
-	if _, err := s.runCommand(ctx, "quit"); err != nil {
-		s.log.WithError(err).Debug("cannot send quit to the MPS control daemon")
+	if _, err := d.runCommand(ctx, "quit"); err != nil {
+		d.log.WithError(err).Debug("cannot send quit to the MPS control daemon")
 	}
-	deadline := time.After(s.cfg.CommandTimeout)
+	deadline := time.After(d.cfg.CommandTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for waits := true; waits && s.findProcess() != 0; {
+	for waits := true; waits && d.findProcess() != 0; {
 		select {
 		case <-died:
 			waits = false
@@ -82,36 +82,36 @@ func (s *controlDaemon) endDaemon(died <-chan struct{}) {
 		case <-tick.C:
 		}
 	}
-	s.killDaemon()
-	if s.cfg.Exclusive {
-		if err := s.setComputeMode(ctx, "DEFAULT"); err != nil {
-			s.log.WithError(err).Warn("cannot restore the compute mode")
+	d.killDaemon()
+	if d.cfg.Exclusive {
+		if err := d.setComputeMode(ctx, "DEFAULT"); err != nil {
+			d.log.WithError(err).Warn("cannot restore the compute mode")
 		}
 	}
 }
 
 // killDaemon kills the daemon, if it runs, and the servers that it started.
-func (s *controlDaemon) killDaemon() {
-	if pid := s.findProcess(); pid != 0 {
-		log := s.log.WithField("pid", pid)
+func (d *controlDaemon) killDaemon() {
+	if pid := d.findProcess(); pid != 0 {
+		log := d.log.WithField("pid", pid)
 		log.Warn("MPS control daemon does not quit: killing it")
 		if err := unix.Kill(-pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			log.WithError(err).Error("cannot kill the MPS control daemon and its servers")
 		}
 	}
-	_ = os.Remove(s.pidFile())
+	_ = os.Remove(d.pidFile())
 }
 
 // findProcess returns the daemon's process id from the file; 0 if that id belongs to another
 // process now.
-func (s *controlDaemon) findProcess() int {
-	text, _ := os.ReadFile(s.pidFile())
+func (d *controlDaemon) findProcess() int {
+	text, _ := os.ReadFile(d.pidFile())
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
 		return 0
 	}
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-	if err != nil || !bytes.Contains(env, []byte(pipeVariable+"="+s.pipeDir()+"\x00")) {
+	if err != nil || !bytes.Contains(env, []byte(pipeVariable+"="+d.pipeDir()+"\x00")) {
 		return 0
 	}
 	return pid

@@ -233,20 +233,20 @@ func (m *Limiter) Run(ctx context.Context) error {
 
 // clientSetup returns what a client needs. Paths are the same inside and outside of the
 // container, so they also work in a container without a root file system of its own.
-func (s *controlDaemon) clientSetup(p gpu.DeviceShare) share.LimitSetup {
+func (d *controlDaemon) clientSetup(p gpu.DeviceShare) share.LimitSetup {
 	env := map[string]string{
-		pipeVariable:                       s.pipeDir(),
+		pipeVariable:                       d.pipeDir(),
 		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": fmt.Sprintf("0=%dM", p.MemMiB),
 	}
 	if p.Cores > 0 {
 		env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = strconv.Itoa(min(p.Cores, gpu.AllCores))
 	}
 	return share.LimitSetup{
-		Mounts:      []share.LimitMount{{Source: s.pipeDir(), Target: s.pipeDir()}, {Source: s.sharedMemoryDir(), Target: "/dev/shm"}},
+		Mounts:      []share.LimitMount{{Source: d.pipeDir(), Target: d.pipeDir()}, {Source: d.sharedMemoryDir(), Target: "/dev/shm"}},
 		Environment: env,
 	}
 }
 
-func (s *controlDaemon) pipeDir() string         { return filepath.Join(s.dir, "pipe") }
-func (s *controlDaemon) logDir() string          { return filepath.Join(s.dir, "log") }
-func (s *controlDaemon) sharedMemoryDir() string { return filepath.Join(s.cfg.SharedMemory, s.uuid) }
+func (d *controlDaemon) pipeDir() string         { return filepath.Join(d.dir, "pipe") }
+func (d *controlDaemon) logDir() string          { return filepath.Join(d.dir, "log") }
+func (d *controlDaemon) sharedMemoryDir() string { return filepath.Join(d.cfg.SharedMemory, d.uuid) }

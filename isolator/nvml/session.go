@@ -124,11 +124,11 @@ func newNVMLError(ret nvml.Return) error {
 	return nvmlError{fmt.Sprintf("%s (NVML error %d)", oneLine(ret.Error()), int(ret)), ret}
 }
 
-func (f nvmlError) Error() string { return f.text }
+func (e nvmlError) Error() string { return e.text }
 
 // Is maps NVML's numbers to the package's errors.
-func (f nvmlError) Is(target error) bool {
-	switch f.ret {
+func (e nvmlError) Is(target error) bool {
+	switch e.ret {
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
 		return target == ErrLost
 	case nvml.ERROR_UNINITIALIZED, nvml.ERROR_DRIVER_NOT_LOADED:

@@ -53,15 +53,15 @@ func New(cfg LibraryLimiterConfig) *LibraryLimiter {
 }
 
 // Method implements share.Limiter.
-func (p *LibraryLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
+func (lim *LibraryLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedByPreload }
 
 // CheckDevice implements share.Limiter.
-func (p *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
-	if p.cfg.Simulated {
+func (lim *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
+	if lim.cfg.Simulated {
 		return errors.New("the GPU is simulated: there is no driver to limit")
 	}
-	if info, err := os.Stat(p.cfg.Library); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("no library at %s: install it there, or say where it is by --share-library", p.cfg.Library)
+	if info, err := os.Stat(lim.cfg.Library); err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("no library at %s: install it there, or say where it is by --share-library", lim.cfg.Library)
 	}
 	return nil
 }
@@ -69,12 +69,12 @@ func (p *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
 // AdmitContainer implements share.Limiter. If the shares are the same, the container's
 // processes keep their usage file. If they change, only processes started in a new root file
 // system see the new files.
-func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
-	if err := p.CheckDevice(ctx, gpu.Device{}); err != nil {
+func (lim *LibraryLimiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
+	if err := lim.CheckDevice(ctx, gpu.Device{}); err != nil {
 		return share.LimitSetup{}, err
 	}
-	dir := p.containerDir(container)
-	want := p.containerLimits(shares)
+	dir := lim.containerDir(container)
+	want := lim.containerLimits(shares)
 	now, err := readLimits(dir)
 	if err != nil || !slices.Equal(now.Devices, want.Devices) {
 		if err := writeFiles(dir, want); err != nil {
@@ -82,7 +82,7 @@ func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, s
 		}
 	}
 	return share.LimitSetup{OwnRootfs: true, Mounts: []share.LimitMount{
-		{Source: p.cfg.Library, Target: limiter.LibraryPath, ReadOnly: true},
+		{Source: lim.cfg.Library, Target: limiter.LibraryPath, ReadOnly: true},
 		{Source: filepath.Join(dir, "limits"), Target: limiter.LimitsPath, ReadOnly: true},
 		{Source: filepath.Join(dir, "books"), Target: limiter.UsagePath},
 		{Source: filepath.Join(dir, "preload"), Target: preloadPath, ReadOnly: true},
@@ -91,14 +91,14 @@ func (p *LibraryLimiter) AdmitContainer(ctx context.Context, container string, s
 
 // containerDir returns the container's folder. Its name is a digest, because a container id may
 // be longer than a file name.
-func (p *LibraryLimiter) containerDir(container string) string {
+func (lim *LibraryLimiter) containerDir(container string) string {
 	sum := sha256.Sum256([]byte(container))
-	return filepath.Join(p.cfg.Dir, hex.EncodeToString(sum[:16]))
+	return filepath.Join(lim.cfg.Dir, hex.EncodeToString(sum[:16]))
 }
 
 // containerLimits returns the library's limits for the shares. A share without cores has no
 // core limit: it uses what others leave.
-func (p *LibraryLimiter) containerLimits(shares []gpu.DeviceShare) limiter.ContainerLimits {
+func (lim *LibraryLimiter) containerLimits(shares []gpu.DeviceShare) limiter.ContainerLimits {
 	var l limiter.ContainerLimits
 	for _, part := range shares {
 		cores := min(part.Cores, gpu.AllCores)
@@ -106,7 +106,7 @@ func (p *LibraryLimiter) containerLimits(shares []gpu.DeviceShare) limiter.Conta
 			cores = gpu.AllCores
 		}
 		l.Devices = append(l.Devices, limiter.DeviceLimit{
-			UUID: part.UUID, MemoryBytes: uint64(part.MemMiB) << 20, CoresPercent: cores, Oversubscribe: p.cfg.Oversubscribe,
+			UUID: part.UUID, MemoryBytes: uint64(part.MemMiB) << 20, CoresPercent: cores, Oversubscribe: lim.cfg.Oversubscribe,
 		})
 	}
 	return l
@@ -139,8 +139,8 @@ func writeFiles(dir string, l limiter.ContainerLimits) error {
 }
 
 // ReadUsage implements share.Limiter.
-func (p *LibraryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) {
-	dir := p.containerDir(container)
+func (lim *LibraryLimiter) ReadUsage(container string) ([]share.ShareUsage, error) {
+	dir := lim.containerDir(container)
 	l, err := readLimits(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -166,8 +166,8 @@ func (p *LibraryLimiter) ReadUsage(container string) ([]share.ShareUsage, error)
 }
 
 // ReleaseContainer implements share.Limiter.
-func (p *LibraryLimiter) ReleaseContainer(_ context.Context, container string) error {
-	if err := os.RemoveAll(p.containerDir(container)); err != nil {
+func (lim *LibraryLimiter) ReleaseContainer(_ context.Context, container string) error {
+	if err := os.RemoveAll(lim.containerDir(container)); err != nil {
 		return fmt.Errorf("remove limits: %w", err)
 	}
 	return nil
