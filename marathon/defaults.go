@@ -7,11 +7,11 @@ import (
 
 // fillDefaults fills in the defaults that depend on other fields, and converts values
 // with several spellings to one.
-func (f *appNormalizer) fillDefaults() {
-	a := f.app
-	f.completeNetworks()
+func (norm *appNormalizer) fillDefaults() {
+	a := norm.app
+	norm.completeNetworks()
 	if a.Role == "" {
-		a.Role = f.roles[0]
+		a.Role = norm.roles[0]
 	}
 	for _, c := range a.Constraints {
 		if len(c) > 1 {
@@ -45,14 +45,14 @@ func uniqueItems[T any](list []T) []T {
 	})
 }
 
-func (f *appNormalizer) completeNetworks() {
-	a := f.app
+func (norm *appNormalizer) completeNetworks() {
+	a := norm.app
 	if len(a.Networks) == 0 {
 		a.Networks = []Network{{Mode: HostMode}}
 	}
 	for i := range a.Networks {
 		if n := &a.Networks[i]; n.Mode == ContainerMode && n.Name == "" {
-			n.Name = f.settings.DefaultNetwork
+			n.Name = norm.settings.DefaultNetwork
 		}
 	}
 	if a.UsesHostNetwork() {

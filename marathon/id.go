@@ -51,24 +51,24 @@ func ReadID(data []byte, base string) string {
 func ParentID(id string) string { return AbsoluteID("..", id) }
 
 // resolveIDs makes the app's id and dependencies absolute.
-func (f *appNormalizer) resolveIDs() {
-	f.app.ID = f.resolveID("/id", f.app.ID)
-	if last := pathSegments(f.app.ID); len(last) == 0 {
-		f.addError("/id", "the id names no app: write it as /group/name")
+func (norm *appNormalizer) resolveIDs() {
+	norm.app.ID = norm.resolveID("/id", norm.app.ID)
+	if last := pathSegments(norm.app.ID); len(last) == 0 {
+		norm.addError("/id", "the id names no app: write it as /group/name")
 	} else if slices.Contains(reservedSegments(), last[len(last)-1]) {
-		f.addError("/id", "an id does not end with %s", strings.Join(reservedSegments(), ", "))
+		norm.addError("/id", "an id does not end with %s", strings.Join(reservedSegments(), ", "))
 	}
-	for i, d := range f.app.Dependencies {
-		f.app.Dependencies[i] = f.resolveID(elementPath("/dependencies", i), d)
+	for i, d := range norm.app.Dependencies {
+		norm.app.Dependencies[i] = norm.resolveID(elementPath("/dependencies", i), d)
 	}
 }
 
 // resolveID makes an id absolute and checks its parts.
-func (f *appNormalizer) resolveID(place, id string) string {
-	id = AbsoluteID(id, f.base)
+func (norm *appNormalizer) resolveID(place, id string) string {
+	id = AbsoluteID(id, norm.base)
 	for _, s := range pathSegments(id) {
 		if !segmentPattern.MatchString(s) {
-			f.addError(place, "%q in %s: the parts of an id have lower-case letters, digits, and dashes and dots between them", s, id)
+			norm.addError(place, "%q in %s: the parts of an id have lower-case letters, digits, and dashes and dots between them", s, id)
 		}
 	}
 	return id

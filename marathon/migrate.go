@@ -8,19 +8,19 @@ import (
 
 // migrateOldForms converts the forms of older Marathon versions to those of the newest.
 // The order is Marathon's: ports depend on networks.
-func (f *appNormalizer) migrateOldForms() {
-	a := f.app
-	f.migrateURIs()
-	f.migrateNetworks()
+func (norm *appNormalizer) migrateOldForms() {
+	a := norm.app
+	norm.migrateURIs()
+	norm.migrateNetworks()
 	if a.Container == nil && a.IPAddress != nil {
 		a.Container = &Container{Type: MesosType, Volumes: []Volume{}}
 	}
 	if a.PortDefinitions == nil && a.Ports != nil {
 		a.PortDefinitions = toPortDefinitions(a.Ports)
 	}
-	f.migratePorts()
+	norm.migratePorts()
 	a.Ports, a.IPAddress = nil, nil
-	f.indexHealthChecks()
+	norm.indexHealthChecks()
 }
 
 // archiveExtensions are the extensions by which Mesos recognises an archive.
@@ -28,8 +28,8 @@ func archiveExtensions() []string {
 	return []string{".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".gz", ".tgz", ".tbz2", ".txz", ".zip"}
 }
 
-func (f *appNormalizer) migrateURIs() {
-	a := f.app
+func (norm *appNormalizer) migrateURIs() {
+	a := norm.app
 	if len(a.Fetch) == 0 {
 		for _, uri := range a.URIs {
 			a.Fetch = append(a.Fetch, Artifact{URI: uri, Extract: isArchive(uri)})
@@ -44,8 +44,8 @@ func isArchive(uri string) bool {
 }
 
 // migrateNetworks converts ipAddress and container.docker.network.
-func (f *appNormalizer) migrateNetworks() {
-	a, docker := f.app, ""
+func (norm *appNormalizer) migrateNetworks() {
+	a, docker := norm.app, ""
 	if a.Container != nil && a.Container.Docker != nil {
 		docker = a.Container.Docker.Network
 		a.Container.Docker.Network = ""
@@ -58,7 +58,7 @@ func (f *appNormalizer) migrateNetworks() {
 		net.Name, net.Labels = ip.NetworkName, ip.Labels
 	}
 	if net.Name != "" && docker != "" && docker != "USER" || len(net.Labels) > 0 && docker == "HOST" {
-		f.addError("/ipAddress", "container.docker.network is %s, which has no name, and labels only in BRIDGE mode", docker)
+		norm.addError("/ipAddress", "container.docker.network is %s, which has no name, and labels only in BRIDGE mode", docker)
 	}
 	switch {
 	case docker == "HOST":
@@ -66,9 +66,9 @@ func (f *appNormalizer) migrateNetworks() {
 	case docker == "BRIDGE":
 		net.Mode, net.Name = BridgeMode, ""
 	case docker == "NONE":
-		f.addError("/container/docker/network", "NONE has no form in networks: there is no container without a network")
+		norm.addError("/container/docker/network", "NONE has no form in networks: there is no container without a network")
 		return
-	case docker == "" && net.Name != "" && net.Name == f.settings.BridgeNetwork:
+	case docker == "" && net.Name != "" && net.Name == norm.settings.BridgeNetwork:
 		net.Mode, net.Name = BridgeMode, ""
 	}
 	a.Networks = []Network{net}
@@ -84,15 +84,15 @@ func toPortDefinitions(ports []int) []PortDefinition {
 
 // migratePorts gives an app in the host's network port definitions and any other app port
 // mappings, and one port if the definition has none.
-func (f *appNormalizer) migratePorts() {
-	a := f.app
+func (norm *appNormalizer) migratePorts() {
+	a := norm.app
 	if a.Container != nil {
-		f.migrateMappings(a.Container)
+		norm.migrateMappings(a.Container)
 	}
 	if usesHostNetwork(a.Networks) {
 		if c := a.Container; c != nil {
 			if len(c.PortMappings) > 0 {
-				f.addWarning("/container/portMappings", "there are no port mappings in the host's network: use portDefinitions")
+				norm.addWarning("/container/portMappings", "there are no port mappings in the host's network: use portDefinitions")
 			}
 			c.PortMappings = nil // as in Marathon: they, and the empty list of Marathon 1.4, do not hide the definitions
 		}
@@ -107,7 +107,7 @@ func (f *appNormalizer) migratePorts() {
 	if a.Container.PortMappings == nil {
 		a.Container.PortMappings = []PortMapping{newPortMapping("default")}
 	}
-	f.mapDefinitions(a.Container)
+	norm.mapDefinitions(a.Container)
 	a.PortDefinitions = nil
 }
 
@@ -116,21 +116,21 @@ func newPortMapping(name string) PortMapping {
 }
 
 // migrateMappings converts container.docker.portMappings and ipAddress.discovery.ports.
-func (f *appNormalizer) migrateMappings(c *Container) {
+func (norm *appNormalizer) migrateMappings(c *Container) {
 	if d := c.Docker; d != nil && d.PortMappings != nil {
 		if c.PortMappings == nil {
 			c.PortMappings = d.PortMappings
 		} else if len(d.PortMappings) > 0 {
-			f.addError("/container/docker/portMappings", "it excludes container.portMappings: leave it out")
+			norm.addError("/container/docker/portMappings", "it excludes container.portMappings: leave it out")
 		}
 		d.PortMappings = nil
 	}
-	ip := f.app.IPAddress
+	ip := norm.app.IPAddress
 	if c.Type != MesosType || ip == nil || ip.Discovery == nil || len(ip.Discovery.Ports) == 0 {
 		return
 	}
 	if c.PortMappings != nil {
-		f.addError("/ipAddress/discovery/ports", "it excludes container.portMappings: leave it out")
+		norm.addError("/ipAddress/discovery/ports", "it excludes container.portMappings: leave it out")
 		return
 	}
 	for _, p := range ip.Discovery.Ports {
@@ -146,8 +146,8 @@ func (f *appNormalizer) migrateMappings(c *Container) {
 // mapDefinitions converts port definitions outside the host's network to port mappings.
 // Their numbers become service ports, unless the mapping has another one. Names and labels
 // are dropped. Marathon drops the numbers too.
-func (f *appNormalizer) mapDefinitions(c *Container) {
-	for i, d := range f.app.PortDefinitions {
+func (norm *appNormalizer) mapDefinitions(c *Container) {
+	for i, d := range norm.app.PortDefinitions {
 		if i == len(c.PortMappings) {
 			c.PortMappings = append(c.PortMappings, newPortMapping(""))
 		}
@@ -156,18 +156,18 @@ func (f *appNormalizer) mapDefinitions(c *Container) {
 			m.ServicePort = d.Port
 		}
 		if d.Name != "" && d.Name != m.Name || len(d.Labels) > 0 || d.Port != m.ServicePort {
-			f.addWarning(elementPath("/portDefinitions", i), "it is for the host's network: write its name, labels and port in container.portMappings")
+			norm.addWarning(elementPath("/portDefinitions", i), "it is for the host's network: write its name, labels and port in container.portMappings")
 		}
 	}
 }
 
 // indexHealthChecks makes checks without a port use the first one.
-func (f *appNormalizer) indexHealthChecks() {
-	if f.app.portCount() == 0 {
+func (norm *appNormalizer) indexHealthChecks() {
+	if norm.app.portCount() == 0 {
 		return
 	}
-	for i := range f.app.HealthChecks {
-		h := &f.app.HealthChecks[i]
+	for i := range norm.app.HealthChecks {
+		h := &norm.app.HealthChecks[i]
 		if h.Protocol != commandProtocol && h.Port == nil && h.PortIndex == nil {
 			h.PortIndex = new(int)
 		}

@@ -87,23 +87,23 @@ type appNormalizer struct {
 	violations *violationList
 }
 
-func (f *appNormalizer) normalizeApp() {
-	f.checkOldForms()
-	f.migrateOldForms()
-	f.resolveIDs()
-	f.checkAppRules()
-	f.fillDefaults()
+func (norm *appNormalizer) normalizeApp() {
+	norm.checkOldForms()
+	norm.migrateOldForms()
+	norm.resolveIDs()
+	norm.checkAppRules()
+	norm.fillDefaults()
 }
 
 // addWarning records that a part of the app is dropped.
-func (f *appNormalizer) addWarning(place, reason string) {
-	f.violations.addWarning(f.path+place, reason)
+func (norm *appNormalizer) addWarning(place, reason string) {
+	norm.violations.addWarning(norm.path+place, reason)
 }
 
 // addError records a mistake at a path within the app.
-func (f *appNormalizer) addError(place, format string, args ...any) {
-	if place == "/" && f.path != "" {
+func (norm *appNormalizer) addError(place, format string, args ...any) {
+	if place == "/" && norm.path != "" {
 		place = ""
 	}
-	f.violations.addRuleError(f.path+place, format, args...)
+	norm.violations.addRuleError(norm.path+place, format, args...)
 }

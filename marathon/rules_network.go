@@ -6,48 +6,48 @@ import (
 	"strings"
 )
 
-func (f *appNormalizer) checkNetworks() {
-	nets := f.app.Networks
+func (norm *appNormalizer) checkNetworks() {
+	nets := norm.app.Networks
 	named := map[string]bool{}
 	for _, n := range nets {
 		const place = "/networks" // as in Marathon, without the index
 		switch {
 		case n.Mode == HostMode && (n.Name != "" || len(n.Labels) > 0):
-			f.addError(place, "the host's network has no name and no labels")
+			norm.addError(place, "the host's network has no name and no labels")
 		case n.Mode == BridgeMode && n.Name != "":
-			f.addError(place, "the bridge has no name")
-		case n.Mode == ContainerMode && n.Name == "" && f.settings.DefaultNetwork == "":
-			f.addError(place, "a container network needs a name: the scheduler has no default")
+			norm.addError(place, "the bridge has no name")
+		case n.Mode == ContainerMode && n.Name == "" && norm.settings.DefaultNetwork == "":
+			norm.addError(place, "a container network needs a name: the scheduler has no default")
 		}
 		if n.Mode == ContainerMode && named[n.Name] {
-			f.addError("/networks", "%q is given twice", n.Name)
+			norm.addError("/networks", "%q is given twice", n.Name)
 		}
 		named[n.Name] = true
 	}
 	containers := countNetworks(nets, ContainerMode)
 	if len(nets) > 1 && containers < len(nets) {
-		f.addError("/networks", "an app has the host's network, or the bridge, or container networks")
+		norm.addError("/networks", "an app has the host's network, or the bridge, or container networks")
 	}
-	if containers > 1 && f.app.Container != nil && f.app.Container.Type == DockerType {
-		f.addError("/", "a DOCKER container joins one container network, not %d", containers)
+	if containers > 1 && norm.app.Container != nil && norm.app.Container.Type == DockerType {
+		norm.addError("/", "a DOCKER container joins one container network, not %d", containers)
 	}
 }
 
-func (f *appNormalizer) checkPorts() {
-	a := f.app
+func (norm *appNormalizer) checkPorts() {
+	a := norm.app
 	var names []string
 	var ports []int
 	for _, d := range a.PortDefinitions {
 		names, ports = append(names, d.Name), append(ports, d.Port)
 	}
-	f.checkUniqueStrings("/portDefinitions", names)
+	norm.checkUniqueStrings("/portDefinitions", names)
 	if p := firstDuplicate(ports); p != 0 {
-		f.addError("/portDefinitions", "port %d is given twice", p)
+		norm.addError("/portDefinitions", "port %d is given twice", p)
 	}
 	if a.Container == nil {
 		return
 	}
-	f.checkUniqueNames("/container/portMappings", a.Container.PortMappings)
+	norm.checkUniqueNames("/container/portMappings", a.Container.PortMappings)
 	var networks []string
 	for _, n := range a.Networks {
 		networks = append(networks, n.Name)
@@ -56,27 +56,27 @@ func (f *appNormalizer) checkPorts() {
 		place := elementPath("/container/portMappings", i)
 		for j, n := range m.NetworkNames {
 			if !slices.Contains(networks, n) {
-				f.addError(elementPath(place+"/networkNames", j), "%q is not one of the app's networks: %s", n, strings.Join(networks, ", "))
+				norm.addError(elementPath(place+"/networkNames", j), "%q is not one of the app's networks: %s", n, strings.Join(networks, ", "))
 			}
 		}
 		if m.HostPort != nil && countNetworks(a.Networks, ContainerMode) > 1 && len(m.NetworkNames) != 1 {
-			f.addError(place, "a port with a hostPort names one of the app's networks in networkNames")
+			norm.addError(place, "a port with a hostPort names one of the app's networks in networkNames")
 		}
 	}
 }
 
-func (f *appNormalizer) checkUniqueNames(place string, mappings []PortMapping) {
+func (norm *appNormalizer) checkUniqueNames(place string, mappings []PortMapping) {
 	var names []string
 	for _, m := range mappings {
 		names = append(names, m.Name)
 	}
-	f.checkUniqueStrings(place, names)
+	norm.checkUniqueStrings(place, names)
 }
 
-func (f *appNormalizer) checkUniqueStrings(place string, names []string) {
+func (norm *appNormalizer) checkUniqueStrings(place string, names []string) {
 	for i, n := range names {
 		if n != "" && slices.Contains(names[:i], n) {
-			f.addError(place, "two ports have the name %q", n)
+			norm.addError(place, "two ports have the name %q", n)
 		}
 	}
 }

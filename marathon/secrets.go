@@ -66,32 +66,32 @@ func (s Secret) jobName() string { return strings.TrimPrefix(s.Source, "/") }
 // secretVariable matches the variables that may be secrets.
 var secretVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-func (f *appNormalizer) checkSecrets() {
-	secrets := f.app.Secrets
+func (norm *appNormalizer) checkSecrets() {
+	secrets := norm.app.Secrets
 	for _, name := range sortedKeys(secrets) {
 		if s := secrets[name]; s.Source != "" && !job.IsSecretName(s.jobName()) {
-			f.addError("/secrets/"+name+"/source", "%q is not a secret's name: words of letters, digits, dots, dashes and underscores with slashes between", s.Source)
+			norm.addError("/secrets/"+name+"/source", "%q is not a secret's name: words of letters, digits, dots, dashes and underscores with slashes between", s.Source)
 		}
 	}
-	for _, variable := range sortedKeys(f.app.Env) {
-		name := f.app.Env[variable].Secret
+	for _, variable := range sortedKeys(norm.app.Env) {
+		name := norm.app.Env[variable].Secret
 		if name == "" {
 			continue
 		}
 		if _, ok := secrets[name]; !ok {
-			f.addError("/env/"+variable+"/secret", "secrets has no entry %q", name)
+			norm.addError("/env/"+variable+"/secret", "secrets has no entry %q", name)
 		}
 		if !secretVariable.MatchString(variable) {
-			f.addError("/env/"+variable, "%q is not a variable's name of letters, digits and underscores, which a secret needs", variable)
+			norm.addError("/env/"+variable, "%q is not a variable's name of letters, digits and underscores, which a secret needs", variable)
 		}
 	}
-	f.checkPullConfig()
-	files := f.app.SecretFiles()
-	f.checkCount("/env", len(f.app.SecretVariables()), job.MaxSecrets-len(files))
-	if c := f.app.Container; c != nil {
+	norm.checkPullConfig()
+	files := norm.app.SecretFiles()
+	norm.checkCount("/env", len(norm.app.SecretVariables()), job.MaxSecrets-len(files))
+	if c := norm.app.Container; c != nil {
 		for i, v := range c.Volumes {
 			if _, ok := secrets[v.Secret]; v.Secret != "" && !ok {
-				f.addError(elementPath("/container/volumes", i)+"/secret", "secrets has no entry %q", v.Secret)
+				norm.addError(elementPath("/container/volumes", i)+"/secret", "secrets has no entry %q", v.Secret)
 			}
 		}
 	}
@@ -99,16 +99,16 @@ func (f *appNormalizer) checkSecrets() {
 
 // checkPullConfig rejects the credentials of MESOS containers: Mesos's own puller gets them
 // from the master, which never has a secret.
-func (f *appNormalizer) checkPullConfig() {
-	p := f.app.pullConfig()
+func (norm *appNormalizer) checkPullConfig() {
+	p := norm.app.pullConfig()
 	if p == nil {
 		return
 	}
 	const place = "/container/docker/pullConfig"
-	if f.app.Container.Type == MesosType {
-		f.addError(place, "not served: the master would have to send the credentials of a MESOS container: use DOCKER, or --docker_config of the agent")
+	if norm.app.Container.Type == MesosType {
+		norm.addError(place, "not served: the master would have to send the credentials of a MESOS container: use DOCKER, or --docker_config of the agent")
 	}
-	if _, ok := f.app.Secrets[p.Secret]; !ok {
-		f.addError(place+"/secret", "secrets has no entry %q", p.Secret)
+	if _, ok := norm.app.Secrets[p.Secret]; !ok {
+		norm.addError(place+"/secret", "secrets has no entry %q", p.Secret)
 	}
 }

@@ -38,22 +38,22 @@ type authorizedService struct {
 }
 
 // authorizeRole returns an *ErrorResponse if the user has no permission.
-func (g *authorizedService) authorizeRole(ctx context.Context, p Permission, role string) error {
-	if err := g.authorize(ctx, p, role); err != nil {
+func (svc *authorizedService) authorizeRole(ctx context.Context, p Permission, role string) error {
+	if err := svc.authorize(ctx, p, role); err != nil {
 		return newProblem(http.StatusForbidden, "%v", err)
 	}
 	return nil
 }
 
-func (g *authorizedService) canSee(ctx context.Context, a *marathon.App) bool {
-	return g.authorize(ctx, See, a.Role) == nil
+func (svc *authorizedService) canSee(ctx context.Context, a *marathon.App) bool {
+	return svc.authorize(ctx, See, a.Role) == nil
 }
 
 // runAuthorized checks permits and runs do without a change in between, so that apps and
 // tasks have the same roles for both.
-func (g *authorizedService) runAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) error) error {
-	return g.AppService.RunExclusive(ctx, func(s AppService) error {
-		if err := permits(&authorizedService{s, g.authorize}); err != nil {
+func (svc *authorizedService) runAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) error) error {
+	return svc.AppService.RunExclusive(ctx, func(s AppService) error {
+		if err := permits(&authorizedService{s, svc.authorize}); err != nil {
 			return err
 		}
 		return do(s)
@@ -61,8 +61,8 @@ func (g *authorizedService) runAuthorized(ctx context.Context, permits func(*aut
 }
 
 // deployAuthorized is runAuthorized for changes that return a deployment.
-func (g *authorizedService) deployAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
-	err = g.runAuthorized(ctx, permits, func(s AppService) (err error) {
+func (svc *authorizedService) deployAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+	err = svc.runAuthorized(ctx, permits, func(s AppService) (err error) {
 		d, err = do(s)
 		return err
 	})
@@ -80,15 +80,15 @@ func authorizeApp(ctx context.Context, p Permission, id string) func(*authorized
 	}
 }
 
-func (g *authorizedService) ListApps(ctx context.Context) ([]AppStatus, error) {
-	all, err := g.AppService.ListApps(ctx)
-	return slices.DeleteFunc(all, func(a AppStatus) bool { return !g.canSee(ctx, a.App) }), err
+func (svc *authorizedService) ListApps(ctx context.Context) ([]AppStatus, error) {
+	all, err := svc.AppService.ListApps(ctx)
+	return slices.DeleteFunc(all, func(a AppStatus) bool { return !svc.canSee(ctx, a.App) }), err
 }
 
-func (g *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, error) {
-	a, err := g.AppService.GetApp(ctx, id)
+func (svc *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, error) {
+	a, err := svc.AppService.GetApp(ctx, id)
 	if err == nil {
-		err = g.authorizeRole(ctx, See, a.App.Role)
+		err = svc.authorizeRole(ctx, See, a.App.Role)
 	}
 	if err != nil {
 		return AppStatus{}, err
@@ -96,8 +96,8 @@ func (g *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, e
 	return a, nil
 }
 
-func (g *authorizedService) ListVersions(ctx context.Context, id string) (list []string, err error) {
-	err = g.runAuthorized(ctx, authorizeApp(ctx, See, id), func(s AppService) (err error) {
+func (svc *authorizedService) ListVersions(ctx context.Context, id string) (list []string, err error) {
+	err = svc.runAuthorized(ctx, authorizeApp(ctx, See, id), func(s AppService) (err error) {
 		list, err = s.ListVersions(ctx, id)
 		return err
 	})
@@ -105,10 +105,10 @@ func (g *authorizedService) ListVersions(ctx context.Context, id string) (list [
 }
 
 // GetVersion also checks the role that the app had at that version.
-func (g *authorizedService) GetVersion(ctx context.Context, id, version string) (*marathon.App, error) {
-	a, err := g.AppService.GetVersion(ctx, id, version)
+func (svc *authorizedService) GetVersion(ctx context.Context, id, version string) (*marathon.App, error) {
+	a, err := svc.AppService.GetVersion(ctx, id, version)
 	if err == nil {
-		err = g.authorizeRole(ctx, See, a.Role)
+		err = svc.authorizeRole(ctx, See, a.Role)
 	}
 	if err != nil {
 		return nil, err
@@ -117,30 +117,30 @@ func (g *authorizedService) GetVersion(ctx context.Context, id, version string) 
 }
 
 // UpdateApps checks the permissions for the old and the new role of each app.
-func (g *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
-	return g.AppService.UpdateApps(ctx, func(stored func(string) *marathon.App) ([]*marathon.App, error) {
+func (svc *authorizedService) UpdateApps(ctx context.Context, edit EditFunc, force bool) (deploy.Deployment, []*marathon.App, error) {
+	return svc.AppService.UpdateApps(ctx, func(stored func(string) *marathon.App) ([]*marathon.App, error) {
 		apps, err := edit(stored)
 		for _, a := range apps {
 			if err != nil {
 				break
 			}
 			if old := stored(a.ID); old != nil {
-				err = g.authorizeRole(ctx, Change, old.Role)
+				err = svc.authorizeRole(ctx, Change, old.Role)
 			}
 			if err == nil {
-				err = g.authorizeRole(ctx, Change, a.Role)
+				err = svc.authorizeRole(ctx, Change, a.Role)
 			}
 		}
 		return apps, err
 	}, force)
 }
 
-func (g *authorizedService) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RemoveApp(ctx, id, force) })
+func (svc *authorizedService) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RemoveApp(ctx, id, force) })
 }
 
-func (g *authorizedService) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
+func (svc *authorizedService) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) (deploy.Deployment, error) { return s.RestartApp(ctx, id, force) })
 }
 
 // authorizeTasks checks the permissions to end tasks. Tasks of no app need all roles.
@@ -162,30 +162,30 @@ func authorizeTasks(ctx context.Context, ids []string) func(*authorizedService) 
 
 // authorizeRoles checks the permissions for the roles of ids. An id without a known role
 // needs all roles.
-func (g *authorizedService) authorizeRoles(ctx context.Context, p Permission, ids []string, roles map[string]string) error {
+func (svc *authorizedService) authorizeRoles(ctx context.Context, p Permission, ids []string, roles map[string]string) error {
 	for _, id := range ids {
 		role, known := roles[id]
 		if !known {
 			role = allRoles
 		}
-		if err := g.authorizeRole(ctx, p, role); err != nil {
+		if err := svc.authorizeRole(ctx, p, role); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *authorizedService) KillTasks(ctx context.Context, ids []string) error {
-	return g.runAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) error { return s.KillTasks(ctx, ids) })
+func (svc *authorizedService) KillTasks(ctx context.Context, ids []string) error {
+	return svc.runAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) error { return s.KillTasks(ctx, ids) })
 }
 
-func (g *authorizedService) KillAndScale(ctx context.Context, ids []string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) (deploy.Deployment, error) { return s.KillAndScale(ctx, ids, force) })
+func (svc *authorizedService) KillAndScale(ctx context.Context, ids []string, force bool) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeTasks(ctx, ids), func(s AppService) (deploy.Deployment, error) { return s.KillAndScale(ctx, ids, force) })
 }
 
 // appRoles returns the roles of all apps by id.
-func (g *authorizedService) appRoles(ctx context.Context) (map[string]string, error) {
-	apps, err := g.AppService.ListApps(ctx)
+func (svc *authorizedService) appRoles(ctx context.Context) (map[string]string, error) {
+	apps, err := svc.AppService.ListApps(ctx)
 	roles := make(map[string]string, len(apps))
 	for _, a := range apps {
 		roles[a.App.ID] = a.App.Role
@@ -194,17 +194,17 @@ func (g *authorizedService) appRoles(ctx context.Context) (map[string]string, er
 }
 
 // ListDeployments returns the deployments all of whose apps the user may see.
-func (g *authorizedService) ListDeployments(ctx context.Context) ([]deploy.Deployment, error) {
-	roles, err := g.appRoles(ctx)
+func (svc *authorizedService) ListDeployments(ctx context.Context) ([]deploy.Deployment, error) {
+	roles, err := svc.appRoles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.AppService.ListDeployments(ctx)
-	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return g.authorizeRoles(ctx, See, d.AffectedApps(), roles) != nil }), err
+	all, err := svc.AppService.ListDeployments(ctx)
+	return slices.DeleteFunc(all, func(d deploy.Deployment) bool { return svc.authorizeRoles(ctx, See, d.AffectedApps(), roles) != nil }), err
 }
 
-func (g *authorizedService) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeDeployment(ctx, id), func(s AppService) (deploy.Deployment, error) { return s.CancelDeployment(ctx, id, force) })
+func (svc *authorizedService) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeDeployment(ctx, id), func(s AppService) (deploy.Deployment, error) { return s.CancelDeployment(ctx, id, force) })
 }
 
 // authorizeDeployment checks the permissions for all apps that a deployment changes. It
@@ -233,35 +233,35 @@ func authorizeDeployment(ctx context.Context, id string) func(*authorizedService
 
 // authorizeRollback checks the permissions for the earlier versions of apps, which may have
 // other roles.
-func (g *authorizedService) authorizeRollback(ctx context.Context, from map[string]string) error {
+func (svc *authorizedService) authorizeRollback(ctx context.Context, from map[string]string) error {
 	for _, id := range slices.Sorted(maps.Keys(from)) {
 		if from[id] == "" {
 			continue // the rollback removes a new app
 		}
 		role := allRoles
-		if app, err := g.AppService.GetVersion(ctx, id, from[id]); err == nil {
+		if app, err := svc.AppService.GetVersion(ctx, id, from[id]); err == nil {
 			role = app.Role
 		}
-		if err := g.authorizeRole(ctx, Change, role); err != nil {
+		if err := svc.authorizeRole(ctx, Change, role); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, error) {
-	all, err := g.AppService.ListQueue(ctx)
-	return slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !g.canSee(ctx, q.App) }), err
+func (svc *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, error) {
+	all, err := svc.AppService.ListQueue(ctx)
+	return slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !svc.canSee(ctx, q.App) }), err
 }
 
-func (g *authorizedService) ResetDelay(ctx context.Context, id string) error {
-	return g.runAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
+func (svc *authorizedService) ResetDelay(ctx context.Context, id string) error {
+	return svc.runAuthorized(ctx, authorizeApp(ctx, Change, id), func(s AppService) error { return s.ResetDelay(ctx, id) })
 }
 
 // AbdicateLeadership needs an administrator of all roles.
-func (g *authorizedService) AbdicateLeadership(ctx context.Context) error {
-	if err := g.authorizeRole(ctx, Administer, allRoles); err != nil {
+func (svc *authorizedService) AbdicateLeadership(ctx context.Context) error {
+	if err := svc.authorizeRole(ctx, Administer, allRoles); err != nil {
 		return err
 	}
-	return g.AppService.AbdicateLeadership(ctx)
+	return svc.AppService.AbdicateLeadership(ctx)
 }

@@ -9,35 +9,35 @@ import (
 )
 
 // GetGroup returns a copy without the apps that the user may not see.
-func (g *authorizedService) GetGroup(ctx context.Context, id string) (*marathon.Group, error) {
-	found, err := g.AppService.GetGroup(ctx, id)
+func (svc *authorizedService) GetGroup(ctx context.Context, id string) (*marathon.Group, error) {
+	found, err := svc.AppService.GetGroup(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return g.visibleGroup(ctx, found), nil
+	return svc.visibleGroup(ctx, found), nil
 }
 
-func (g *authorizedService) visibleGroup(ctx context.Context, group *marathon.Group) *marathon.Group {
+func (svc *authorizedService) visibleGroup(ctx context.Context, group *marathon.Group) *marathon.Group {
 	c := *group
 	c.Apps, c.Groups = nil, nil
 	for _, a := range group.Apps {
-		if g.canSee(ctx, a) {
+		if svc.canSee(ctx, a) {
 			c.Apps = append(c.Apps, a)
 		}
 	}
 	for _, inner := range group.Groups {
-		c.Groups = append(c.Groups, g.visibleGroup(ctx, inner))
+		c.Groups = append(c.Groups, svc.visibleGroup(ctx, inner))
 	}
 	return &c
 }
 
 // PutGroup checks the permissions for the group's current and new apps.
-func (g *authorizedService) PutGroup(ctx context.Context, id string, group *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, group), func(s AppService) (deploy.Deployment, error) { return s.PutGroup(ctx, id, group, o) })
+func (svc *authorizedService) PutGroup(ctx context.Context, id string, group *marathon.Group, o GroupOptions) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeGroup(ctx, id, group), func(s AppService) (deploy.Deployment, error) { return s.PutGroup(ctx, id, group, o) })
 }
 
-func (g *authorizedService) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
-	return g.deployAuthorized(ctx, authorizeGroup(ctx, id, nil), func(s AppService) (deploy.Deployment, error) { return s.RemoveGroup(ctx, id, force) })
+func (svc *authorizedService) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
+	return svc.deployAuthorized(ctx, authorizeGroup(ctx, id, nil), func(s AppService) (deploy.Deployment, error) { return s.RemoveGroup(ctx, id, force) })
 }
 
 // authorizeGroup checks the permissions to change a group. A group without apps, and a
@@ -70,6 +70,6 @@ func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(
 }
 
 // AuthorizeEvents requires all roles: the stream contains the events of all apps.
-func (g *authorizedService) AuthorizeEvents(ctx context.Context) error {
-	return g.authorizeRole(ctx, See, allRoles)
+func (svc *authorizedService) AuthorizeEvents(ctx context.Context) error {
+	return svc.authorizeRole(ctx, See, allRoles)
 }

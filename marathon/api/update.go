@@ -132,10 +132,10 @@ func (s *apiServer) updateApp(w http.ResponseWriter, r *http.Request, id string,
 	return nil
 }
 
-func (h updateMode) withForce(q url.Values) (updateMode, error) {
+func (m updateMode) withForce(q url.Values) (updateMode, error) {
 	var err error
-	h.force, err = readBoolParam(q, "force", false)
-	return h, err
+	m.force, err = readBoolParam(q, "force", false)
+	return m, err
 }
 
 func (s *apiServer) readUpdate(r *http.Request, id string, data []byte, h updateMode) (*appUpdate, error) {

@@ -61,8 +61,8 @@ func (c *Controller) GetApp(ctx context.Context, id string) (app api.AppStatus, 
 	return app, err
 }
 
-func (k *controlLoop) findApp(id string) (*marathon.App, error) {
-	a, ok := k.state.App(id)
+func (l *controlLoop) findApp(id string) (*marathon.App, error) {
+	a, ok := l.state.App(id)
 	if !ok {
 		return nil, &deploy.NotFoundError{Kind: "app", ID: id}
 	}
@@ -118,19 +118,19 @@ func (c *Controller) UpdateApps(ctx context.Context, edit api.EditFunc, force bo
 
 // checkAdmission rejects apps that cannot be translated to jobs, or whose jobs the cluster
 // would never accept.
-func (k *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App) error {
+func (l *controlLoop) checkAdmission(ctx context.Context, apps ...*marathon.App) error {
 	var specs []job.Spec
 	for _, a := range apps {
 		if a.Instances == 0 {
 			continue
 		}
-		spec, err := translate.JobSpec(a, k.settings)
+		spec, err := translate.JobSpec(a, l.settings)
 		if err != nil {
 			return unprocessableError(err)
 		}
 		specs = append(specs, spec)
 	}
-	rejected, err := k.cluster.CheckAdmission(ctx, specs...)
+	rejected, err := l.cluster.CheckAdmission(ctx, specs...)
 	switch {
 	case err != nil:
 		return unavailableError("%v", err)
@@ -272,17 +272,17 @@ func (c *Controller) ListQueue(ctx context.Context) (list []deploy.QueuedApp, er
 }
 
 // explainWaiting sets why the instances of apps wait, unless an action has failed.
-func (k *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedApp) error {
+func (l *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedApp) error {
 	jobs, names := map[string][]string{}, []string{}
 	for i := range list {
 		id := list[i].App.ID
-		for _, j := range k.cluster.ListGroupJobs(id) {
-			if _, _, ours := k.appOf(j.Spec); ours && list[i].Message == "" {
+		for _, j := range l.cluster.ListGroupJobs(id) {
+			if _, _, ours := l.appOf(j.Spec); ours && list[i].Message == "" {
 				jobs[id], names = append(jobs[id], j.Spec.Name), append(names, j.Spec.Name)
 			}
 		}
 	}
-	reasons, err := k.cluster.ExplainWaiting(ctx, names...)
+	reasons, err := l.cluster.ExplainWaiting(ctx, names...)
 	if err != nil {
 		return unavailableError("find out why instances wait: %v", err)
 	}
@@ -305,12 +305,12 @@ func (k *controlLoop) explainWaiting(ctx context.Context, list []deploy.QueuedAp
 }
 
 // queuedApps also contains the apps whose instances could not be queued.
-func (k *controlLoop) queuedApps() []deploy.QueuedApp {
-	list := k.state.QueuedApps()
-	for app, what := range k.failedActions {
-		missing := k.state.CountMissing(app)
+func (l *controlLoop) queuedApps() []deploy.QueuedApp {
+	list := l.state.QueuedApps()
+	for app, what := range l.failedActions {
+		missing := l.state.CountMissing(app)
 		i := slices.IndexFunc(list, func(q deploy.QueuedApp) bool { return q.App.ID == app })
-		if a, ok := k.state.App(app); ok && i < 0 && missing > 0 {
+		if a, ok := l.state.App(app); ok && i < 0 && missing > 0 {
 			since, _ := time.Parse(time.RFC3339, a.VersionInfo.LastScalingAt) // package deploy has formatted it
 			list, i = append(list, deploy.QueuedApp{App: a, Since: since}), len(list)
 		}
@@ -361,32 +361,32 @@ func (c *Controller) AbdicateLeadership(ctx context.Context) error {
 }
 
 // describeApp returns an app with its instances and deployments.
-func (k *controlLoop) describeApp(a *marathon.App) api.AppStatus {
+func (l *controlLoop) describeApp(a *marathon.App) api.AppStatus {
 	v := api.AppStatus{App: a}
-	d, deploying := k.state.Deployment(a.ID)
+	d, deploying := l.state.Deployment(a.ID)
 	if deploying {
 		v.Deployments = []string{d.ID}
 	}
-	v.Readiness = k.prober.listResults(a.ID, deploying)
-	if f, ok := k.lastFailures[a.ID]; ok {
+	v.Readiness = l.prober.listResults(a.ID, deploying)
+	if f, ok := l.lastFailures[a.ID]; ok {
 		v.LastFailure = &f
 	}
-	instances := k.instancesOf(a.ID)
+	instances := l.instancesOf(a.ID)
 	v.Tasks = make([]api.AppTask, 0, len(instances))
 	for _, in := range instances {
 		if in.State.IsPlaced() {
-			v.Tasks = append(v.Tasks, k.describeTask(a, in))
+			v.Tasks = append(v.Tasks, l.describeTask(a, in))
 		}
 	}
 	return v
 }
 
-func (k *controlLoop) describeTask(a *marathon.App, in deploy.AppInstance) api.AppTask {
+func (l *controlLoop) describeTask(a *marathon.App, in deploy.AppInstance) api.AppTask {
 	t := api.AppTask{
 		ID: in.ID, AppID: a.ID, Host: in.Hostname, SlaveID: in.AgentID, State: deploy.MesosState(in.State), Ports: in.Ports,
-		StagedAt: api.Time{Time: k.stagedAt(&in.Task)}, StartedAt: api.Time{Time: in.Started}, Version: in.StartedFor, Role: a.Role, IPAddresses: in.Addresses,
+		StagedAt: api.Time{Time: l.stagedAt(&in.Task)}, StartedAt: api.Time{Time: in.Started}, Version: in.StartedFor, Role: a.Role, IPAddresses: in.Addresses,
 	}
 	t.Region, t.Zone = in.Fields["@region"], in.Fields["@zone"]
-	t.HealthCheckResults = k.healthResults(&in.Task)
+	t.HealthCheckResults = l.healthResults(&in.Task)
 	return t
 }

@@ -89,42 +89,42 @@ func newControlLoop(ctx context.Context, cfg *ControllerConfig, bus *api.EventBu
 	return k, nil
 }
 
-func (k *controlLoop) loadState(documents map[string][]byte) (*deploy.DesiredState, error) {
-	state, err := deploy.LoadState(documents, k.instancesOf)
+func (l *controlLoop) loadState(documents map[string][]byte) (*deploy.DesiredState, error) {
+	state, err := deploy.LoadState(documents, l.instancesOf)
 	if err == nil {
-		state.ServicePorts = cmp.Or(k.settings.ServicePorts, marathon.DefaultServicePorts)
+		state.ServicePorts = cmp.Or(l.settings.ServicePorts, marathon.DefaultServicePorts)
 	}
 	return state, err
 }
 
 // run runs until ctx ends, then it returns nil, or until it fails.
-func (k *controlLoop) run(ctx context.Context) error {
-	if err := k.runLoop(ctx); ctx.Err() == nil {
+func (l *controlLoop) run(ctx context.Context) error {
+	if err := l.runLoop(ctx); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-func (k *controlLoop) runLoop(ctx context.Context) error {
-	defer close(k.stopped)
+func (l *controlLoop) runLoop(ctx context.Context) error {
+	defer close(l.stopped)
 	var listening sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer listening.Wait()
-	defer k.prober.stopAll()
+	defer l.prober.stopAll()
 	defer cancel()
-	listening.Go(func() { k.watchChanges(ctx) })
+	listening.Go(func() { l.watchChanges(ctx) })
 	select { // no action before the instances are known
-	case <-k.changed:
-		if err := k.stepDeployments(ctx, k.readChanges()...); err != nil {
+	case <-l.changed:
+		if err := l.stepDeployments(ctx, l.readChanges()...); err != nil {
 			return err
 		}
-	case err := <-k.watchFailed:
+	case err := <-l.watchFailed:
 		return err
 	case <-ctx.Done():
 		return nil
 	}
 	for {
-		if err := k.handleNext(ctx); err != nil || ctx.Err() != nil {
+		if err := l.handleNext(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -134,31 +134,31 @@ func (k *controlLoop) runLoop(ctx context.Context) error {
 const pauseFactor = 2
 
 // handleNext waits for the next change or request and handles it.
-func (k *controlLoop) handleNext(ctx context.Context) error {
-	if len(k.failedActions) > 0 && k.retry == nil { // not postponed by other events
-		k.retry = time.After(retryInterval)
+func (l *controlLoop) handleNext(ctx context.Context) error {
+	if len(l.failedActions) > 0 && l.retry == nil { // not postponed by other events
+		l.retry = time.After(retryInterval)
 	}
-	changed := k.changed
-	if k.pause != nil {
+	changed := l.changed
+	if l.pause != nil {
 		changed = nil
 	}
 	select {
 	case <-changed:
 		began := time.Now()
-		err := k.stepDeployments(ctx, k.readChanges()...)
-		k.pause = time.After(pauseFactor * time.Since(began))
+		err := l.stepDeployments(ctx, l.readChanges()...)
+		l.pause = time.After(pauseFactor * time.Since(began))
 		return err
-	case <-k.pause:
-		k.pause = nil
+	case <-l.pause:
+		l.pause = nil
 		return nil
-	case r := <-k.requests:
-		return k.handleRequest(ctx, r)
-	case app := <-k.prober.ready:
-		return k.stepDeployments(ctx, app)
-	case <-k.retry:
-		k.retry = nil
-		return k.stepDeployments(ctx, slices.Collect(maps.Keys(k.failedActions))...)
-	case err := <-k.watchFailed:
+	case r := <-l.requests:
+		return l.handleRequest(ctx, r)
+	case app := <-l.prober.ready:
+		return l.stepDeployments(ctx, app)
+	case <-l.retry:
+		l.retry = nil
+		return l.stepDeployments(ctx, slices.Collect(maps.Keys(l.failedActions))...)
+	case err := <-l.watchFailed:
 		return err
 	case <-ctx.Done():
 		return nil
@@ -167,14 +167,14 @@ func (k *controlLoop) handleNext(ctx context.Context) error {
 
 // handleRequest runs a request and answers once its changes are recorded. If recording
 // fails, the changes may or may not be recorded, and the loop ends.
-func (k *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
-	err := r.do(k)
-	if e := k.recordDocuments(ctx); e != nil {
+func (l *controlLoop) handleRequest(ctx context.Context, r loopRequest) error {
+	err := r.do(l)
+	if e := l.recordDocuments(ctx); e != nil {
 		r.done <- unavailableError("%v: check whether it was done before you ask again", e)
 		return e
 	}
 	r.done <- err
-	return k.stepDeployments(ctx)
+	return l.stepDeployments(ctx)
 }
 
 func unavailableError(format string, args ...any) error {
@@ -182,14 +182,14 @@ func unavailableError(format string, args ...any) error {
 }
 
 // watchChanges signals changes of the cluster to the loop.
-func (k *controlLoop) watchChanges(ctx context.Context) {
+func (l *controlLoop) watchChanges(ctx context.Context) {
 	for {
-		if err := k.cluster.WaitForChange(ctx); err != nil {
-			k.watchFailed <- fmt.Errorf("watch changes: %w", err)
+		if err := l.cluster.WaitForChange(ctx); err != nil {
+			l.watchFailed <- fmt.Errorf("watch changes: %w", err)
 			return
 		}
 		select {
-		case k.changed <- struct{}{}:
+		case l.changed <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
@@ -197,12 +197,12 @@ func (k *controlLoop) watchChanges(ctx context.Context) {
 }
 
 // runInLoop runs do in the loop and returns when its changes are recorded.
-func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) error) error {
+func (l *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) error) error {
 	r := loopRequest{do: do, done: make(chan error, 1)}
 	select {
-	case k.requests <- r:
+	case l.requests <- r:
 		return <-r.done // the loop answers every request that it has accepted
-	case <-k.stopped:
+	case <-l.stopped:
 		return unavailableError("this scheduler no longer leads: ask again")
 	case <-ctx.Done():
 		return unavailableError("the request ended before it was handled: %v", context.Cause(ctx))
@@ -212,20 +212,20 @@ func (k *controlLoop) runInLoop(ctx context.Context, do func(k *controlLoop) err
 // stepDeployments calls deploy, records the changes, executes the actions, and repeats that
 // for the apps that the actions have changed. An app with a failed action waits for
 // retryInterval.
-func (k *controlLoop) stepDeployments(ctx context.Context, changed ...string) error {
+func (l *controlLoop) stepDeployments(ctx context.Context, changed ...string) error {
 	for {
-		actions, events := k.state.Step(changed...)
-		if err := k.recordDocuments(ctx); err != nil {
+		actions, events := l.state.Step(changed...)
+		if err := l.recordDocuments(ctx); err != nil {
 			return err
 		}
-		k.publishEvents(events)
+		l.publishEvents(events)
 		if len(actions) == 0 || ctx.Err() != nil {
-			k.noteResults(changed, nil)
+			l.noteResults(changed, nil)
 			return nil
 		}
-		failed := k.executeActions(ctx, actions)
-		k.noteResults(changed, failed)
-		changed = slices.DeleteFunc(k.readChanges(), func(app string) bool { return failed[app] != nil })
+		failed := l.executeActions(ctx, actions)
+		l.noteResults(changed, failed)
+		changed = slices.DeleteFunc(l.readChanges(), func(app string) bool { return failed[app] != nil })
 		if len(changed) == 0 {
 			return nil
 		}
@@ -234,43 +234,43 @@ func (k *controlLoop) stepDeployments(ctx context.Context, changed ...string) er
 
 // noteResults updates failedActions after the apps were evaluated. An error is logged once,
 // not at each retry.
-func (k *controlLoop) noteResults(apps []string, failed map[string]error) {
+func (l *controlLoop) noteResults(apps []string, failed map[string]error) {
 	for _, app := range apps {
 		if failed[app] == nil {
-			delete(k.failedActions, app)
+			delete(l.failedActions, app)
 		}
 	}
 	for app, err := range failed {
-		if before := k.failedActions[app]; before == nil || before.Error() != err.Error() {
-			k.cfg.Log.WithError(err).WithField("app", app).Warn("an action failed; it is tried again each second")
+		if before := l.failedActions[app]; before == nil || before.Error() != err.Error() {
+			l.cfg.Log.WithError(err).WithField("app", app).Warn("an action failed; it is tried again each second")
 		}
-		k.failedActions[app] = err
+		l.failedActions[app] = err
 	}
 }
 
 // publishEvents publishes the events of instances and then the given events. It forgets the
 // failures of removed apps.
-func (k *controlLoop) publishEvents(events []deploy.BusEvent) {
+func (l *controlLoop) publishEvents(events []deploy.BusEvent) {
 	for _, ev := range events {
 		if gone, ok := ev.(deploy.AppTerminated); ok {
-			delete(k.lastFailures, gone.AppID)
+			delete(l.lastFailures, gone.AppID)
 		}
 	}
-	events = append(k.taskEvents, events...)
-	k.taskEvents = nil
-	if err := k.bus.Publish(k.cfg.Clock(), events...); err != nil {
-		k.cfg.Log.WithError(err).Error("publish events")
+	events = append(l.taskEvents, events...)
+	l.taskEvents = nil
+	if err := l.bus.Publish(l.cfg.Clock(), events...); err != nil {
+		l.cfg.Log.WithError(err).Error("publish events")
 	}
 }
 
 // recordDocuments writes the changed documents to the cluster. If that fails the loop must
 // end, because actions are only executed after their changes are recorded.
-func (k *controlLoop) recordDocuments(ctx context.Context) error {
-	changed := k.state.TakeChangedDocuments()
+func (l *controlLoop) recordDocuments(ctx context.Context) error {
+	changed := l.state.TakeChangedDocuments()
 	if len(changed) == 0 {
 		return nil
 	}
-	if err := k.cluster.PutDocuments(ctx, changed); err != nil {
+	if err := l.cluster.PutDocuments(ctx, changed); err != nil {
 		return fmt.Errorf("record apps: %w", err)
 	}
 	return nil

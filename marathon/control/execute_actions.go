@@ -20,7 +20,7 @@ const maxConcurrentCalls = 64
 // executeActions executes the actions of each app in order and stops at the first that
 // fails. The same action of many apps is one call, if the cluster has such a call. It
 // returns the errors by app.
-func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Action) map[string]error {
+func (l *controlLoop) executeActions(ctx context.Context, actions []deploy.Action) map[string]error {
 	failed := map[string]error{}
 	left := map[string][]deploy.Action{}
 	for _, a := range actions {
@@ -34,7 +34,7 @@ func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Actio
 				delete(left, app)
 			}
 		}
-		for app, err := range k.executeRound(ctx, round) {
+		for app, err := range l.executeRound(ctx, round) {
 			failed[app] = err
 			delete(left, app)
 		}
@@ -43,7 +43,7 @@ func (k *controlLoop) executeActions(ctx context.Context, actions []deploy.Actio
 }
 
 // executeRound executes one action of each app. It returns the errors by app.
-func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) map[string]error {
+func (l *controlLoop) executeRound(ctx context.Context, round []deploy.Action) map[string]error {
 	failed := map[string]error{}
 	var (
 		specs []job.Spec
@@ -54,7 +54,7 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 	for _, a := range round {
 		switch a := a.(type) {
 		case deploy.SubmitJob:
-			spec, err := translate.JobSpec(a.App, k.settings)
+			spec, err := translate.JobSpec(a.App, l.settings)
 			if err != nil {
 				failed[a.TargetApp()] = err
 				continue
@@ -63,7 +63,7 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 		case deploy.StopInstances:
 			stops = append(stops, a.TaskIDs...)
 		case deploy.KillJob:
-			if name, ok := k.findLiveJob(a.AppID, a.Version); ok {
+			if name, ok := l.findLiveJob(a.AppID, a.Version); ok {
 				kills = append(kills, name)
 			}
 		case deploy.ScaleJob:
@@ -76,17 +76,17 @@ func (k *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 		}
 	}
 	if len(kills) > 0 {
-		if err := k.cluster.KillJobs(ctx, kills...); err != nil {
+		if err := l.cluster.KillJobs(ctx, kills...); err != nil {
 			fail(err, actionAppIDs[deploy.KillJob](round)...)
 		}
 	}
 	if len(stops) > 0 {
-		if err := k.cluster.StopTasks(ctx, stops, true); err != nil {
+		if err := l.cluster.StopTasks(ctx, stops, true); err != nil {
 			fail(err, actionAppIDs[deploy.StopInstances](round)...)
 		}
 	}
-	k.submitJobs(ctx, specs, fail)
-	k.scaleJobs(ctx, one, fail)
+	l.submitJobs(ctx, specs, fail)
+	l.scaleJobs(ctx, one, fail)
 	return failed
 }
 
@@ -102,29 +102,29 @@ func actionAppIDs[A deploy.Action](round []deploy.Action) []string {
 
 // submitJobs submits all jobs together, and one by one if that fails. A live job of the same
 // app and version is a success. If a user's job has the name, the app's job gets another one.
-func (k *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
+func (l *controlLoop) submitJobs(ctx context.Context, specs []job.Spec, fail func(error, ...string)) {
 	specs = slices.DeleteFunc(specs, func(s job.Spec) bool {
-		_, live := k.findLiveJob(s.Group, s.Labels[marathon.VersionLabel])
+		_, live := l.findLiveJob(s.Group, s.Labels[marathon.VersionLabel])
 		return live
 	})
 	for i := range specs {
-		if j, ok := k.cluster.FindJob(specs[i].Name); ok && !j.IsTerminal() {
+		if j, ok := l.cluster.FindJob(specs[i].Name); ok && !j.IsTerminal() {
 			specs[i].Name = translate.RandomJobName(specs[i].Group)
 		}
 	}
-	if len(specs) == 0 || k.cluster.SubmitJobs(ctx, specs...) == nil {
+	if len(specs) == 0 || l.cluster.SubmitJobs(ctx, specs...) == nil {
 		return
 	}
-	doConcurrently(specs, func(s job.Spec) (string, error) { return s.Group, k.cluster.SubmitJobs(ctx, s) }, fail)
+	doConcurrently(specs, func(s job.Spec) (string, error) { return s.Group, l.cluster.SubmitJobs(ctx, s) }, fail)
 }
 
-func (k *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, fail func(error, ...string)) {
+func (l *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, fail func(error, ...string)) {
 	doConcurrently(actions, func(a deploy.ScaleJob) (string, error) {
-		name, ok := k.findLiveJob(a.AppID, a.Version)
+		name, ok := l.findLiveJob(a.AppID, a.Version)
 		if !ok {
 			return a.AppID, fmt.Errorf("scale %s: its job has ended", a.AppID)
 		}
-		return a.AppID, k.cluster.ScaleJob(ctx, name, a.Instances)
+		return a.AppID, l.cluster.ScaleJob(ctx, name, a.Instances)
 	}, fail)
 }
 

@@ -32,11 +32,11 @@ func (c *Controller) Gauges(ctx context.Context, add func(name, help string, lab
 	return nil
 }
 
-func (k *controlLoop) countApps() appCounts {
-	n := appCounts{deployments: len(k.state.Deployments()), instances: map[job.State]int{}}
-	for _, a := range k.state.Apps() {
+func (l *controlLoop) countApps() appCounts {
+	n := appCounts{deployments: len(l.state.Deployments()), instances: map[job.State]int{}}
+	for _, a := range l.state.Apps() {
 		n.apps++
-		for _, in := range k.instancesOf(a.ID) {
+		for _, in := range l.instancesOf(a.ID) {
 			if !in.State.IsLive() {
 				continue
 			}
@@ -50,7 +50,7 @@ func (k *controlLoop) countApps() appCounts {
 			}
 		}
 	}
-	for _, q := range k.state.QueuedApps() {
+	for _, q := range l.state.QueuedApps() {
 		n.queue += q.Count
 	}
 	return n

@@ -19,21 +19,21 @@ type healthHistory struct {
 
 // noteHealth adds the current health of an app's instances to their histories, and forgets
 // instances that have ended.
-func (k *controlLoop) noteHealth(app string) {
-	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, _, ours := k.appOf(j.Spec); !ours || j.Spec.HealthCheck == nil {
+func (l *controlLoop) noteHealth(app string) {
+	for _, j := range l.cluster.ListGroupJobs(app) {
+		if _, _, ours := l.appOf(j.Spec); !ours || j.Spec.HealthCheck == nil {
 			continue
 		}
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
 			switch {
 			case !t.State.IsLive():
-				delete(k.health, t.ID)
+				delete(l.health, t.ID)
 			case t.Healthy != nil:
-				if k.health[t.ID] == nil {
-					k.health[t.ID] = &healthHistory{}
+				if l.health[t.ID] == nil {
+					l.health[t.ID] = &healthHistory{}
 				}
-				k.health[t.ID].add(t, k.cfg.Clock())
+				l.health[t.ID].add(t, l.cfg.Clock())
 			}
 		}
 	}
@@ -63,12 +63,12 @@ func (h *healthHistory) add(t *job.Task, now time.Time) {
 
 // healthResults returns the result of an instance's health checks, which the executor
 // combines. It is empty before the first result.
-func (k *controlLoop) healthResults(t *job.Task) []api.HealthResult {
+func (l *controlLoop) healthResults(t *job.Task) []api.HealthResult {
 	if t.Healthy == nil {
 		return nil
 	}
 	r := api.HealthResult{Alive: *t.Healthy, InstanceID: t.ID}
-	if h := k.health[t.ID]; h != nil {
+	if h := l.health[t.ID]; h != nil {
 		r.ConsecutiveFailures, r.LastFailureCause = h.failure.Failures, h.failure.Cause
 		r.FirstSuccess, r.LastSuccess, r.LastFailure = api.Time{Time: h.firstSuccess}, api.Time{Time: h.lastSuccess}, api.Time{Time: h.lastFailure}
 	}

@@ -17,11 +17,11 @@ import (
 
 // readChanges handles what has changed in the cluster. It returns the apps whose jobs have
 // changed.
-func (k *controlLoop) readChanges() []string {
-	specs, moves := k.cluster.TakeChanges()
+func (l *controlLoop) readChanges() []string {
+	specs, moves := l.cluster.TakeChanges()
 	apps := map[string]bool{}
 	for _, spec := range specs {
-		if app, _, ours := k.appOf(spec); ours {
+		if app, _, ours := l.appOf(spec); ours {
 			apps[app] = true
 		}
 	}
@@ -30,14 +30,14 @@ func (k *controlLoop) readChanges() []string {
 		if !known {
 			continue
 		}
-		if app, version, ours := k.appOf(spec); ours {
-			k.noteTaskState(app, k.instanceOf(&moves[i], app, version))
+		if app, version, ours := l.appOf(spec); ours {
+			l.noteTaskState(app, l.instanceOf(&moves[i], app, version))
 		}
 	}
 	for app := range apps {
-		k.noteHealth(app)
-		if k.state.HasReadinessChecks(app) || k.prober.hasProbes(app) {
-			k.prober.watchApp(k.state, app, k.instancesOf(app))
+		l.noteHealth(app)
+		if l.state.HasReadinessChecks(app) || l.prober.hasProbes(app) {
+			l.prober.watchApp(l.state, app, l.instancesOf(app))
 		}
 	}
 	return slices.Collect(maps.Keys(apps))
@@ -45,19 +45,19 @@ func (k *controlLoop) readChanges() []string {
 
 // appOf returns the app and the version whose instances the tasks of a job are. ours is false
 // for the job of a user, and for one in another role than the app's.
-func (k *controlLoop) appOf(spec *job.Spec) (app, version string, ours bool) {
+func (l *controlLoop) appOf(spec *job.Spec) (app, version string, ours bool) {
 	app, version, ours = translate.AppOf(spec)
 	if !ours {
 		return "", "", false
 	}
-	config, known := k.state.AppAtConfig(app, version)
-	return app, version, !known || cmp.Or(config.Role, k.settings.Role) == cmp.Or(spec.Role, k.settings.Role)
+	config, known := l.state.AppAtConfig(app, version)
+	return app, version, !known || cmp.Or(config.Role, l.settings.Role) == cmp.Or(spec.Role, l.settings.Role)
 }
 
 // findLiveJob returns the name of the live job that runs a version of an app.
-func (k *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
-	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, v, ours := k.appOf(j.Spec); ours && v == version && !j.IsTerminal() {
+func (l *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
+	for _, j := range l.cluster.ListGroupJobs(app) {
+		if _, v, ours := l.appOf(j.Spec); ours && v == version && !j.IsTerminal() {
 			return j.Spec.Name, true
 		}
 	}
@@ -65,24 +65,24 @@ func (k *controlLoop) findLiveJob(app, version string) (name string, ok bool) {
 }
 
 // instancesOf returns the tasks of all jobs of an app.
-func (k *controlLoop) instancesOf(app string) []deploy.AppInstance {
+func (l *controlLoop) instancesOf(app string) []deploy.AppInstance {
 	var list []deploy.AppInstance
-	for _, j := range k.cluster.ListGroupJobs(app) {
-		if _, version, ours := k.appOf(j.Spec); ours {
+	for _, j := range l.cluster.ListGroupJobs(app) {
+		if _, version, ours := l.appOf(j.Spec); ours {
 			list = slices.Grow(list, len(j.Tasks))
 			for i := range j.Tasks {
-				list = append(list, k.instanceOf(&j.Tasks[i], app, version))
+				list = append(list, l.instanceOf(&j.Tasks[i], app, version))
 			}
 		}
 	}
 	return list
 }
 
-func (k *controlLoop) instanceOf(t *job.Task, app, version string) deploy.AppInstance {
-	config, known := k.state.AppAtConfig(app, version)
+func (l *controlLoop) instanceOf(t *job.Task, app, version string) deploy.AppInstance {
+	config, known := l.state.AppAtConfig(app, version)
 	return deploy.AppInstance{
-		Task: *t, Version: version, Fields: k.cluster.AgentFields(t.AgentID), Ready: k.prober.isReady(app, t.ID),
-		StartedFor: k.state.WantedAt(app, version, k.stagedAt(t)), Addresses: taskAddresses(t, known && config.UsesHostNetwork()),
+		Task: *t, Version: version, Fields: l.cluster.AgentFields(t.AgentID), Ready: l.prober.isReady(app, t.ID),
+		StartedFor: l.state.WantedAt(app, version, l.stagedAt(t)), Addresses: taskAddresses(t, known && config.UsesHostNetwork()),
 	}
 }
 
@@ -117,29 +117,29 @@ func hostOf(agentURL string) string {
 }
 
 // noteTaskState handles an instance that has entered another state.
-func (k *controlLoop) noteTaskState(app string, in deploy.AppInstance) {
-	if k.lost[in.ID] {
-		delete(k.lost, in.ID)
-		k.taskEvents = append(k.taskEvents, deploy.UnknownTermination(app, in))
+func (l *controlLoop) noteTaskState(app string, in deploy.AppInstance) {
+	if l.lost[in.ID] {
+		delete(l.lost, in.ID)
+		l.taskEvents = append(l.taskEvents, deploy.UnknownTermination(app, in))
 		return
 	}
 	switch {
 	case in.State == job.Launching:
-		k.staged[in.ID] = in.Changed
+		l.staged[in.ID] = in.Changed
 	case in.State == job.Lost:
-		k.markLost(in.ID)
+		l.markLost(in.ID)
 	}
-	k.taskEvents = append(k.taskEvents, deploy.StateChangeEvents(app, in)...)
+	l.taskEvents = append(l.taskEvents, deploy.StateChangeEvents(app, in)...)
 	if !in.State.IsLive() {
-		delete(k.staged, in.ID)
-		delete(k.health, in.ID)
+		delete(l.staged, in.ID)
+		delete(l.health, in.ID)
 	}
 	message, failed := in.Message, isFailure(in.State)
 	if killedForHealth(&in.Task) {
 		message, failed = "Task was killed since health check failed. Reason: "+in.Message, true
 	}
 	if failed {
-		k.lastFailures[app] = api.TaskFailure{
+		l.lastFailures[app] = api.TaskFailure{
 			AppID: app, TaskID: in.ID, State: deploy.MesosState(in.State), Message: message,
 			Host: in.Hostname, SlaveID: in.AgentID, Version: in.StartedFor, Timestamp: api.Time{Time: in.Changed},
 		}
@@ -151,14 +151,14 @@ const maxLostInstances = 10_000
 
 // markLost remembers a lost instance: if it reports its end later, that is not another
 // failure of its app. Beyond maxLostInstances it forgets any other one.
-func (k *controlLoop) markLost(id string) {
-	for other := range k.lost {
-		if len(k.lost) < maxLostInstances {
+func (l *controlLoop) markLost(id string) {
+	for other := range l.lost {
+		if len(l.lost) < maxLostInstances {
 			break
 		}
-		delete(k.lost, other)
+		delete(l.lost, other)
 	}
-	k.lost[id] = true
+	l.lost[id] = true
 }
 
 // isFailure reports whether Marathon calls the state a failure. A task that finished has not
@@ -167,8 +167,8 @@ func isFailure(s job.State) bool { return s == job.Failed || s == job.Lost || s 
 
 // stagedAt returns when a task was sent to its agent. After a failover only the time of its
 // start, or of its last change, is known.
-func (k *controlLoop) stagedAt(t *job.Task) time.Time {
-	switch at := k.staged[t.ID]; {
+func (l *controlLoop) stagedAt(t *job.Task) time.Time {
+	switch at := l.staged[t.ID]; {
 	case !at.IsZero():
 		return at
 	case !t.Started.IsZero():

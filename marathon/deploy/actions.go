@@ -30,7 +30,7 @@ type StopInstances struct {
 // KillJob ends the job of the app's Version.
 type KillJob struct{ AppID, Version string }
 
-func (a SubmitJob) TargetApp() string     { return a.App.ID }
+func (j SubmitJob) TargetApp() string     { return j.App.ID }
 func (a ScaleJob) TargetApp() string      { return a.AppID }
 func (a StopInstances) TargetApp() string { return a.AppID }
-func (a KillJob) TargetApp() string       { return a.AppID }
+func (j KillJob) TargetApp() string       { return j.AppID }

@@ -46,31 +46,31 @@ func (s *DesiredState) buildTarget(next []appTransition, groups map[string]*Grou
 }
 
 // checkTarget rejects ids of both an app and a group, and cycles of dependencies.
-func (w *targetState) checkTarget() error {
-	for _, id := range w.ids {
-		if below := w.appsBelow(id); w.groups[id] != nil || len(below) > 1 {
+func (state *targetState) checkTarget() error {
+	for _, id := range state.ids {
+		if below := state.appsBelow(id); state.groups[id] != nil || len(below) > 1 {
 			return invalidAt("/id", "%s is an app, and cannot be a group too", id)
 		}
-		w.dependencyLevel(id)
-		if w.cycle != nil {
-			slices.Reverse(w.cycle)
-			return invalidAt("/dependencies", "dependencies go in a circle: %s", strings.Join(w.cycle, " → "))
+		state.dependencyLevel(id)
+		if state.cycle != nil {
+			slices.Reverse(state.cycle)
+			return invalidAt("/dependencies", "dependencies go in a circle: %s", strings.Join(state.cycle, " → "))
 		}
 	}
 	return nil
 }
 
 // appsBelow returns the app of an id, or the apps of a group.
-func (w *targetState) appsBelow(id string) []string {
+func (state *targetState) appsBelow(id string) []string {
 	if id == "/" {
-		return w.ids
+		return state.ids
 	}
 	var list []string
-	if _, ok := w.apps[id]; ok {
+	if _, ok := state.apps[id]; ok {
 		list = append(list, id)
 	}
-	first, _ := slices.BinarySearch(w.ids, id+"/")
-	for _, one := range w.ids[first:] {
+	first, _ := slices.BinarySearch(state.ids, id+"/")
+	for _, one := range state.ids[first:] {
 		if !isWithin(one, id) {
 			break
 		}
@@ -81,39 +81,39 @@ func (w *targetState) appsBelow(id string) []string {
 
 // dependencyLevel returns the length of the longest chain of dependencies that ends at the
 // app, including the app. It sets cycle if it meets an app that is being visited.
-func (w *targetState) dependencyLevel(id string) int {
-	depth, ok := w.depth[id]
+func (state *targetState) dependencyLevel(id string) int {
+	depth, ok := state.depth[id]
 	if ok {
-		if depth == 0 && w.cycle == nil {
-			w.cycle = []string{id}
+		if depth == 0 && state.cycle == nil {
+			state.cycle = []string{id}
 		}
 		return depth
 	}
-	w.depth[id] = 0
-	for _, other := range w.dependenciesOf(id) {
-		depth = max(depth, w.dependencyLevel(other))
-		if w.cycle != nil {
-			if n := len(w.cycle); n == 1 || w.cycle[0] != w.cycle[n-1] {
-				w.cycle = append(w.cycle, id)
+	state.depth[id] = 0
+	for _, other := range state.dependenciesOf(id) {
+		depth = max(depth, state.dependencyLevel(other))
+		if state.cycle != nil {
+			if n := len(state.cycle); n == 1 || state.cycle[0] != state.cycle[n-1] {
+				state.cycle = append(state.cycle, id)
 			}
 			return 0
 		}
 	}
-	w.depth[id] = depth + 1
+	state.depth[id] = depth + 1
 	return depth + 1
 }
 
 // dependenciesOf returns the apps that an app depends on, itself or through its groups.
-func (w *targetState) dependenciesOf(id string) []string {
+func (state *targetState) dependenciesOf(id string) []string {
 	var list []string
-	for _, d := range w.apps[id].Dependencies {
-		list = append(list, w.appsBelow(d)...)
+	for _, d := range state.apps[id].Dependencies {
+		list = append(list, state.appsBelow(d)...)
 	}
 	for at := id; at != "/"; {
 		at = cmp.Or(at[:strings.LastIndexByte(at, '/')], "/")
-		if g := w.groups[at]; g != nil {
+		if g := state.groups[at]; g != nil {
 			for _, d := range g.Dependencies {
-				list = append(list, w.appsBelow(d)...)
+				list = append(list, state.appsBelow(d)...)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (w *targetState) dependenciesOf(id string) []string {
 
 // planSteps returns Marathon's steps: removed apps, new apps, then the apps by dependency
 // level.
-func (w *targetState) planSteps(next []appTransition) []PlanStep {
+func (state *targetState) planSteps(next []appTransition) []PlanStep {
 	var stop, start PlanStep
 	rows := map[int]*PlanStep{}
 	deepest := 0
@@ -137,7 +137,7 @@ func (w *targetState) planSteps(next []appTransition) []PlanStep {
 		case t.change == reconfigured && t.to.app.Instances > 0:
 			action = RestartApplication
 		}
-		level := w.dependencyLevel(t.id)
+		level := state.dependencyLevel(t.id)
 		if rows[level] == nil {
 			rows[level] = &PlanStep{}
 		}

@@ -90,8 +90,8 @@ func (l *appEvaluation) ensureJob(version string) *jobInstances {
 
 // isStuck reports whether the job was killed and has not ended only because agents are
 // unreachable, possibly forever.
-func (f *jobInstances) isStuck() bool {
-	return f.ending && f.unreachable > 0 && len(f.active) == 0 && f.leaving == 0
+func (i *jobInstances) isStuck() bool {
+	return i.ending && i.unreachable > 0 && len(i.active) == 0 && i.leaving == 0
 }
 
 // decideActions collects the actions. It reports whether the app is in its desired state.
