@@ -18,9 +18,9 @@ type DeviceAccess struct {
 
 // CanOpen reports whether the process may use the device. A MIG device needs the
 // node of its GPU and those of both of its instances.
-func (r DeviceAccess) CanOpen(d Device) bool {
-	if !slices.Contains(r.Minors, d.Minor) {
+func (a DeviceAccess) CanOpen(d Device) bool {
+	if !slices.Contains(a.Minors, d.Minor) {
 		return false
 	}
-	return d.MIG == nil || slices.Contains(r.Caps, d.MIG.GPUInstanceCap) && slices.Contains(r.Caps, d.MIG.ComputeInstanceCap)
+	return d.MIG == nil || slices.Contains(a.Caps, d.MIG.GPUInstanceCap) && slices.Contains(a.Caps, d.MIG.ComputeInstanceCap)
 }

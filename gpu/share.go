@@ -107,16 +107,16 @@ type DeviceShare struct {
 }
 
 // String returns, for example, "GPU-5e7f… (4096 MiB, 30 %, by mps)".
-func (p DeviceShare) String() string {
-	s := ShareRequest{MemMiB: p.MemMiB, Cores: p.Cores}
+func (d DeviceShare) String() string {
+	s := ShareRequest{MemMiB: d.MemMiB, Cores: d.Cores}
 	size := s.shortString()
 	if s.IsExclusive() {
-		size = fmt.Sprintf("%d MiB, %d %%", p.MemMiB, p.Cores)
+		size = fmt.Sprintf("%d MiB, %d %%", d.MemMiB, d.Cores)
 	}
-	if p.LimitedBy != "" {
-		size += ", by " + string(p.LimitedBy)
+	if d.LimitedBy != "" {
+		size += ", by " + string(d.LimitedBy)
 	}
-	return fmt.Sprintf("%s (%s)", p.UUID, size)
+	return fmt.Sprintf("%s (%s)", d.UUID, size)
 }
 
 // A shared device is two scalar resources of Mesos, named by its UUID:

@@ -30,37 +30,37 @@ type volumeUpdate struct {
 
 // completeVolume adds what a volume lacks and syncs it to disk. It does not touch
 // files that are correct.
-func (w volumeUpdate) completeVolume(ctx context.Context) error {
-	before, err := readManifest(w.volume)
+func (u volumeUpdate) completeVolume(ctx context.Context) error {
+	before, err := readManifest(u.volume)
 	if err != nil {
 		return err
 	}
 	entries := before.byPath()
 	changed := map[string]bool{}
-	if err := w.makeFolders(changed); err != nil {
+	if err := u.makeFolders(changed); err != nil {
 		return err
 	}
-	for _, f := range w.driver.Files {
+	for _, f := range u.driver.Files {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		e, added, err := w.placeFile(ctx, f, entries[f.volumePath()])
+		e, added, err := u.placeFile(ctx, f, entries[f.volumePath()])
 		if err != nil {
 			return err
 		}
 		entries[f.volumePath()] = e
 		changed[f.Dir] = changed[f.Dir] || added
 	}
-	after := manifestOf(w.driver, entries)
+	after := manifestOf(u.driver, entries)
 	if !slices.EqualFunc(after.Files, before.Files, ManifestEntry.equal) || !slices.Equal(after.HostFiles, before.HostFiles) {
-		if err := writeManifest(w.volume, after); err != nil {
+		if err := writeManifest(u.volume, after); err != nil {
 			return err
 		}
 		changed[""] = false // writeManifest synced it
 	}
 	for dir, yes := range changed {
 		if yes {
-			if err := atomicfile.SyncDir(filepath.Join(w.volume, dir)); err != nil {
+			if err := atomicfile.SyncDir(filepath.Join(u.volume, dir)); err != nil {
 				return err
 			}
 		}
@@ -79,14 +79,14 @@ func manifestOf(d InstalledDriver, entries map[string]ManifestEntry) Manifest {
 
 // makeFolders creates the volume's folders. It records in changed which folders
 // must be synced; "" is the volume's own.
-func (w volumeUpdate) makeFolders(changed map[string]bool) error {
-	if !w.isNew {
-		if err := w.removeLeftovers(); err != nil {
+func (u volumeUpdate) makeFolders(changed map[string]bool) error {
+	if !u.isNew {
+		if err := u.removeLeftovers(); err != nil {
 			return err
 		}
 	}
 	for _, dir := range volumeDirs() {
-		err := os.Mkdir(filepath.Join(w.volume, dir), 0o755)
+		err := os.Mkdir(filepath.Join(u.volume, dir), 0o755)
 		if err == nil {
 			changed[""] = true
 		} else if !errors.Is(err, fs.ErrExist) {
@@ -97,9 +97,9 @@ func (w volumeUpdate) makeFolders(changed map[string]bool) error {
 }
 
 // removeLeftovers removes temporary files that a crash left.
-func (w volumeUpdate) removeLeftovers() error {
+func (u volumeUpdate) removeLeftovers() error {
 	for _, dir := range append(volumeDirs(), "") {
-		left, err := findByPrefix(filepath.Join(w.volume, dir), atomicfile.TempPrefix)
+		left, err := findByPrefix(filepath.Join(u.volume, dir), atomicfile.TempPrefix)
 		if err != nil {
 			return err
 		}
@@ -113,16 +113,16 @@ func (w volumeUpdate) removeLeftovers() error {
 }
 
 // placeFile adds or corrects one file and its links.
-func (w volumeUpdate) placeFile(ctx context.Context, f DriverFile, before ManifestEntry) (e ManifestEntry, changed bool, err error) {
-	e, ok := findPlaced(w.volume, f, before)
-	if !ok || w.damaged[f.volumePath()] {
-		if e, err = w.writeFile(ctx, f); err != nil {
+func (u volumeUpdate) placeFile(ctx context.Context, f DriverFile, before ManifestEntry) (e ManifestEntry, changed bool, err error) {
+	e, ok := findPlaced(u.volume, f, before)
+	if !ok || u.damaged[f.volumePath()] {
+		if e, err = u.writeFile(ctx, f); err != nil {
 			return ManifestEntry{}, false, fmt.Errorf("put %s into %s: %w", f.Name, f.Dir, err)
 		}
 		changed = true
 	}
 	for _, link := range f.Links {
-		added, err := makeSymlink(f.Name, filepath.Join(w.volume, f.Dir, link))
+		added, err := makeSymlink(f.Name, filepath.Join(u.volume, f.Dir, link))
 		if err != nil {
 			return ManifestEntry{}, false, fmt.Errorf("link %s in %s: %w", link, f.Dir, err)
 		}
@@ -158,25 +158,25 @@ func findPlaced(volume string, f DriverFile, before ManifestEntry) (ManifestEntr
 func sameSecond(a, b time.Time) bool { return a.Truncate(time.Second).Equal(b.Truncate(time.Second)) }
 
 // isWhole reports whether completeVolume would change nothing.
-func (w volumeUpdate) isWhole() bool {
-	before, err := readManifest(w.volume)
-	if err != nil || !slices.Equal(w.driver.HostFiles, before.HostFiles) {
+func (u volumeUpdate) isWhole() bool {
+	before, err := readManifest(u.volume)
+	if err != nil || !slices.Equal(u.driver.HostFiles, before.HostFiles) {
 		return false
 	}
 	entries := before.byPath()
-	for _, f := range w.driver.Files {
-		e, ok := findPlaced(w.volume, f, entries[f.volumePath()])
+	for _, f := range u.driver.Files {
+		e, ok := findPlaced(u.volume, f, entries[f.volumePath()])
 		if !ok || !e.equal(entries[f.volumePath()]) {
 			return false
 		}
 		for _, link := range f.Links {
-			if !isLinked(f.Name, filepath.Join(w.volume, f.Dir, link)) {
+			if !isLinked(f.Name, filepath.Join(u.volume, f.Dir, link)) {
 				return false
 			}
 		}
 	}
 	return !slices.ContainsFunc(volumeDirs(), func(dir string) bool {
-		_, err := os.Stat(filepath.Join(w.volume, dir))
+		_, err := os.Stat(filepath.Join(u.volume, dir))
 		return err != nil
 	})
 }

@@ -19,11 +19,11 @@ import (
 
 // writeFile adds a file under its name atomically. It replaces a torn file; a
 // program that has that one open keeps it. In a staging folder it writes directly.
-func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEntry, err error) {
-	name := filepath.Join(w.volume, f.Dir, f.Name)
+func (u volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEntry, err error) {
+	name := filepath.Join(u.volume, f.Dir, f.Name)
 	temporary := name
-	if !w.isNew {
-		temporary = filepath.Join(w.volume, f.Dir, atomicfile.TempPrefix+f.Name)
+	if !u.isNew {
+		temporary = filepath.Join(u.volume, f.Dir, atomicfile.TempPrefix+f.Name)
 	}
 	defer func() {
 		if err != nil {
@@ -31,7 +31,7 @@ func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEn
 		}
 	}()
 	e = ManifestEntry{Path: f.volumePath(), Links: f.Links, Capability: f.Capability}
-	if e.How, e.SHA256, err = w.store.linkOrCopy(ctx, f.Source, temporary); err != nil {
+	if e.How, e.SHA256, err = u.store.linkOrCopy(ctx, f.Source, temporary); err != nil {
 		return ManifestEntry{}, err
 	}
 	info, err := os.Lstat(temporary)
@@ -42,7 +42,7 @@ func (w volumeUpdate) writeFile(ctx context.Context, f DriverFile) (e ManifestEn
 		return ManifestEntry{}, fmt.Errorf("%s has %d bytes, found were %d; the driver is being replaced", f.Source, info.Size(), f.Size)
 	}
 	e.Size, e.Time = info.Size(), info.ModTime()
-	if !w.isNew {
+	if !u.isNew {
 		err = os.Rename(temporary, name)
 	}
 	return e, err

@@ -131,29 +131,29 @@ type lossyWriter struct {
 }
 
 // Write implements io.Writer. It always accepts all of b.
-func (p *lossyWriter) Write(b []byte) (int, error) {
-	if p.writeGapNote() != nil {
-		p.lostBytes += len(b)
+func (w *lossyWriter) Write(b []byte) (int, error) {
+	if w.writeGapNote() != nil {
+		w.lostBytes += len(b)
 		return len(b), nil
 	}
-	n, err := p.file.Write(b)
+	n, err := w.file.Write(b)
 	if err != nil {
-		p.lostBytes = len(b) - n
-		p.log.WithError(err).Warn("cannot write the task's output; output is lost until a write succeeds")
+		w.lostBytes = len(b) - n
+		w.log.WithError(err).Warn("cannot write the task's output; output is lost until a write succeeds")
 	}
 	return len(b), nil
 }
 
 // writeGapNote writes the number of lost bytes into the file.
-func (p *lossyWriter) writeGapNote() error {
-	if p.lostBytes == 0 {
+func (w *lossyWriter) writeGapNote() error {
+	if w.lostBytes == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintf(p.file, "\n[mesos-gpu: %d bytes of output were lost here]\n", p.lostBytes); err != nil {
+	if _, err := fmt.Fprintf(w.file, "\n[mesos-gpu: %d bytes of output were lost here]\n", w.lostBytes); err != nil {
 		return err
 	}
-	p.log.WithField("lost", p.lostBytes).Info("task's output is written again")
-	p.lostBytes = 0
+	w.log.WithField("lost", w.lostBytes).Info("task's output is written again")
+	w.lostBytes = 0
 	return nil
 }
 

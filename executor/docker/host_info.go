@@ -34,37 +34,37 @@ type hostInfo struct {
 }
 
 // gatherHostInfo collects what the container gets from this host.
-func (d *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img dockerimage.InspectResponse) (hostInfo, error) {
-	f := hostInfo{sandbox: d.HostSandbox, hostIPC: d.AllowHostIPC}
+func (rt *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, img dockerimage.InspectResponse) (hostInfo, error) {
+	f := hostInfo{sandbox: rt.HostSandbox, hostIPC: rt.AllowHostIPC}
 	var labels map[string]string
 	if img.Config != nil {
 		f.imageEnv, labels = img.Config.Env, img.Config.Labels
 	}
 	var err error
-	if f.devices, err = listDeviceNodes(d.DevDir, t.Minors, t.Caps); err != nil {
+	if f.devices, err = listDeviceNodes(rt.DevDir, t.Minors, t.Caps); err != nil {
 		return hostInfo{}, err
 	}
-	if f.hostDevices, err = listHostDevices(t.HostDevices, d.AllowedDevices, filepath.Join(cmp.Or(d.procDir, "/proc"), "devices")); err != nil {
+	if f.hostDevices, err = listHostDevices(t.HostDevices, rt.AllowedDevices, filepath.Join(cmp.Or(rt.procDir, "/proc"), "devices")); err != nil {
 		return hostInfo{}, err
 	}
-	request, err := image.Examine(labels, f.imageEnv, t.Env, d.describeHost(ctx, t.DeviceIDs))
+	request, err := image.Examine(labels, f.imageEnv, t.Env, rt.describeHost(ctx, t.DeviceIDs))
 	switch {
 	case err != nil && t.GPUs > 0:
 		return hostInfo{}, fmt.Errorf("image %s: %w%s", t.Image, err, ignoreRequirementsAdvice(err))
 	case err != nil:
-		d.Log.WithError(err).Info("the image is incompatible with the driver; the task has no GPU")
+		rt.Log.WithError(err).Info("the image is incompatible with the driver; the task has no GPU")
 		return f, nil
 	case !request.NeedsDriver():
 		return f, nil
 	}
-	f.volume, err = d.PrepareVolume(ctx)
+	f.volume, err = rt.PrepareVolume(ctx)
 	switch {
 	case err == nil:
 		return f, nil
 	case t.GPUs == 0:
 		// Without a GPU the driver's files are useless; many images that
 		// request them run well on machines without a driver.
-		d.Log.WithError(err).Info("no driver volume; the task has no GPU")
+		rt.Log.WithError(err).Info("no driver volume; the task has no GPU")
 		return f, nil
 	default:
 		return hostInfo{}, fmt.Errorf("image %s needs the GPU driver: %w", t.Image, err)
@@ -82,11 +82,11 @@ func ignoreRequirementsAdvice(err error) string {
 
 // describeHost returns the driver and the given GPUs; all GPUs if deviceIDs is
 // empty.
-func (d *EngineRuntime) describeHost(ctx context.Context, deviceIDs []string) image.HostDriver {
-	if d.ReadHost == nil {
+func (rt *EngineRuntime) describeHost(ctx context.Context, deviceIDs []string) image.HostDriver {
+	if rt.ReadHost == nil {
 		return image.HostDriver{}
 	}
-	h := d.ReadHost(ctx)
+	h := rt.ReadHost(ctx)
 	if len(deviceIDs) > 0 {
 		h.GPUs = slices.DeleteFunc(slices.Clone(h.GPUs), func(g image.HostGPU) bool { return !slices.Contains(deviceIDs, g.Name) })
 	}

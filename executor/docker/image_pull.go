@@ -20,7 +20,7 @@ const pullStallTimeout = 2 * time.Minute
 
 // ensureImage returns the image. It pulls the image if the engine does not
 // have it or the task forces a pull.
-func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, t task.TaskSpec) (dockerimage.InspectResponse, error) {
+func (rt *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, t task.TaskSpec) (dockerimage.InspectResponse, error) {
 	name := t.Image
 	got, err := engine.ImageInspect(ctx, name)
 	fresh := t.MesosContainer.GetDocker().GetForcePullImage()
@@ -30,8 +30,8 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 	if err != nil && !errdefs.IsNotFound(err) {
 		return got, fmt.Errorf("inspect image %s: %w", name, err)
 	}
-	d.Log.WithField("image", name).Info("pulling image")
-	if err := d.pullWithCredentials(ctx, engine, t); err != nil {
+	rt.Log.WithField("image", name).Info("pulling image")
+	if err := rt.pullWithCredentials(ctx, engine, t); err != nil {
 		why := "is not on this agent"
 		if fresh {
 			why = "must be pulled again (force_pull_image)"
@@ -48,8 +48,8 @@ func (d *EngineRuntime) ensureImage(ctx context.Context, engine *client.Client, 
 // pullWithCredentials pulls an image with the credentials found for its
 // registry. If the registry denies access, the error names the credentials, or
 // where to put them.
-func (d *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, t task.TaskSpec) error {
-	auth, err := d.findCredentials(ctx, t)
+func (rt *EngineRuntime) pullWithCredentials(ctx context.Context, engine *client.Client, t task.TaskSpec) error {
+	auth, err := rt.findCredentials(ctx, t)
 	if err != nil {
 		return err
 	}

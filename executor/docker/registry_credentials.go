@@ -37,13 +37,13 @@ type registryCredentials struct {
 // operator's. The first one with an entry for the image's registry is used. A file
 // that exists and cannot be read is an error, because its owner expects it to be
 // used.
-func (d *EngineRuntime) findCredentials(ctx context.Context, t task.TaskSpec) (registryCredentials, error) {
+func (rt *EngineRuntime) findCredentials(ctx context.Context, t task.TaskSpec) (registryCredentials, error) {
 	ref, err := name.ParseReference(t.Image, name.WeakValidation)
 	if err != nil {
 		return registryCredentials{}, nil // the engine reports the invalid name
 	}
 	l := registryCredentials{registry: ref.Context().RegistryStr()}
-	for _, source := range d.credentialSources(t) {
+	for _, source := range rt.credentialSources(t) {
 		auth, err := source.lookUpCredentials(ctx, l.registry)
 		if err == nil && auth != nil {
 			l.encoded, err = registry.EncodeAuthConfig(*auth)
@@ -88,11 +88,11 @@ type credentialSource struct {
 	helpers bool
 }
 
-func (d *EngineRuntime) credentialSources(t task.TaskSpec) []credentialSource {
+func (rt *EngineRuntime) credentialSources(t task.TaskSpec) []credentialSource {
 	inSandbox := func(name string) credentialSource {
 		return credentialSource{
-			name: filepath.Join(d.Sandbox, name), legacy: name == legacyConfig,
-			open: func() (*os.File, error) { return openSandboxFile(d.Sandbox, name) },
+			name: filepath.Join(rt.Sandbox, name), legacy: name == legacyConfig,
+			open: func() (*os.File, error) { return openSandboxFile(rt.Sandbox, name) },
 		}
 	}
 	var sources []credentialSource
@@ -103,9 +103,9 @@ func (d *EngineRuntime) credentialSources(t task.TaskSpec) []credentialSource {
 		})
 	}
 	sources = append(sources, inSandbox(sandboxConfig), inSandbox(legacyConfig))
-	if d.DockerConfig != "" {
-		sources = append(sources, credentialSource{name: d.DockerConfig, helpers: true, open: func() (*os.File, error) {
-			file, err := os.Open(d.DockerConfig)
+	if rt.DockerConfig != "" {
+		sources = append(sources, credentialSource{name: rt.DockerConfig, helpers: true, open: func() (*os.File, error) {
+			file, err := os.Open(rt.DockerConfig)
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, errors.New("no such file, set by MESOS_GPU_DOCKER_CONFIG")
 			}

@@ -61,12 +61,12 @@ const (
 )
 
 // Start implements task.Runtime.
-func (d *EngineRuntime) Start(ctx context.Context, t task.TaskSpec) (task.RunningTask, error) {
-	engine, err := d.NewClient()
+func (rt *EngineRuntime) Start(ctx context.Context, t task.TaskSpec) (task.RunningTask, error) {
+	engine, err := rt.NewClient()
 	if err != nil {
 		return nil, fmt.Errorf("docker engine: %w", err)
 	}
-	r, err := d.startContainer(ctx, engine, t)
+	r, err := rt.startContainer(ctx, engine, t)
 	if err != nil {
 		engine.Close()
 		return nil, err
@@ -74,25 +74,25 @@ func (d *EngineRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 	return r, nil
 }
 
-func (d *EngineRuntime) startContainer(ctx context.Context, engine *client.Client, t task.TaskSpec) (*runningContainer, error) {
+func (rt *EngineRuntime) startContainer(ctx context.Context, engine *client.Client, t task.TaskSpec) (*runningContainer, error) {
 	if err := pingEngine(ctx, engine); err != nil {
 		return nil, err
 	}
-	img, err := d.ensureImage(ctx, engine, t)
+	img, err := rt.ensureImage(ctx, engine, t)
 	if err != nil {
 		return nil, err
 	}
-	f, err := d.gatherHostInfo(ctx, t, img)
+	f, err := rt.gatherHostInfo(ctx, t, img)
 	if err != nil {
 		return nil, err
 	}
 	// From here on the engine may have a container to remove.
-	r := &runningContainer{engine: engine, name: containerName(t), task: t, procDir: cmp.Or(d.procDir, "/proc"), sandbox: d.Sandbox, logs: d.Logs, log: d.Log.WithField("container", containerName(t))}
-	r.containerLock, err = lockContainer(d.LocksDir, r.name, engine.DaemonHost())
+	r := &runningContainer{engine: engine, name: containerName(t), task: t, procDir: cmp.Or(rt.procDir, "/proc"), sandbox: rt.Sandbox, logs: rt.Logs, log: rt.Log.WithField("container", containerName(t))}
+	r.containerLock, err = lockContainer(rt.LocksDir, r.name, engine.DaemonHost())
 	if err != nil {
 		r.log.WithError(err).Warn("cannot lock the container: it is not removed if the executor is killed")
 	}
-	if err = d.createContainer(ctx, r, f); err == nil {
+	if err = rt.createContainer(ctx, r, f); err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -118,13 +118,13 @@ func runStep(ctx context.Context, step func(context.Context) error) error {
 
 // createContainer creates the container. If the image was removed after
 // ensureImage, it is pulled once more.
-func (d *EngineRuntime) createContainer(ctx context.Context, r *runningContainer, f hostInfo) error {
+func (rt *EngineRuntime) createContainer(ctx context.Context, r *runningContainer, f hostInfo) error {
 	s, err := newContainerSpec(r.task, f)
 	if err != nil {
 		return err
 	}
 	if s.config.WorkingDir == sandboxInside { // the image's user may not be the executor's
-		if err := task.AllowTraversal(d.Sandbox); err != nil {
+		if err := task.AllowTraversal(rt.Sandbox); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (d *EngineRuntime) createContainer(ctx context.Context, r *runningContainer
 	}
 	err = runStep(ctx, try)
 	if errdefs.IsNotFound(err) {
-		if _, err := d.ensureImage(ctx, r.engine, r.task); err != nil {
+		if _, err := rt.ensureImage(ctx, r.engine, r.task); err != nil {
 			return err
 		}
 		err = runStep(ctx, try)

@@ -48,7 +48,7 @@ type DriverRequest struct {
 }
 
 // NeedsDriver reports whether containers of the image get the driver's files.
-func (a DriverRequest) NeedsDriver() bool { return a.Devices.NeedsDriver() }
+func (d DriverRequest) NeedsDriver() bool { return d.Devices.NeedsDriver() }
 
 // Examine reads what an image needs and checks it against the host. imageEnv
 // has "NAME=value" entries. jobEnv has the job's variables, which replace the

@@ -50,15 +50,15 @@ const (
 	GPUMismatch MismatchCause = "gpu"
 )
 
-func (u *IncompatibleError) Error() string {
+func (e *IncompatibleError) Error() string {
 	remedy := "update the agent's driver, or use an image for an older one"
-	if u.Cause == GPUMismatch {
+	if e.Cause == GPUMismatch {
 		remedy = "ask for another type of GPU, or use an image for this one"
 	}
-	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s", u.Cause.messagePrefix(), u.Required, u.RequiredBy, u.Found, remedy)
+	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s", e.Cause.messagePrefix(), e.Required, e.RequiredBy, e.Found, remedy)
 }
 
-func (f MismatchCause) messagePrefix() string { return "image is unfit for the agent's " + string(f) }
+func (c MismatchCause) messagePrefix() string { return "image is unfit for the agent's " + string(c) }
 
 // MismatchCauseOf returns the cause of an error that means that an image cannot
 // run on a host; "" for other errors.
@@ -95,12 +95,12 @@ func ParseAgentError(answer error) error {
 
 // CheckHost returns nil if the image can run on the host, else an
 // *IncompatibleError about the first requirement that does not hold.
-func (a DriverRequest) CheckHost(h HostDriver) error {
+func (d DriverRequest) CheckHost(h HostDriver) error {
 	gpus := h.GPUs
 	if len(gpus) == 0 {
 		gpus = []HostGPU{{}}
 	}
-	for _, r := range a.Requirements {
+	for _, r := range d.Requirements {
 		for _, g := range gpus {
 			if !r.Alternatives.holdFor(h, g) {
 				return &IncompatibleError{Cause: r.mismatchCause(h), RequiredBy: r.Source, Required: r.Alternatives.describeFirst(), Found: h.describeWith(g)}

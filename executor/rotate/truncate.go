@@ -123,9 +123,9 @@ type contextReader struct {
 }
 
 // Read implements io.Reader.
-func (u contextReader) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return u.from.Read(p)
+	return r.from.Read(p)
 }

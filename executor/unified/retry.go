@@ -14,7 +14,7 @@ import (
 // permanentError marks an error that a retry would repeat.
 type permanentError struct{ error }
 
-func (f permanentError) Unwrap() error { return f.error }
+func (e permanentError) Unwrap() error { return e.error }
 
 // retryCall makes a call until it succeeds, the agent rejects it, or ctx ends.
 func (r *nestedContainer) retryCall(ctx context.Context, call func() error) error {
