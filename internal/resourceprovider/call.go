@@ -96,17 +96,17 @@ type UpdatePublishResourcesStatus struct {
 	Status PublishStatus `protobuf:"varint,2,req,name=status,enum=mesos.v1.resource_provider.Call_UpdatePublishResourcesStatus_Status" json:"status"`
 }
 
-func (m *ProviderCall) Reset()                 { *m = ProviderCall{} }
-func (m *Subscribe) Reset()                    { *m = Subscribe{} }
-func (m *UpdateOperationStatus) Reset()        { *m = UpdateOperationStatus{} }
-func (m *UpdateState) Reset()                  { *m = UpdateState{} }
-func (m *UpdatePublishResourcesStatus) Reset() { *m = UpdatePublishResourcesStatus{} }
+func (c *ProviderCall) Reset()                 { *c = ProviderCall{} }
+func (s *Subscribe) Reset()                    { *s = Subscribe{} }
+func (s *UpdateOperationStatus) Reset()        { *s = UpdateOperationStatus{} }
+func (s *UpdateState) Reset()                  { *s = UpdateState{} }
+func (s *UpdatePublishResourcesStatus) Reset() { *s = UpdatePublishResourcesStatus{} }
 
-func (m *ProviderCall) String() string                 { return formatMessage(m) }
-func (m *Subscribe) String() string                    { return formatMessage(m) }
-func (m *UpdateOperationStatus) String() string        { return formatMessage(m) }
-func (m *UpdateState) String() string                  { return formatMessage(m) }
-func (m *UpdatePublishResourcesStatus) String() string { return formatMessage(m) }
+func (c *ProviderCall) String() string                 { return formatMessage(c) }
+func (s *Subscribe) String() string                    { return formatMessage(s) }
+func (s *UpdateOperationStatus) String() string        { return formatMessage(s) }
+func (s *UpdateState) String() string                  { return formatMessage(s) }
+func (s *UpdatePublishResourcesStatus) String() string { return formatMessage(s) }
 
 // ProtoMessage marks the protobuf messages.
 func (*ProviderCall) ProtoMessage()                 {}

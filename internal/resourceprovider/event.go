@@ -76,19 +76,19 @@ type ReconcileOperations struct {
 	OperationUUIDs []mesos.UUID `protobuf:"bytes,1,rep,name=operation_uuids" json:"operation_uuids,omitempty"`
 }
 
-func (m *ProviderEvent) Reset()              { *m = ProviderEvent{} }
-func (m *Subscribed) Reset()                 { *m = Subscribed{} }
-func (m *ApplyOperation) Reset()             { *m = ApplyOperation{} }
-func (m *PublishResources) Reset()           { *m = PublishResources{} }
-func (m *AcknowledgeOperationStatus) Reset() { *m = AcknowledgeOperationStatus{} }
-func (m *ReconcileOperations) Reset()        { *m = ReconcileOperations{} }
+func (e *ProviderEvent) Reset()              { *e = ProviderEvent{} }
+func (s *Subscribed) Reset()                 { *s = Subscribed{} }
+func (o *ApplyOperation) Reset()             { *o = ApplyOperation{} }
+func (r *PublishResources) Reset()           { *r = PublishResources{} }
+func (s *AcknowledgeOperationStatus) Reset() { *s = AcknowledgeOperationStatus{} }
+func (o *ReconcileOperations) Reset()        { *o = ReconcileOperations{} }
 
-func (m *ProviderEvent) String() string              { return formatMessage(m) }
-func (m *Subscribed) String() string                 { return formatMessage(m) }
-func (m *ApplyOperation) String() string             { return formatMessage(m) }
-func (m *PublishResources) String() string           { return formatMessage(m) }
-func (m *AcknowledgeOperationStatus) String() string { return formatMessage(m) }
-func (m *ReconcileOperations) String() string        { return formatMessage(m) }
+func (e *ProviderEvent) String() string              { return formatMessage(e) }
+func (s *Subscribed) String() string                 { return formatMessage(s) }
+func (o *ApplyOperation) String() string             { return formatMessage(o) }
+func (r *PublishResources) String() string           { return formatMessage(r) }
+func (s *AcknowledgeOperationStatus) String() string { return formatMessage(s) }
+func (o *ReconcileOperations) String() string        { return formatMessage(o) }
 
 // ProtoMessage marks the protobuf messages.
 func (*ProviderEvent) ProtoMessage()              {}

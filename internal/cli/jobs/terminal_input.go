@@ -25,8 +25,8 @@ func (a *jobCommands) terminalInput() *ttyInput {
 }
 
 // windowSize returns 0 by 0 if the terminal does not report its size.
-func (k *ttyInput) windowSize() (rows, cols int) {
-	cols, rows, err := term.GetSize(k.fd)
+func (in *ttyInput) windowSize() (rows, cols int) {
+	cols, rows, err := term.GetSize(in.fd)
 	if err != nil {
 		return 0, 0
 	}
@@ -34,16 +34,16 @@ func (k *ttyInput) windowSize() (rows, cols int) {
 }
 
 // makeRaw sets the terminal to raw mode until restore is called.
-func (k *ttyInput) makeRaw() (restore func(), err error) {
-	before, err := term.MakeRaw(k.fd)
+func (in *ttyInput) makeRaw() (restore func(), err error) {
+	before, err := term.MakeRaw(in.fd)
 	if err != nil {
 		return nil, fmt.Errorf("have the terminal pass keys on: %w", err)
 	}
-	return func() { _ = term.Restore(k.fd, before) }, nil // a closed terminal needs no restore
+	return func() { _ = term.Restore(in.fd, before) }, nil // a closed terminal needs no restore
 }
 
 // watchResizes sends the window size after each change, until ctx ends or stop is called.
-func (k *ttyInput) watchResizes(ctx context.Context) (sizes <-chan api.WindowSize, stop func()) {
+func (in *ttyInput) watchResizes(ctx context.Context) (sizes <-chan api.WindowSize, stop func()) {
 	changed, told := make(chan os.Signal, 1), make(chan api.WindowSize)
 	signal.Notify(changed, syscall.SIGWINCH)
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +56,7 @@ func (k *ttyInput) watchResizes(ctx context.Context) (sizes <-chan api.WindowSiz
 			case <-ctx.Done():
 				return
 			}
-			rows, cols := k.windowSize()
+			rows, cols := in.windowSize()
 			select {
 			case told <- api.WindowSize{Rows: rows, Cols: cols}:
 			case <-ctx.Done():

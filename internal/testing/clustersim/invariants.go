@@ -65,39 +65,39 @@ func newInvariants(w *World) *invariants {
 }
 
 // checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
-func (c *invariants) checkCommit(change *journal.Change) {
-	w := c.world
+func (inv *invariants) checkCommit(change *journal.Change) {
+	w := inv.world
 	for _, run := range change.Removed {
-		delete(c.tasks, run)
+		delete(inv.tasks, run)
 	}
 	launched, touched := false, map[job.RunID]bool{}
 	reclaimed := map[string]string{} // one task by the role that loses it
 	for i := range change.Tasks {
 		t := change.Tasks[i]
 		run := t.RunID()
-		if c.tasks[run] == nil {
-			c.tasks[run] = map[int]job.Task{}
+		if inv.tasks[run] == nil {
+			inv.tasks[run] = map[int]job.Task{}
 		}
-		before := c.tasks[run][t.Index]
+		before := inv.tasks[run][t.Index]
 		if before.Attempt > t.Attempt || before.ID == t.ID && before.State != t.State && !before.State.IsLive() {
 			w.failf("%s went from %s of attempt %d to %s of attempt %d", t.ID, before.State, before.Attempt, t.State, t.Attempt)
 		}
-		c.tasks[run][t.Index] = t
+		inv.tasks[run][t.Index] = t
 		touched[run] = true
 		if !t.KillRequested.IsZero() {
-			c.killRequested[t.ID] = true
+			inv.killRequested[t.ID] = true
 		}
 		if before.State == job.Unreachable && before.ID != t.ID {
-			c.givenUpUnreachable[before.ID] = true
+			inv.givenUpUnreachable[before.ID] = true
 		}
 		if before.ID == t.ID && before.State == job.Unreachable && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout) {
-			c.givenUpUnreachable[t.ID] = true
+			inv.givenUpUnreachable[t.ID] = true
 		}
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
 		}
 		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) && t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
-			reclaimed[c.roleOf(run)] = t.ID
+			reclaimed[inv.roleOf(run)] = t.ID
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
 		}
@@ -105,16 +105,16 @@ func (c *invariants) checkCommit(change *journal.Change) {
 		w.note("recorded", t.ID, string(t.State), t.Failures)
 	}
 	for run := range touched {
-		c.checkJob(run)
+		inv.checkJob(run)
 	}
 	for name, id := range reclaimed {
-		held := c.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
+		held := inv.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
 		if deserved := w.deservedGPUs()[name]; held < 1000*deserved {
 			w.failf("%s is reclaimed, its role %s deserves %d GPUs and is left with %d thousandths", id, name, deserved, held)
 		}
 	}
 	if launched && w.plan.quota > 0 {
-		held := c.heldBy(role, func(*job.Task) bool { return true })
+		held := inv.heldBy(role, func(*job.Task) bool { return true })
 		if held > 1000*w.plan.quota {
 			w.failf("the role holds %d thousandths of GPUs, its quota is %d", held, 1000*w.plan.quota)
 		}
@@ -122,17 +122,17 @@ func (c *invariants) checkCommit(change *journal.Change) {
 }
 
 // roleOf returns the role of a recorded job.
-func (c *invariants) roleOf(run job.RunID) string {
-	if j := c.world.users.jobs[run.Name]; j != nil {
+func (inv *invariants) roleOf(run job.RunID) string {
+	if j := inv.world.users.jobs[run.Name]; j != nil {
 		return j.spec.Role
 	}
 	return ""
 }
 
 // heldBy returns the thousandths of GPUs that placed tasks of a role hold, of those that count.
-func (c *invariants) heldBy(name string, counts func(*job.Task) bool) (held int) {
-	for run, tasks := range c.tasks {
-		if c.roleOf(run) != name {
+func (inv *invariants) heldBy(name string, counts func(*job.Task) bool) (held int) {
+	for run, tasks := range inv.tasks {
+		if inv.roleOf(run) != name {
 			continue
 		}
 		for _, t := range tasks {
@@ -154,18 +154,18 @@ func milliGPUs(t *job.Task) (milli int) {
 	return milli
 }
 
-func (c *invariants) checkJob(run job.RunID) {
-	if c.world.apps != nil && strings.HasPrefix(run.Name, appJobs) {
-		c.checkAppInstances()
+func (inv *invariants) checkJob(run job.RunID) {
+	if inv.world.apps != nil && strings.HasPrefix(run.Name, appJobs) {
+		inv.checkAppInstances()
 		return
 	}
-	j := c.world.users.jobs[run.Name]
+	j := inv.world.users.jobs[run.Name]
 	if j == nil {
-		c.world.failf("job %s is recorded, no user submitted it", run)
+		inv.world.failf("job %s is recorded, no user submitted it", run)
 		return
 	}
 	placed, ending, waiting := 0, 0, 0
-	for _, t := range c.tasks[run] {
+	for _, t := range inv.tasks[run] {
 		switch {
 		case t.State == job.Waiting:
 			waiting++
@@ -176,142 +176,142 @@ func (c *invariants) checkJob(run job.RunID) {
 		}
 	}
 	if j.spec.Gang && placed > 0 && waiting > 0 {
-		c.world.failf("gang %s has %d tasks placed, %d that wait, %d that end", run, placed, waiting, ending)
+		inv.world.failf("gang %s has %d tasks placed, %d that wait, %d that end", run, placed, waiting, ending)
 	}
 	if most := j.spec.MaxParallel; most > 0 && placed+ending > most {
-		c.world.failf("%d tasks of %s hold places, at most %d may", placed+ending, run, most)
+		inv.world.failf("%d tasks of %s hold places, at most %d may", placed+ending, run, most)
 	}
 }
 
 // checkAccepted checks that launches are recorded before the master receives them.
-func (c *invariants) checkAccepted(infos []mesos.TaskInfo) {
+func (inv *invariants) checkAccepted(infos []mesos.TaskInfo) {
 	for i := range infos {
-		if state := c.world.disk.recorded[infos[i].TaskID.Value]; state == "" || state == job.Waiting {
-			c.world.failf("task %s is launched, recorded is %q", infos[i].TaskID.Value, state)
+		if state := inv.world.disk.recorded[infos[i].TaskID.Value]; state == "" || state == job.Waiting {
+			inv.world.failf("task %s is launched, recorded is %q", infos[i].TaskID.Value, state)
 		}
 	}
 }
 
 // checkAcknowledged checks that the end of a task is recorded before it is acknowledged.
-func (c *invariants) checkAcknowledged(id, uuid string) {
-	u := c.updates[uuid]
+func (inv *invariants) checkAcknowledged(id, uuid string) {
+	u := inv.updates[uuid]
 	if u.task != id {
-		c.world.failf("%s acknowledges an update that no agent sent", id)
+		inv.world.failf("%s acknowledges an update that no agent sent", id)
 		return
 	}
 	if !events.IsTerminal(u.state) || u.state == mesos.TASK_DROPPED { // the agent does not have it, which is no proof of its end
 		return
 	}
-	if a := c.attempts[id]; a != nil {
+	if a := inv.attempts[id]; a != nil {
 		a.acknowledged = true
 	}
 	name, index, attempt, _ := job.ParseTaskID(id)
-	if c.world.disk.recorded[id].IsLive() && c.world.disk.attempts[name+"."+strconv.Itoa(index)] <= attempt {
-		c.world.failf("%s of %s is acknowledged, recorded is %s", u.state, id, c.world.disk.recorded[id])
+	if inv.world.disk.recorded[id].IsLive() && inv.world.disk.attempts[name+"."+strconv.Itoa(index)] <= attempt {
+		inv.world.failf("%s of %s is acknowledged, recorded is %s", u.state, id, inv.world.disk.recorded[id])
 	}
 }
 
 // newUUID returns the uuid of a new status of an agent.
-func (c *invariants) newUUID(task string, state mesos.TaskState) string {
-	c.nextUUID++
-	uuid := fmt.Sprintf("%016d", c.nextUUID)
-	c.updates[uuid] = agentStatus{task, state}
+func (inv *invariants) newUUID(task string, state mesos.TaskState) string {
+	inv.nextUUID++
+	uuid := fmt.Sprintf("%016d", inv.nextUUID)
+	inv.updates[uuid] = agentStatus{task, state}
 	return uuid
 }
 
 // stateOf returns the state in a status of an agent.
-func (c *invariants) stateOf(uuid string) mesos.TaskState {
-	if u, ok := c.updates[uuid]; ok {
+func (inv *invariants) stateOf(uuid string) mesos.TaskState {
+	if u, ok := inv.updates[uuid]; ok {
 		return u.state
 	}
 	return mesos.TASK_STAGING
 }
 
-func (c *invariants) taskStarted(id string, n *agentNode) {
-	c.world.note("task started", id, n.host, 0)
-	if c.attempts[id] != nil {
-		c.world.failf("attempt %s is started twice", id)
+func (inv *invariants) taskStarted(id string, n *agentNode) {
+	inv.world.note("task started", id, n.host, 0)
+	if inv.attempts[id] != nil {
+		inv.world.failf("attempt %s is started twice", id)
 	}
-	c.attempts[id] = &attemptTruth{state: mesos.TASK_RUNNING}
+	inv.attempts[id] = &attemptTruth{state: mesos.TASK_RUNNING}
 }
 
-func (c *invariants) taskEnded(id string, state mesos.TaskState) {
-	c.world.note("task ended", id, state.String(), 0)
-	c.attempts[id].state = state
+func (inv *invariants) taskEnded(id string, state mesos.TaskState) {
+	inv.world.note("task ended", id, state.String(), 0)
+	inv.attempts[id].state = state
 }
 
 // taskRefused notes an attempt that its machine did not start: its failure counts for nothing.
-func (c *invariants) taskRefused(id string) {
-	c.world.note("task refused", id, "", 0)
-	c.attempts[id] = &attemptTruth{state: mesos.TASK_DROPPED}
+func (inv *invariants) taskRefused(id string) {
+	inv.world.note("task refused", id, "", 0)
+	inv.attempts[id] = &attemptTruth{state: mesos.TASK_DROPPED}
 }
 
-func (c *invariants) taskVanished(id string) {
-	if a := c.attempts[id]; a.state == mesos.TASK_RUNNING {
+func (inv *invariants) taskVanished(id string) {
+	if a := inv.attempts[id]; a.state == mesos.TASK_RUNNING {
 		a.vanished = true
 	}
 }
 
 // checkRestored checks what a new process reads: each accepted job is there.
-func (c *invariants) checkRestored(past *journal.JournalContents) {
+func (inv *invariants) checkRestored(past *journal.JournalContents) {
 	there := map[string]bool{}
 	for _, j := range past.Jobs {
 		there[j.Spec.Name] = true
 	}
-	for _, name := range c.world.users.acceptedJobs() {
+	for _, name := range inv.world.users.acceptedJobs() {
 		if !there[name] {
-			c.world.failf("job %s was accepted, the journal does not have it", name)
+			inv.world.failf("job %s was accepted, the journal does not have it", name)
 		}
 	}
-	c.state = nil
+	inv.state = nil
 }
 
 // compareEvery is the number of turns between two comparisons of state, read model and journal.
 const compareEvery = 64
 
 // checkTurn compares the state with the read model and the journal now and then.
-func (c *invariants) checkTurn(st *sched.State, model *readmodel.Model) {
-	c.state = st
-	if c.turns++; c.turns%compareEvery == 0 {
-		c.compare(model)
+func (inv *invariants) checkTurn(st *sched.State, model *readmodel.Model) {
+	inv.state = st
+	if inv.turns++; inv.turns%compareEvery == 0 {
+		inv.compare(model)
 	}
 }
 
-func (c *invariants) compare(model *readmodel.Model) {
-	if size := len(c.world.disk.synced); size != c.comparedSize {
-		past, err := c.reader.Decode(c.world.disk.readFrames())
+func (inv *invariants) compare(model *readmodel.Model) {
+	if size := len(inv.world.disk.synced); size != inv.comparedSize {
+		past, err := inv.reader.Decode(inv.world.disk.readFrames())
 		if err != nil {
-			c.world.failf("the journal cannot be restored: %v", err)
+			inv.world.failf("the journal cannot be restored: %v", err)
 			return
 		}
 		sortJobs(past.Jobs)
-		c.compared, c.comparedSize = past, size
+		inv.compared, inv.comparedSize = past, size
 	}
-	state := journal.JournalContents{FrameworkID: c.state.FrameworkID(), Jobs: c.state.Jobs(), Documents: c.state.Documents()}
+	state := journal.JournalContents{FrameworkID: inv.state.FrameworkID(), Jobs: inv.state.Jobs(), Documents: inv.state.Documents()}
 	sortJobs(state.Jobs)
-	c.compareContents("the journal", &c.compared, &state)
-	c.compareModel(model, &state)
+	inv.compareContents("the journal", &inv.compared, &state)
+	inv.compareModel(model, &state)
 }
 
 // compareModel compares the jobs of a read model with the state's, which are sorted.
-func (c *invariants) compareModel(model *readmodel.Model, state *journal.JournalContents) {
+func (inv *invariants) compareModel(model *readmodel.Model, state *journal.JournalContents) {
 	shown := journal.JournalContents{FrameworkID: model.CurrentFrameworkID(), Documents: state.Documents}
 	for _, j := range state.Jobs {
 		if copied, ok := model.CopyJob(j.RunID().String()); ok {
 			shown.Jobs = append(shown.Jobs, &copied)
 		}
 	}
-	c.compareContents("a read model", &shown, state)
+	inv.compareContents("a read model", &shown, state)
 	if count := model.JobCount(); count != len(state.Jobs) {
-		c.world.failf("a read model has %d jobs, the state %d", count, len(state.Jobs))
+		inv.world.failf("a read model has %d jobs, the state %d", count, len(state.Jobs))
 	}
 }
 
 // compareStandby compares the read model of the standbys with the journal.
-func (c *invariants) compareStandby(past *journal.JournalContents) {
+func (inv *invariants) compareStandby(past *journal.JournalContents) {
 	sorted := journal.JournalContents{FrameworkID: past.FrameworkID, Jobs: slices.Clone(past.Jobs), Documents: past.Documents}
 	sortJobs(sorted.Jobs)
-	c.compareModel(c.world.disk.standby, &sorted)
+	inv.compareModel(inv.world.disk.standby, &sorted)
 }
 
 func sortJobs(jobs []*job.Job) {
@@ -319,48 +319,48 @@ func sortJobs(jobs []*job.Job) {
 }
 
 // compareContents compares contents with the state's. Both have their jobs sorted.
-func (c *invariants) compareContents(what string, contents, state *journal.JournalContents) {
+func (inv *invariants) compareContents(what string, contents, state *journal.JournalContents) {
 	sameJob := func(a, b *job.Job) bool {
 		// Equal values have equal encodings, and are compared faster.
-		return reflect.DeepEqual(a, b) || bytes.Equal(c.encode(a), c.encode(b))
+		return reflect.DeepEqual(a, b) || bytes.Equal(inv.encode(a), inv.encode(b))
 	}
 	if contents.FrameworkID != state.FrameworkID || !slices.EqualFunc(contents.Jobs, state.Jobs, sameJob) || !maps.EqualFunc(contents.Documents, state.Documents, bytes.Equal) {
-		c.world.failf("%s differs from the state:\n%q %q %q\n%q %q %q", what, contents.FrameworkID, c.encode(contents.Jobs...), contents.Documents,
-			state.FrameworkID, c.encode(state.Jobs...), state.Documents)
+		inv.world.failf("%s differs from the state:\n%q %q %q\n%q %q %q", what, contents.FrameworkID, inv.encode(contents.Jobs...), contents.Documents,
+			state.FrameworkID, inv.encode(state.Jobs...), state.Documents)
 	}
 }
 
 // encode returns jobs and their tasks as one text.
-func (c *invariants) encode(jobs ...*job.Job) []byte {
+func (inv *invariants) encode(jobs ...*job.Job) []byte {
 	change := journal.Change{Jobs: jobs}
 	for _, j := range jobs {
 		change.Tasks = append(change.Tasks, j.Tasks...)
 	}
 	text, err := journal.EncodeChange(change)
 	if err != nil {
-		c.world.failf("encode: %v", err)
+		inv.world.failf("encode: %v", err)
 	}
 	return text
 }
 
 // awaitConvergence ends the run when the cluster has converged, and fails after the deadline.
-func (c *invariants) awaitConvergence(deadline time.Duration) {
-	w := c.world
-	missing := c.missing()
+func (inv *invariants) awaitConvergence(deadline time.Duration) {
+	w := inv.world
+	missing := inv.missing()
 	switch {
 	case missing == "":
-		c.converged = true
+		inv.converged = true
 	case w.now > deadline:
 		w.failf("not converged %s after the last fault: %s", convergeWithin, missing)
 	default:
-		w.after(10*time.Second, "look", func() { c.awaitConvergence(deadline) })
+		w.after(10*time.Second, "look", func() { inv.awaitConvergence(deadline) })
 	}
 }
 
 // missing returns what has not converged, "" for nothing.
-func (c *invariants) missing() string {
-	w := c.world
-	if w.scheduler.process == nil || c.state == nil || !c.state.IsConnected() {
+func (inv *invariants) missing() string {
+	w := inv.world
+	if w.scheduler.process == nil || inv.state == nil || !inv.state.IsConnected() {
 		return "the scheduler is not subscribed"
 	}
 	running := map[string]bool{}
@@ -369,7 +369,7 @@ func (c *invariants) missing() string {
 		if !j.accepted {
 			return name + " is not accepted"
 		}
-		now, ok := c.state.Job(name)
+		now, ok := inv.state.Job(name)
 		if !ok {
 			return name + " does not exist"
 		}
@@ -389,7 +389,7 @@ func (c *invariants) missing() string {
 		}
 	}
 	if w.apps != nil {
-		if missing := w.apps.missing(c.state, w.scheduler.process, running); missing != "" {
+		if missing := w.apps.missing(inv.state, w.scheduler.process, running); missing != "" {
 			return missing
 		}
 	}
@@ -422,29 +422,29 @@ func (c *invariants) missing() string {
 }
 
 // checkEnd checks that each job ended as declared.
-func (c *invariants) checkEnd() {
-	if !c.converged {
-		c.world.failf("nothing happens any more: %s", c.missing())
+func (inv *invariants) checkEnd() {
+	if !inv.converged {
+		inv.world.failf("nothing happens any more: %s", inv.missing())
 		return
 	}
-	c.compare(c.world.scheduler.process.loop.Model)
-	for _, name := range c.world.users.names {
-		j := c.world.users.jobs[name]
-		now, _ := c.state.Job(name)
+	inv.compare(inv.world.scheduler.process.loop.Model)
+	for _, name := range inv.world.users.names {
+		j := inv.world.users.jobs[name]
+		now, _ := inv.state.Job(name)
 		if j.priority != nil && now.Spec.Priority != *j.priority {
-			c.world.failf("%s has the priority %d, its user was answered %d", name, now.Spec.Priority, *j.priority)
+			inv.world.failf("%s has the priority %d, its user was answered %d", name, now.Spec.Priority, *j.priority)
 		}
 		for i := range now.Tasks {
 			if j.spec.Service == nil {
-				c.checkEndOfTask(j, &now.Tasks[i])
+				inv.checkEndOfTask(j, &now.Tasks[i])
 			}
 		}
 	}
 }
 
-func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
-	w, truth := c.world, mesos.TaskState(-1)
-	if a := c.attempts[t.ID]; a != nil {
+func (inv *invariants) checkEndOfTask(j *userJob, t *job.Task) {
+	w, truth := inv.world, mesos.TaskState(-1)
+	if a := inv.attempts[t.ID]; a != nil {
 		truth = a.state
 	}
 	timedOut, idle := t.KillReason == job.KillByTimeout, t.KillReason == job.KillByIdle
@@ -466,18 +466,18 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 		return
 	}
 	failed, reported := 0, 0
-	for id, a := range c.attempts {
+	for id, a := range inv.attempts {
 		name, index, _, _ := job.ParseTaskID(id)
 		if name != t.Job || index != t.Index {
 			continue
 		}
 		if a.state == mesos.TASK_FAILED {
 			failed++
-			if a.acknowledged && !c.killRequested[id] {
+			if a.acknowledged && !inv.killRequested[id] {
 				reported++
 			}
 		}
-		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) && !c.givenUpUnreachable[id] {
+		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) && !inv.givenUpUnreachable[id] {
 			w.failf("%s has finished, which was acknowledged; its task is %s as %s", id, t.State, t.ID)
 		}
 	}
@@ -491,9 +491,9 @@ func (c *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 }
 
 // acceptedJobs returns the names of the jobs whose submission succeeded.
-func (u *workload) acceptedJobs() (names []string) {
-	for _, name := range u.names {
-		if u.jobs[name].accepted {
+func (load *workload) acceptedJobs() (names []string) {
+	for _, name := range load.names {
+		if load.jobs[name].accepted {
 			names = append(names, name)
 		}
 	}

@@ -315,10 +315,10 @@ func (u *appUser) missing(st *sched.State, p *process, running map[string]bool) 
 }
 
 // checkAppInstances checks that no more instances run than the upgrade strategy allows.
-func (c *invariants) checkAppInstances() {
-	u := c.world.apps
+func (inv *invariants) checkAppInstances() {
+	u := inv.world.apps
 	placed := 0
-	for run, tasks := range c.tasks {
+	for run, tasks := range inv.tasks {
 		if !strings.HasPrefix(run.Name, appJobs) {
 			continue
 		}
@@ -333,6 +333,6 @@ func (c *invariants) checkAppInstances() {
 		most++
 	}
 	if placed > most {
-		c.world.failf("%d instances of the app have places, its user wanted at most %d, with %g of over-capacity", placed, u.most, u.capacity.over)
+		inv.world.failf("%d instances of the app have places, its user wanted at most %d, with %g of over-capacity", placed, u.most, u.capacity.over)
 	}
 }

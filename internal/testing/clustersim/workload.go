@@ -57,8 +57,8 @@ func newWorkload(w *World) *workload {
 }
 
 // newJob chooses a job that the cluster can run.
-func (u *workload) newJob(number int) *userJob {
-	w, r := u.world, u.world.random
+func (load *workload) newJob(number int) *userJob {
+	w, r := load.world, load.world.random
 	widest, whole, shared := 0, 0, 0
 	for _, a := range w.agents {
 		n := a.countGPUs()
@@ -113,35 +113,35 @@ func (u *workload) newJob(number int) *userJob {
 }
 
 // schedule plans the submissions and the requests during the time of faults.
-func (u *workload) schedule() {
-	w := u.world
-	for _, name := range u.names {
-		j := u.jobs[name]
+func (load *workload) schedule() {
+	w := load.world
+	for _, name := range load.names {
+		j := load.jobs[name]
 		at := w.between(0, w.plan.faultTime*2/3)
-		w.after(at, "submit", func() { u.submit(j) })
+		w.after(at, "submit", func() { load.submit(j) })
 		if j.spec.IdleTimeout > 0 {
 			connected := at + w.between(0, w.plan.faultTime-at)
-			w.after(connected, "connect", func() { u.connect(j, sched.ClientConnected{Job: name}) })
-			w.after(connected+w.between(0, 30*time.Second), "disconnect", func() { u.connect(j, sched.ClientDisconnected{Job: name}) })
+			w.after(connected, "connect", func() { load.connect(j, sched.ClientConnected{Job: name}) })
+			w.after(connected+w.between(0, 30*time.Second), "disconnect", func() { load.connect(j, sched.ClientDisconnected{Job: name}) })
 		}
 		switch {
 		case w.random.IntN(6) == 0:
 			force := w.random.IntN(2) == 0
-			w.after(at+w.between(0, w.plan.faultTime-at), "kill job", func() { u.kill(j, force) })
+			w.after(at+w.between(0, w.plan.faultTime-at), "kill job", func() { load.kill(j, force) })
 		case j.spec.Service != nil && w.random.IntN(2) == 0:
 			tasks := w.random.IntN(6)
-			w.after(at+w.between(0, w.plan.faultTime-at), "scale", func() { u.scale(j, tasks) })
+			w.after(at+w.between(0, w.plan.faultTime-at), "scale", func() { load.scale(j, tasks) })
 		case j.spec.Service != nil:
-			w.after(at+w.between(0, w.plan.faultTime-at), "stop task", func() { u.stopTask(j) })
+			w.after(at+w.between(0, w.plan.faultTime-at), "stop task", func() { load.stopTask(j) })
 		}
 	}
 	if w.seed%4 == 1 { // the histories of the other seeds, such as the regressions, stay the same
-		u.scheduleHolds()
+		load.scheduleHolds()
 	}
 	if w.random.IntN(3) == 0 {
 		host, drain := w.anyAgent().host, w.random.IntN(2) == 0
 		w.after(w.between(0, w.plan.faultTime), "cordon", func() {
-			u.request("cordon", func(_ *sched.State, apply func(sched.Event)) error {
+			load.request("cordon", func(_ *sched.State, apply func(sched.Event)) error {
 				if w.faulty { // otherwise the end of the cordon may have come first
 					apply(sched.CordonHost{Host: host, Reason: "test", Drain: drain})
 				}
@@ -152,28 +152,28 @@ func (u *workload) schedule() {
 }
 
 // scheduleHolds plans holds, releases, edits and requeues.
-func (u *workload) scheduleHolds() {
-	w := u.world
-	for _, name := range u.names {
-		j := u.jobs[name]
+func (load *workload) scheduleHolds() {
+	w := load.world
+	for _, name := range load.names {
+		j := load.jobs[name]
 		at := w.between(0, w.plan.faultTime)
 		switch w.random.IntN(4) {
 		case 0:
 			until := at + w.between(0, w.plan.faultTime-at)
-			w.after(at, "hold", func() { u.hold(j) })
-			w.after(until, "release", func() { u.release(j) })
+			w.after(at, "hold", func() { load.hold(j) })
+			w.after(until, "release", func() { load.release(j) })
 		case 2:
 			priority := w.random.IntN(5)
-			w.after(at, "edit", func() { u.edit(j, priority) })
+			w.after(at, "edit", func() { load.edit(j, priority) })
 		case 1:
 			hold := w.random.IntN(2) == 0
-			w.after(at, "requeue", func() { u.requeue(j, hold) })
+			w.after(at, "requeue", func() { load.requeue(j, hold) })
 		}
 	}
 	if w.random.IntN(4) == 0 {
 		target, drain := job.HoldTarget{Kind: job.HeldRole, Name: role}, w.random.IntN(2) == 0
 		w.after(w.between(0, w.plan.faultTime), "hold role", func() {
-			u.request("hold role", func(_ *sched.State, apply func(sched.Event)) error {
+			load.request("hold role", func(_ *sched.State, apply func(sched.Event)) error {
 				if w.faulty { // otherwise the release may have come first
 					apply(sched.HoldJobsOf{Target: target, Drain: drain})
 				}
@@ -184,31 +184,31 @@ func (u *workload) scheduleHolds() {
 }
 
 // endAll ends what would keep the cluster from converging.
-func (u *workload) endAll() {
-	for _, a := range u.world.agents {
-		u.request("uncordon", func(_ *sched.State, apply func(sched.Event)) error {
+func (load *workload) endAll() {
+	for _, a := range load.world.agents {
+		load.request("uncordon", func(_ *sched.State, apply func(sched.Event)) error {
 			apply(sched.UncordonHost{Host: a.host})
 			return nil
 		}, func() {})
 	}
-	if u.world.seed%4 != 1 {
+	if load.world.seed%4 != 1 {
 		return
 	}
-	u.request("release role", func(_ *sched.State, apply func(sched.Event)) error {
+	load.request("release role", func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.ReleaseJobsOf{Target: job.HoldTarget{Kind: job.HeldRole, Name: role}})
 		return nil
 	}, func() {})
-	for _, name := range u.names {
-		u.release(u.jobs[name])
+	for _, name := range load.names {
+		load.release(load.jobs[name])
 	}
 }
 
 // request repeats a request until it is answered. The request has to be idempotent: the scheduler may die, or the answer
 // be lost, after it was carried out.
-func (u *workload) request(what string, apply func(st *sched.State, apply func(sched.Event)) error, done func()) {
-	w := u.world
+func (load *workload) request(what string, apply func(st *sched.State, apply func(sched.Event)) error, done func()) {
+	w := load.world
 	again := func() {
-		w.after(w.between(time.Second, 10*time.Second), what+" again", func() { u.request(what, apply, done) })
+		w.after(w.between(time.Second, 10*time.Second), what+" again", func() { load.request(what, apply, done) })
 	}
 	p := w.scheduler.process
 	if p == nil {
@@ -228,8 +228,8 @@ func (u *workload) request(what string, apply func(st *sched.State, apply func(s
 	p.wake()
 }
 
-func (u *workload) submit(j *userJob) {
-	u.request("submit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+func (load *workload) submit(j *userJob) {
+	load.request("submit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		spec := j.spec
 		if _, ok := st.JobByClientKey(&spec); ok {
 			return nil
@@ -239,46 +239,46 @@ func (u *workload) submit(j *userJob) {
 		}
 		apply(sched.SubmitJob{Spec: spec})
 		return nil
-	}, func() { j.accepted = true; u.world.note("accepted", j.spec.Name, "", 0) })
+	}, func() { j.accepted = true; load.world.note("accepted", j.spec.Name, "", 0) })
 }
 
-func (u *workload) kill(j *userJob, force bool) {
+func (load *workload) kill(j *userJob, force bool) {
 	if !j.accepted {
 		return // its user waits for the answer to the submission
 	}
 	j.killSent = true
-	u.request("kill "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+	load.request("kill "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.KillJob{Job: j.spec.Name, Force: force})
 		return nil
 	}, func() { j.killed = true })
 }
 
-func (u *workload) hold(j *userJob) {
+func (load *workload) hold(j *userJob) {
 	if !j.accepted || j.killSent {
 		return
 	}
-	u.request("hold "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
-		if u.world.faulty && !j.releaseSent {
+	load.request("hold "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		if load.world.faulty && !j.releaseSent {
 			apply(sched.HoldJob{Job: j.spec.Name, By: "user"})
 		}
 		return nil
-	}, func() { j.held = u.world.faulty && !j.releaseSent })
+	}, func() { j.held = load.world.faulty && !j.releaseSent })
 }
 
-func (u *workload) release(j *userJob) {
+func (load *workload) release(j *userJob) {
 	j.held, j.releaseSent = false, true
-	u.request("release "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+	load.request("release "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.ReleaseJob{Job: j.spec.Name})
 		return nil
 	}, func() {})
 }
 
-func (u *workload) edit(j *userJob, priority int) {
+func (load *workload) edit(j *userJob, priority int) {
 	if !j.accepted || j.killSent {
 		return
 	}
 	edited := false // false for a job that has ended
-	u.request("edit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+	load.request("edit "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		if now, ok := st.Job(j.spec.Name); ok {
 			spec := *now.Spec
 			spec.Priority = priority
@@ -293,12 +293,12 @@ func (u *workload) edit(j *userJob, priority int) {
 	})
 }
 
-func (u *workload) requeue(j *userJob, hold bool) {
+func (load *workload) requeue(j *userJob, hold bool) {
 	if !j.accepted || j.killSent {
 		return
 	}
-	u.request("requeue "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
-		if u.world.faulty {
+	load.request("requeue "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+		if load.world.faulty {
 			apply(sched.RequeueJob{Job: j.spec.Name, By: "user", Hold: hold})
 		}
 		return nil
@@ -306,18 +306,18 @@ func (u *workload) requeue(j *userJob, hold bool) {
 }
 
 // connect counts a client of a job, or its end.
-func (u *workload) connect(j *userJob, event sched.Event) {
-	u.request("connect to "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
+func (load *workload) connect(j *userJob, event sched.Event) {
+	load.request("connect to "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(event)
 		return nil
 	}, func() {})
 }
 
-func (u *workload) scale(j *userJob, tasks int) {
+func (load *workload) scale(j *userJob, tasks int) {
 	if !j.accepted || j.killSent {
 		return
 	}
-	u.request("scale "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+	load.request("scale "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitScale(j.spec.Name, tasks); err != nil {
 			return err
 		}
@@ -326,11 +326,11 @@ func (u *workload) scale(j *userJob, tasks int) {
 	}, func() { j.tasks = tasks })
 }
 
-func (u *workload) stopTask(j *userJob) {
+func (load *workload) stopTask(j *userJob) {
 	if !j.accepted || j.killSent {
 		return
 	}
-	u.request("stop task of "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
+	load.request("stop task of "+j.spec.Name, func(st *sched.State, apply func(sched.Event)) error {
 		if now, ok := st.Job(j.spec.Name); ok {
 			apply(sched.StopTasks{TaskIDs: []string{now.Tasks[0].ID}})
 		}
@@ -339,17 +339,17 @@ func (u *workload) stopTask(j *userJob) {
 }
 
 // outcomeOf returns how an attempt ends. It depends only on the seed, the task and the attempt.
-func (u *workload) outcomeOf(id string) outcome {
+func (load *workload) outcomeOf(id string) outcome {
 	name, index, attempt, _ := job.ParseTaskID(id)
 	h := fnv.New64a()
-	fmt.Fprint(h, u.world.seed, name, index, attempt)
+	fmt.Fprint(h, load.world.seed, name, index, attempt)
 	x := h.Sum64()
-	j := u.jobs[name]
-	if j == nil && u.world.apps != nil && strings.HasPrefix(name, appJobs) {
-		j = &userJob{spec: job.Spec{Service: &job.Service{}}, flaky: u.world.apps.flaky}
+	j := load.jobs[name]
+	if j == nil && load.world.apps != nil && strings.HasPrefix(name, appJobs) {
+		j = &userJob{spec: job.Spec{Service: &job.Service{}}, flaky: load.world.apps.flaky}
 	}
 	if j == nil {
-		u.world.failf("task %s is of no job", id)
+		load.world.failf("task %s is of no job", id)
 		return outcome{}
 	}
 	o := outcome{length: time.Duration(1+x%90) * time.Second, state: mesos.TASK_FINISHED}

@@ -80,36 +80,36 @@ func New(master http.Handler) *Proxy { return &Proxy{master: master, more: make(
 
 // ReportLeader makes this master redirect to the leader at url. An empty url
 // makes it the leader again. It ends the open subscription.
-func (t *Proxy) ReportLeader(url string) {
-	t.mu.Lock()
-	t.leader = url
-	t.mu.Unlock()
+func (p *Proxy) ReportLeader(url string) {
+	p.mu.Lock()
+	p.leader = url
+	p.mu.Unlock()
 	if url != "" {
-		t.CutStream()
+		p.CutStream()
 	}
 }
 
 // InjectFault applies f to the next n calls that match, or to all of them if n
 // is negative. Earlier faults take precedence.
-func (t *Proxy) InjectFault(n int, match func(*RecordedCall) bool, f CallFault) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.faults = append(t.faults, scheduledFault{match, n, f})
+func (p *Proxy) InjectFault(n int, match func(*RecordedCall) bool, f CallFault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, scheduledFault{match, n, f})
 }
 
 // ClearFaults removes all faults and the event filter.
-func (t *Proxy) ClearFaults() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.faults, t.filter = nil, nil
+func (p *Proxy) ClearFaults() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults, p.filter = nil, nil
 }
 
 // SetFilter passes all further events through f; nil removes the filter. Events
 // from InjectEvents are not filtered.
-func (t *Proxy) SetFilter(f EventFilter) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.filter = f
+func (p *Proxy) SetFilter(f EventFilter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.filter = f
 }
 
 // MatchType matches calls of a type.
@@ -118,25 +118,25 @@ func MatchType(kind scheduler.Call_Type) func(*RecordedCall) bool {
 }
 
 // ServeHTTP implements http.Handler.
-func (t *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/redirect"):
-		w.Header().Set("Location", strings.TrimPrefix(t.leaderOr("http://"+r.Host), "http:"))
+		w.Header().Set("Location", strings.TrimPrefix(p.leaderOr("http://"+r.Host), "http:"))
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	case strings.HasSuffix(r.URL.Path, "/api/v1/scheduler"):
-		t.serveScheduler(w, r)
-	case t.leaderOr("") != "":
-		RedirectTo(t.leaderOr(""))(w, r, nil)
+		p.serveScheduler(w, r)
+	case p.leaderOr("") != "":
+		RedirectTo(p.leaderOr(""))(w, r, nil)
 	case strings.HasSuffix(r.URL.Path, "/api/v1"):
-		t.serveOperator(w, r)
+		p.serveOperator(w, r)
 	default:
-		t.master.ServeHTTP(w, r)
+		p.master.ServeHTTP(w, r)
 	}
 }
 
 // serveOperator records an operator's call. It forwards calls that are not
 // protobuf without recording them.
-func (t *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("tap: read call: %v", err), http.StatusBadRequest)
@@ -145,31 +145,31 @@ func (t *Proxy) serveOperator(w http.ResponseWriter, r *http.Request) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	call := &operator.Call{}
 	if proto.Unmarshal(body, call) == nil {
-		t.mu.Lock()
-		t.others = append(t.others, call)
-		t.notifyWaiters()
-		t.mu.Unlock()
+		p.mu.Lock()
+		p.others = append(p.others, call)
+		p.notifyWaiters()
+		p.mu.Unlock()
 	}
-	t.master.ServeHTTP(w, r)
+	p.master.ServeHTTP(w, r)
 }
 
 // OperatorCalls returns the operator calls received so far.
-func (t *Proxy) OperatorCalls() []*operator.Call {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.others)
+func (p *Proxy) OperatorCalls() []*operator.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.others)
 }
 
-func (t *Proxy) leaderOr(own string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.leader != "" {
-		return t.leader
+func (p *Proxy) leaderOr(own string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leader != "" {
+		return p.leader
 	}
 	return own
 }
 
-func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	call := &RecordedCall{Call: &scheduler.Call{}, StreamID: r.Header.Get(mesosapi.HeaderStreamID), Conn: r.RemoteAddr, At: time.Now()}
 	if err == nil {
@@ -180,29 +180,29 @@ func (t *Proxy) serveScheduler(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	do := t.recordCall(call)
-	answer := &statusWriter{ResponseWriter: w, proxy: t, call: call}
+	do := p.recordCall(call)
+	answer := &statusWriter{ResponseWriter: w, proxy: p, call: call}
 	if call.GetType() == scheduler.Call_SUBSCRIBE {
-		s := t.openStream(r)
+		s := p.openStream(r)
 		defer s.close()
-		do(&eventWriter{statusWriter: answer, stream: s}, r.WithContext(s.ctx), t.master)
+		do(&eventWriter{statusWriter: answer, stream: s}, r.WithContext(s.ctx), p.master)
 		return
 	}
-	do(answer, r, t.master)
+	do(answer, r, p.master)
 }
 
 // recordCall records the call and returns the fault that applies to it.
-func (t *Proxy) recordCall(call *RecordedCall) CallFault {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	call.Stream = t.opened
-	t.calls = append(t.calls, call)
-	t.notifyWaiters()
-	if t.leader != "" {
-		return RedirectTo(t.leader)
+func (p *Proxy) recordCall(call *RecordedCall) CallFault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call.Stream = p.opened
+	p.calls = append(p.calls, call)
+	p.notifyWaiters()
+	if p.leader != "" {
+		return RedirectTo(p.leader)
 	}
-	for i := range t.faults {
-		f := &t.faults[i]
+	for i := range p.faults {
+		f := &p.faults[i]
 		if f.left != 0 && f.match(call) {
 			f.left--
 			return f.do
@@ -212,36 +212,36 @@ func (t *Proxy) recordCall(call *RecordedCall) CallFault {
 }
 
 // notifyWaiters wakes all waiters. The caller must hold mu.
-func (t *Proxy) notifyWaiters() {
-	close(t.more)
-	t.more = make(chan struct{})
+func (p *Proxy) notifyWaiters() {
+	close(p.more)
+	p.more = make(chan struct{})
 }
 
 // Calls returns the calls received so far, with the status of their answers.
-func (t *Proxy) Calls() []RecordedCall {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]RecordedCall, len(t.calls))
-	for i, c := range t.calls {
+func (p *Proxy) Calls() []RecordedCall {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]RecordedCall, len(p.calls))
+	for i, c := range p.calls {
 		out[i] = *c
 	}
 	return out
 }
 
 // Events returns the events sent to the scheduler so far.
-func (t *Proxy) Events() []RecordedEvent {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.events)
+func (p *Proxy) Events() []RecordedEvent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.events)
 }
 
 // AwaitCondition waits until done returns true. It calls done after each call,
 // answer and event.
-func (t *Proxy) AwaitCondition(ctx context.Context, done func() bool) error {
+func (p *Proxy) AwaitCondition(ctx context.Context, done func() bool) error {
 	for {
-		t.mu.Lock()
-		more := t.more
-		t.mu.Unlock()
+		p.mu.Lock()
+		more := p.more
+		p.mu.Unlock()
 		if done() {
 			return nil
 		}

@@ -32,28 +32,28 @@ type proxiedStream struct {
 	w  http.ResponseWriter
 }
 
-func (t *Proxy) openStream(r *http.Request) *proxiedStream {
+func (p *Proxy) openStream(r *http.Request) *proxiedStream {
 	ctx, cancel := context.WithCancel(r.Context())
-	s := &proxiedStream{proxy: t, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
+	s := &proxiedStream{proxy: p, ctx: ctx, path: r.URL.Path, ready: make(chan struct{})}
 	s.close = func() {
 		s.mu.Lock()
 		s.closed = true // its writer is no longer valid
 		s.mu.Unlock()
 		cancel()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opened++
-	s.number = t.opened
-	t.stream = s
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.opened++
+	s.number = p.opened
+	p.stream = s
 	return s
 }
 
 // CutStream closes the newest subscription like a broken connection.
-func (t *Proxy) CutStream() {
-	t.mu.Lock()
-	s := t.stream
-	t.mu.Unlock()
+func (p *Proxy) CutStream() {
+	p.mu.Lock()
+	s := p.stream
+	p.mu.Unlock()
 	if s != nil {
 		s.close()
 	}
@@ -61,10 +61,10 @@ func (t *Proxy) CutStream() {
 
 // InjectEvents sends events to the scheduler that the master did not send. It
 // does nothing without an open subscription.
-func (t *Proxy) InjectEvents(events ...*scheduler.Event) {
-	t.mu.Lock()
-	s := t.stream
-	t.mu.Unlock()
+func (p *Proxy) InjectEvents(events ...*scheduler.Event) {
+	p.mu.Lock()
+	s := p.stream
+	p.mu.Unlock()
 	if s == nil {
 		return
 	}
@@ -77,10 +77,10 @@ func (t *Proxy) InjectEvents(events ...*scheduler.Event) {
 
 // MakeCall makes a call to the master as the scheduler, on its newest
 // subscription, and returns the status of the answer. The call is not recorded.
-func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
-	t.mu.Lock()
-	s := t.stream
-	t.mu.Unlock()
+func (p *Proxy) MakeCall(call *scheduler.Call) (int, error) {
+	p.mu.Lock()
+	s := p.stream
+	p.mu.Unlock()
 	body, err := proto.Marshal(call)
 	if err != nil {
 		return 0, fmt.Errorf("tap: make call %s: %w", call.GetType(), err)
@@ -98,7 +98,7 @@ func (t *Proxy) MakeCall(call *scheduler.Call) (int, error) {
 	r.Header.Set("Accept", mesosapi.Protobuf)
 	r.Header.Set(mesosapi.HeaderStreamID, s.id)
 	w := httptest.NewRecorder()
-	t.master.ServeHTTP(w, r)
+	p.master.ServeHTTP(w, r)
 	return w.Code, nil
 }
 
@@ -120,11 +120,11 @@ func (s *proxiedStream) writeEvents(events []*scheduler.Event) {
 	}
 }
 
-func (t *Proxy) recordEvent(e RecordedEvent) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.events = append(t.events, e)
-	t.notifyWaiters()
+func (p *Proxy) recordEvent(e RecordedEvent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+	p.notifyWaiters()
 }
 
 // eventWriter decodes the master's events and writes the filtered ones.

@@ -41,7 +41,7 @@ func startOCI(o RuncBundle) (int, error) {
 
 // pidFile is the file to which runc writes the pid of the container's process,
 // as numbered in this PID namespace.
-func (o RuncBundle) pidFile() string { return filepath.Join(o.Bundle, "pid") }
+func (b RuncBundle) pidFile() string { return filepath.Join(b.Bundle, "pid") }
 
 // runRunc runs one runc command. Its standard output and error are the
 // container's, so error messages are read from runc's log.
