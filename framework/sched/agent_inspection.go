@@ -14,7 +14,7 @@ import (
 // agentInspection is a question to an agent which attempts it has. It exists as long as it is not known of an attempt on the
 // agent whether it runs.
 type agentInspection struct {
-	// url is that of the agent's API when its task was launched. The list of agents may have a newer one.
+	// url is the address of the agent's API when its task was launched. The list of agents may have a newer one.
 	url string
 	// due is when the agent is asked next, tries how often it was asked.
 	due   time.Time
@@ -229,7 +229,7 @@ func (s *State) findRunningTaskMissingIn(agentID string, answer agentAnswer) str
 	return ""
 }
 
-// agentPresence is what an agent's answer says of an attempt.
+// agentPresence states whether an agent's answer contains an attempt.
 type agentPresence int
 
 const (

@@ -11,14 +11,14 @@ import (
 	"mesos-gpu/framework/sched/queue"
 )
 
-// agentTable is what is known about agents, apart from the offers that are held.
+// agentTable contains the known facts about agents, apart from held offers.
 type agentTable struct {
 	// listedAgents are the agents of the master's last list, by id; nil before the first list.
 	listedAgents map[string]Agent
 	// absentTotals are agents as they were last listed: those that were removed since the last list, and all on which attempts
 	// hold something.
 	absentTotals map[string]Agent
-	// lastOffered is what each agent had free in one role when its last offer arrived or left, less what was launched
+	// lastOffered has each agent's free resources in one role when its last offer arrived or left, less launches
 	// since. An agent that is no longer listed is removed.
 	lastOffered map[placement.AgentKey]*agentSnapshot
 	// recordedOffers counts the sets of offers that lastOffered has seen.
@@ -32,7 +32,7 @@ type agentTable struct {
 	launchLosses map[string]launchLosses
 }
 
-// agentSnapshot is what an agent had free in one role at a time. A rescinded offer leaves a snapshot with a zero time and
+// agentSnapshot contains the free resources of an agent in one role at a time. A rescinded offer leaves a snapshot with a zero time and
 // nothing free.
 type agentSnapshot struct {
 	fit.AgentResources
@@ -261,7 +261,7 @@ func (t *agentTable) knownAgents(except map[placement.AgentKey]bool, roles []str
 	return all
 }
 
-// defaultPorts are those of a Mesos agent without other settings. The ports of an agent are unknown until it offers
+// defaultPorts lists the ports that a Mesos agent offers by default. The ports of an agent are unknown until it offers
 // something, which may not be before tasks have ended for a job that needs ports.
 var defaultPorts = []PortRange{{First: 31000, Last: 32000}}
 

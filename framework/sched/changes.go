@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// StateChanges is what has happened since the last call of TakeChanges.
+// StateChanges lists the changes since the last call of TakeChanges.
 type StateChanges struct {
 	// FrameworkID is set if it is new.
 	FrameworkID string

@@ -10,7 +10,7 @@ import (
 // CordonState excludes the agents of a host from placement. Like Mesos's maintenance it applies to a host: a repaired
 // machine keeps its hostname, while its agent may get another id.
 type CordonState struct {
-	// Reason is what the operator gave, Since when the host was cordoned.
+	// Reason is the operator's reason, Since the time of the cordon.
 	Reason string `json:"reason"`
 	// Drain: the tasks that ran on the host were stopped too.
 	Drain bool      `json:"drain,omitempty"`

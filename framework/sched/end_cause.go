@@ -10,7 +10,7 @@ import (
 type attemptResult struct {
 	// state is the state to which the attempt changes.
 	state job.State
-	// message is for users. reason is that of Mesos, "" if the scheduler itself ends the attempt.
+	// message is for users. reason is the reason that Mesos reports, "" if the scheduler itself ends the attempt.
 	message, reason string
 	// exitCode is nil if the process did not exit, or the task is lost.
 	exitCode *int

@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// EndProof is what an update with the state LOST proves about its attempt. Updates with other final states come from the
+// EndProof states whether an update with the state LOST proves the end of its attempt. Updates with other final states come from the
 // executor or the agent, or the launch was rejected: they prove the end.
 //
 // Mesos's books can lag behind an agent. A launch that is sent into a partition may arrive when the agent registers again:
@@ -35,7 +35,7 @@ const minLaunchDelay = 5 * time.Second
 // maxClockDifference is how much the clocks of two schedulers' machines are assumed to differ at most.
 const maxClockDifference = 30 * time.Second
 
-// attemptDoubt is what is known of an attempt while it is not known whether its agent has it.
+// attemptDoubt collects evidence about an attempt while it is unknown whether its agent has it.
 type attemptDoubt struct {
 	// unknownToMaster is set while the master reports that it does not know the attempt, which may run nevertheless.
 	unknownToMaster bool

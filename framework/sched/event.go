@@ -34,7 +34,7 @@ type (
 		Message  string
 		Reason   string
 		ExitCode *int
-		// Proof is what the state LOST proves; it is ProvenEnd for all others.
+		// Proof states whether LOST proves the end; it is ProvenEnd for all other states.
 		Proof EndProof
 		// MachineFault is why the machine could not start the task, "" for other ends. It does not count as a failure.
 		MachineFault string
@@ -182,7 +182,7 @@ type (
 	SharedDevice = fit.SharedDevice
 )
 
-// ImageMismatch is what prevents an image from running on an agent.
+// ImageMismatch names the reason why an image cannot run on an agent.
 type ImageMismatch string
 
 const (
@@ -216,7 +216,7 @@ type InspectedTask struct {
 type Agent struct {
 	ID       string
 	Hostname string
-	// URL is that of the agent's API.
+	// URL is the address of the agent's API.
 	URL string
 	// Total is the total of CPUs and memory, zero if it is unknown.
 	Total     Amount

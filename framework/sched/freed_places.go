@@ -198,8 +198,8 @@ func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
 type unseenGPUs struct {
 	// isListed reports that the master has listed the agent: only then the numbers of GPUs are known.
 	isListed bool
-	// idle are those that no task holds, all those that are in no offer to any role either. byRole are those in no offer to
-	// one role that has a freed place there.
+	// idle contains the GPUs that no task holds, all the idle GPUs that are in no offer to any role, and byRole the idle
+	// GPUs in no offer to one role that has a freed place there.
 	idle, all gpuSet
 	byRole    map[string]*gpuSet
 }

@@ -20,7 +20,7 @@ type heldResources struct {
 	byDevice map[string][]*holding
 }
 
-// holding is what one attempt holds.
+// holding lists the resources that one attempt holds.
 type holding struct {
 	taskID, agentID string
 	amount          fit.Amount
@@ -32,7 +32,7 @@ type holding struct {
 	// until is when the holding ends by itself: some time after another agent has offered one of the devices, because the
 	// machine has registered under another id, or after the agent's daemon has reported the holder. It is zero before that.
 	until time.Time
-	// reported is what the daemon has reported of a holder that is no task of ours, "" for others.
+	// reported is the daemon's description of a holder that is no task of ours, "" for others.
 	reported string
 }
 
@@ -173,7 +173,7 @@ func (s *State) keepTotals() {
 // again.
 const amountReportInterval = 10 * time.Minute
 
-// offeredSum is what all offers of an agent have together, held ones and new ones.
+// offeredSum is the sum of all offers of an agent, held and new.
 type offeredSum struct {
 	amount fit.Amount
 	gpus   int
@@ -213,8 +213,8 @@ func (s *State) sumOffers(offers []Offer) map[string]*offeredSum {
 	return sums
 }
 
-// findConflict returns the first conflict of an offer and the offer without what is held, nil without a conflict. sum is what
-// all offers of the agent have together, nil if no attempt holds anything there.
+// findConflict returns the first conflict of an offer, and the offer without the held resources, nil without a
+// conflict. sum is the sum of all offers of the agent, nil if no attempt holds anything there.
 func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest *Offer) {
 	if sum == nil {
 		sum = &offeredSum{}

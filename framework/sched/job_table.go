@@ -47,7 +47,7 @@ func newJobTable() jobTable {
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.
 type taskRef struct {
-	// index is that of the task in job.Tasks. The reference stays valid when the task gets a new attempt.
+	// index is an index of job.Tasks. The reference stays valid when the task gets a new attempt.
 	job   *job.Job
 	index int
 }

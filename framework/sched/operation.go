@@ -58,7 +58,7 @@ type (
 	// InspectAgent asks an agent by its API which tasks of the framework it has. AgentInspected, with the same time, is the
 	// answer. The question may be lost.
 	InspectAgent struct {
-		// URL is that of the agent's API, "" if it is unknown.
+		// URL is the address of the agent's API, "" if it is unknown.
 		AgentID, URL string
 		At           time.Time
 	}

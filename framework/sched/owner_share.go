@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// jobOwner is whose limits a job counts against. Owner is "" without an access file and for jobs of extensions.
+// jobOwner identifies the role and the user whose limits a job counts against. Owner is "" without an access file and for jobs of extensions.
 type jobOwner struct{ role, owner string }
 
 func ownerOf(spec *job.Spec) jobOwner { return jobOwner{spec.Role, spec.Owner} }
@@ -81,7 +81,7 @@ func (u *UsageByOwner) Total() int { return u.total }
 // SharedLimit is a limit that submitters share: a role may use part of what the other roles leave free of it, and an
 // owner part of what the others in the role leave free of that. So there is always something left for others.
 type SharedLimit struct {
-	// Max is the limit. Noun is what it counts, in the plural.
+	// Max is the limit. Noun names the counted objects, in the plural.
 	Max  int
 	Noun string
 	// Percent is the part. Of 100, nothing is left.
@@ -125,11 +125,11 @@ type LimitError struct {
 	// Holder has Used of what Noun names; Requested more would pass Limit.
 	Holder, Noun           string
 	Used, Requested, Limit int
-	// CountsWaitingJobs means that the limit is that of the roles file on jobs that wait.
-	// User is the user whom it limits, "" for a limit of the role.
+	// CountsWaitingJobs means that the limit is the roles file's limit of waiting jobs.
+	// User is the limited user, "" for a limit of the role.
 	CountsWaitingJobs bool
 	User              string
-	// Others are those who must keep a part, "" if the limit is that of the whole scheduler.
+	// Others names the roles or users for which a part is kept, "" if the limit is the whole scheduler's.
 	Others  string
 	Percent int
 }
@@ -171,7 +171,7 @@ func (s *State) admitUsage(k jobOwner, tasks, bytes int) error {
 type endedJobs struct {
 	// lists are not empty.
 	lists map[jobOwner]*endedList
-	// tasks and bytes are those of the jobs. The settings limit both.
+	// tasks and bytes count the tasks and the size of the jobs. The settings limit both.
 	tasks, bytes UsageByOwner
 }
 

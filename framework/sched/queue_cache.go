@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// queueCache is what cycles keep of the queue. It does not affect plans. A new policy empties it, since demands contain
+// queueCache keeps data about the queue between cycles. It does not affect plans. A new policy empties it, since demands contain
 // the policy's overhead.
 type queueCache struct {
 	// cached are the jobs of the queue when it was last read, in its order.
@@ -32,7 +32,7 @@ type inputBuffers struct {
 type cachedJob struct {
 	*job.Job
 	// demandNumber is the number of the job's demand key, 0 if that was not needed yet. Scaling a service does not change
-	// it, because the demand is that of one task.
+	// it, because the demand is for one task.
 	demandNumber int32
 	// predicted is the predicted run time, 0 if none exists; isPredicted is set once it is computed.
 	predicted   time.Duration

@@ -16,7 +16,7 @@ import (
 // usagePrefix, followed by a role, a space and a user, is the key of what the user's ended tasks have used.
 const usagePrefix = reservedPrefix + "usage/"
 
-// usedGPUs is what the ended tasks of a user in a role have used, as it counted at one time. GPU seconds count half after
+// usedGPUs is the usage of the ended tasks of a user in a role, as it counted at one time. GPU seconds count half after
 // each half-life since.
 type usedGPUs struct {
 	Role       string    `json:"role"`

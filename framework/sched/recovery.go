@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// RecoveredState is what a journal has recorded of an earlier State.
+// RecoveredState contains a journal's record of an earlier State.
 type RecoveredState struct {
 	// FrameworkID is "" if the framework was never registered.
 	FrameworkID string

@@ -17,16 +17,16 @@ type RoleUsage struct {
 	queue.Role
 	// QuotaOverridden reports that an operator has set the quota at run time.
 	QuotaOverridden bool
-	// MesosQuota is the quota that an operator of Mesos has set for the role, nil if there is none.
+	// MesosQuota is the quota that an operator of Mesos has set for the role, or nil.
 	MesosQuota *quota.MesosQuota
-	// Held is what tasks hold. A GPU of unknown type counts in quota.AllTypes only.
+	// Held counts the GPUs that tasks hold. A GPU of unknown type counts in quota.AllTypes only.
 	Held map[string]int
-	// Demanded is what tasks hold or wait for. A task that accepts several types counts for each of them. Entitled is the
+	// Demanded counts the GPUs that tasks hold or wait for. A task that accepts several types counts for each of them. Entitled is the
 	// part of the cluster that the role would have if all demand were divided by what roles deserve and by weight.
 	Demanded, Entitled map[string]int
 	// Waiting is the number of the role's tasks that wait.
 	Waiting int
-	// Recent is what the role's own tasks have held of late, in thousandths of GPUs; 0 without a half-life.
+	// Recent is the decayed usage of the role's own tasks, in thousandths of GPUs; 0 without a half-life.
 	Recent float64
 	// Users are the users of the role itself who have used GPUs of late, in the order in which they are served. It is nil
 	// unless fair share has a half-life.
@@ -100,7 +100,7 @@ func (u *LimitedUser) addHeld(gpuType string, milli int) {
 	}
 }
 
-// UserUsage is what a user of a role has used of late and holds, in thousandths of GPUs.
+// UserUsage contains the decayed and the present usage of a user of a role, in thousandths of GPUs.
 type UserUsage struct {
 	Name    string
 	Average float64
@@ -160,7 +160,7 @@ func (s *State) RoleUsages() []RoleUsage {
 	return list
 }
 
-// dividedType is what roles are entitled to of one GPU type.
+// dividedType contains the roles' entitlements to one GPU type.
 type dividedType struct {
 	gpuType string
 	granted map[string]int

@@ -67,8 +67,8 @@ func (s *State) recordScaling(j *job.Job, c job.Scaling) {
 	s.changes.markJob(j)
 }
 
-// restoreRetired restarts a task that was retired by scaling down, and returns false if it was not. message is that of
-// the new attempt.
+// restoreRetired restarts a task that was retired by scaling down, and returns false if it was not. message is the
+// message of the new attempt.
 func (s *State) restoreRetired(ref taskRef, message string) bool {
 	t := ref.get()
 	if t.KillReason != job.KillByScaling {

@@ -103,10 +103,10 @@ func setDefault[T cmp.Ordered](v *T, def T) {
 	}
 }
 
-// Policy is what operators configure and may change at run time.
+// Policy contains the operators' settings that may change at run time.
 type Policy struct {
 	placement.Policy
-	// Permissions are what jobs may use of their agents. RolePermissions replace them for jobs of some roles and of the
+	// Permissions limit the host resources that jobs may use. RolePermissions replace them for jobs of some roles and of the
 	// roles below.
 	Permissions     admission.HostPermissions
 	RolePermissions []admission.RolePermissions

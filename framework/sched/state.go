@@ -46,11 +46,11 @@ type State struct {
 	unaccounted unaccountedAttempts
 	// unaccountedEnds is the number of documents with ends of forgotten attempts.
 	unaccountedEnds int
-	// notifications are those that were not delivered.
+	// notifications contains the undelivered notifications.
 	notifications notificationQueue
-	// used is what ended tasks have used, for fair share over time.
+	// used records the usage of ended tasks, for fair share over time.
 	used usageLedger
-	// deadlines are what is due for placed tasks. A launch or a change of the task sets them, Tick checks them, the end of
+	// deadlines contains the due times of placed tasks. A launch or a change of the task sets them, Tick checks them, the end of
 	// the task removes them.
 	deadlines deadlineTable
 	// clients counts the connected clients of jobs, by name. It is not recorded.
@@ -77,7 +77,7 @@ type State struct {
 	// master about all tasks.
 	inspections  map[string]*agentInspection
 	absentAgents map[string]string
-	// held is what placed tasks and strays hold. conflicts are the agents that offer some of that.
+	// held has the resources that placed tasks and strays hold. conflicts lists the agents that offer some of them.
 	held      heldResources
 	conflicts map[placement.AgentKey]offerConflict
 	// amountsReported is when CPUs or memory that attempts hold were last offered, by agent.
@@ -108,7 +108,7 @@ type State struct {
 	// the policy has changed, and is built when it is next needed.
 	explanations *pending.Explainer
 
-	// runTimes predicts run times; nil if the settings do not ask for it. reservations are those of the last plan.
+	// runTimes predicts run times; nil if the settings do not ask for it. reservations has the reservations of the last plan.
 	runTimes     *runTimes
 	reservations map[string]placement.Reservation
 
@@ -123,7 +123,7 @@ type State struct {
 	// holds are the holds of users and roles. Those of single jobs are in the jobs.
 	holds Holds
 
-	// changes are what the journal has not recorded yet. TakeChanges empties it.
+	// changes lists the changes that the journal has not recorded yet. TakeChanges empties it.
 	changes changeLog
 }
 

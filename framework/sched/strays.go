@@ -16,7 +16,7 @@ import (
 type StrayAttempt struct {
 	// Task is the attempt when it was given up; it has only its id and its agent if nothing else is known.
 	Task job.Task `json:"task"`
-	// Amount is what it takes of its agent, GPUs how many GPUs, whole ones or shares.
+	// Amount has the CPUs, memory and disk that it takes of its agent, GPUs the number of GPUs, whole ones or shares.
 	Amount fit.Amount `json:"amount"`
 	GPUs   int        `json:"gpus,omitempty"`
 	// Role is the role of its job, "" if that is unknown.

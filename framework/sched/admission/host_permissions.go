@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// HostPermissions is what jobs may use of their agents. The zero value permits nothing.
+// HostPermissions lists the resources of agents' hosts that jobs may use. The zero value permits nothing.
 type HostPermissions struct {
 	// Volumes are paths on the agents that tasks may mount, with everything below them. AllowList has the named volumes
 	// of the Docker engine; without it they need no permission.

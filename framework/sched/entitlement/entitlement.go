@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Claim is what one role may have and wants of the resource. All amounts are in the same unit.
+// Claim contains the limit, the guarantee and the demand of one role. All amounts are in the same unit.
 type Claim struct {
 	// Role is the name. "a/b" is below "a", or below the nearest role above it that has a Claim.
 	Role string
@@ -22,7 +22,7 @@ type Claim struct {
 	HasDeserved bool
 	// Limit is the most that the role and the roles below it may have; below 0 there is no limit.
 	Limit int
-	// Demand is what the role itself holds and waits for, without the roles below it.
+	// Demand is the amount that the role itself holds and waits for, without the roles below it.
 	Demand int
 }
 
@@ -59,7 +59,7 @@ type node struct {
 	weight   float64
 	// own is the demand of the role itself.
 	own int
-	// demand is what the role and the roles below it could use, guaranteed the part of it that they deserve.
+	// demand is the amount that the role and the roles below it could use, guaranteed the part of it that they deserve.
 	demand, guaranteed int
 	// granted is the result.
 	granted int

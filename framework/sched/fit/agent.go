@@ -18,8 +18,8 @@ import (
 // notation ("[1-2]", "{a,b}" sorted).
 type Attribute struct{ Name, Value string }
 
-// AgentResources is what one agent offers to one role, joined from its offers,
-// and the facts about the agent.
+// AgentResources contains the resources that one agent offers to one role, joined from its
+// offers, and the facts about the agent.
 type AgentResources struct {
 	ID, Hostname, URL string
 	// Role is the role that all of the offers are allocated to.
@@ -34,7 +34,7 @@ type AgentResources struct {
 	GPUs      int
 	DeviceIDs []string
 	Ports     []PortRange
-	// Shared is what is free of shared devices. AllShared is the total of each, free or not, where it is known.
+	// Shared has the free amounts of shared devices. AllShared has their totals, if these are known.
 	Shared, AllShared []SharedDevice
 	// Divisible is set if each of DeviceIDs may be taken whole or in
 	// thousandths, as in recorded traces. A device then has 1000 units of
@@ -51,7 +51,7 @@ type AgentResources struct {
 	Attributes []Attribute
 	// Region and Zone are the agent's fault domain, "" without one.
 	Region, Zone string
-	// Reserved and Unreserved are those of its offers.
+	// Reserved and Unreserved report whether its offers contain such resources.
 	Reserved, Unreserved bool
 	// Unavailable is when maintenance starts; zero if none is planned.
 	Unavailable time.Time

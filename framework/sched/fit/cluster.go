@@ -17,7 +17,7 @@ type Cluster struct {
 	policy *placementScorer
 	// now is the time from which maintenance is counted. NewCluster and UpdateAgents set it.
 	now time.Time
-	// capacities are what the agents have free, in the order of clusterIndex.agents.
+	// capacities contains the agents' free resources, in the order of clusterIndex.agents.
 	capacities []agentCapacity
 	// wholeBits has the slots of all agents whose device may be taken whole now. The slots of one agent start at
 	// agentCapacity.bitOffset; wholeMask returns them.
@@ -49,7 +49,7 @@ type Cluster struct {
 	countScratch  []int32 // of CountTasks
 }
 
-// agentCapacity is what one agent has free at the moment.
+// agentCapacity contains the free resources of one agent.
 type agentCapacity struct {
 	// free has CPUs, memory and disk that no task uses. Placements reduce it, ReleaseAt increases it.
 	free milliAmount
@@ -98,7 +98,7 @@ type reservedResources struct {
 
 // placementScorer is the implementation of one policy.
 type placementScorer struct {
-	// name is that of the policy, as in the roles file.
+	// name is the policy's name in the roles file.
 	name string
 	// scoreTask scores a feasible agent for one task: above 0, more is better. Among equal scores the first agent by
 	// ID wins. If it is nil, scoreState is the score.

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// Demand is what each of several equal tasks needs.
+// Demand contains the requirements of each of several equal tasks.
 type Demand struct {
 	// Job is the name that explanations use.
 	Job string
@@ -26,7 +26,7 @@ type Demand struct {
 	HostPorts []int
 	// PortSeed determines which ports the tasks get for any port. It does not matter for where they fit.
 	PortSeed uint64
-	// Request is what the task needs of GPUs. It needs none if Request.GPUs is 0.
+	// Request describes the GPUs that the task needs. It needs none if Request.GPUs is 0.
 	Request gpu.Request
 	// Constraints limit the agents by their fields, and by those of the agents of the job's other tasks.
 	Constraints []job.Constraint
@@ -40,7 +40,7 @@ type Demand struct {
 	AvoidReserved bool
 }
 
-// Placement is what one task gets.
+// Placement contains the agent and the resources that one task gets.
 type Placement struct {
 	// Agent is an index in Cluster.Agents.
 	Agent int

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// taskNeeds is what one task needs of an agent, apart from ports and constraints.
+// taskNeeds contains one task's requirements, apart from ports and constraints.
 type taskNeeds struct {
 	// need has CPUs, memory and disk, including the executor's.
 	need milliAmount
@@ -59,7 +59,7 @@ type demandClass struct {
 	jobConstraints []job.Constraint
 	// uses counts placements of one task without a ranking.
 	uses int
-	// minimum is what the hint of a feasible agent has at least.
+	// minimum is a lower bound of the hints of feasible agents.
 	minimum capacityHint
 }
 

@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// shareObstacle is the reason that a device cannot serve a share. The order is that of the explanation.
+// shareObstacle is the reason why a device cannot serve a share, in the order of the explanation.
 type shareObstacle int
 
 const (

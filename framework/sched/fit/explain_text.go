@@ -11,15 +11,15 @@ import (
 
 // Shortage explains in numbers why a task of a demand fits nowhere.
 type Shortage struct {
-	// Missing is what the task needs ("2 free A100 on one agent"). Found is what
-	// agents have of it ("41 agents have the type, 5 have 1 free").
+	// Missing describes the requirement ("2 free A100 on one agent"). Found describes
+	// the agents ("41 agents have the type, 5 have 1 free").
 	Missing, Found string
 }
 
 // demandExplainer explains one demand.
 type demandExplainer struct {
 	*Cluster
-	// demand is what is explained, and class the class of it.
+	// demand is the explained demand, class its class.
 	demand *Demand
 	class  *demandClass
 	// typeRequirement requires the types alone.

@@ -57,7 +57,7 @@ type usageProfile struct {
 	singleGPU []float64
 	// multiGPU is the weight of tasks with several GPUs, by the number of free GPUs up to maxTaskGPUs.
 	multiGPU []float64
-	// mix is what these tasks need together, and scarcity the scarcity of the agent's GPUs for them and for rare tasks: GPUs
+	// mix has the combined needs of these tasks, and scarcity the scarcity of the agent's GPUs for them and for rare tasks: GPUs
 	// that no typical task can use, since CPUs or memory are taken, are not scarce for it. See starvationPoints and
 	// scarcityFor.
 	mix      mixByMode
@@ -164,7 +164,7 @@ func (f *fragmentationModel) addToMix(p *usageProfile, t *typicalDemand, k *hard
 	mix.addTask(t, memory)
 }
 
-// addTask adds what a typical task needs. memory is that of gpuMilliIf.
+// addTask adds the needs of a typical task. memory is the argument of gpuMilliIf.
 func (m *mixedNeeds) addTask(t *typicalDemand, memory int64) {
 	m.weight += t.weight
 	m.cpus += t.weight * float64(t.need.cpus)

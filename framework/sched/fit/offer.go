@@ -20,7 +20,7 @@ type Offer struct {
 	// offers none offers GPUs by count alone.
 	GPUs      int
 	DeviceIDs []string
-	// Shared is what is free of shared devices.
+	// Shared has the free amounts of shared devices.
 	Shared []SharedDevice
 	Ports  []PortRange
 	// Types are the gpu_type attributes. Inventory is the content of the

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/internal/simplex"
 )
 
-// remainderWorth is what free thousandths of a GPU are worth to the typical tasks of one GPU or a part of it.
+// remainderWorth is the value of free thousandths of a GPU for the typical tasks of one GPU or a part of it.
 //
 // A linear program packs these tasks into as few GPUs as possible: its variables are sets of tasks that fit one GPU together, in
 // fractions. Its dual prices are how much of a GPU a task of each size costs in the best packing (P. C. Gilmore and R. E. Gomory,
@@ -16,7 +16,7 @@ import (
 // the best set of tasks that fits it, and an idle GPU 1. If two thirds of a GPU are worth half of one, for example, tasks of one
 // third belong elsewhere.
 type remainderWorth struct {
-	// sizes are those of the tasks, ascending.
+	// sizes contains the sizes of the tasks, ascending.
 	sizes []taskSize
 	// gpus is the worth of 0 to 1000 thousandths, in GPUs.
 	gpus [wholeDevice + 1]float64
@@ -28,8 +28,7 @@ type taskSize struct{ milli, perMille int }
 
 // Parameters of the linear program.
 const (
-	// packedGain is what a packed task gains, in GPUs. It is more than the GPU that a task takes at most, so that all are
-	// packed.
+	// packedGain is the gain of a packed task, in GPUs. It exceeds the largest task, so that all tasks are packed.
 	packedGain = 2
 	// maxTaskSizes and maxPatterns, the number of sets of tasks that are generated, bound the time to a few milliseconds. Beyond
 	// them the prices are less exact.

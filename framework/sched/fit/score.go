@@ -43,8 +43,8 @@ func scoreTopology(c *Cluster, i int, cl *demandClass) int64 {
 	return good<<(gpuBits+cpuBits-links-1-broken) + k + 1
 }
 
-// sharePreference is what binpack and spread add to an agent's score for shares of
-// devices: binpack prefers a device that is in use, spread one that is not.
+// sharePreference returns the points that binpack and spread add to an agent's score for
+// shares of devices: binpack prefers a device that is in use, spread one that is not.
 func (c *Cluster) sharePreference(i int, cl *demandClass) int64 {
 	r := &c.capacities[i]
 	if !cl.wantsShares || r.hardware.Divisible || c.sharesOf(r)[c.chooseShareSlots(i, cl)[0]].isUnused() != c.policy.prefersRoomy {

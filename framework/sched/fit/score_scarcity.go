@@ -109,7 +109,7 @@ func (f *fragmentationModel) wantsSharedDevices(t *typicalDemand) bool {
 	return t.wantsShares && f.hasSharedDevices
 }
 
-// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is that of gpuMilliIf.
+// gpuMilliAsked returns the GPU thousandths that such tasks use, times their weight. mem is the argument of gpuMilliIf.
 func (t *typicalDemand) gpuMilliAsked(mem int64) float64 {
 	return t.weight * float64(t.gpuMilliIf(mem))
 }

@@ -17,7 +17,7 @@ const maxGPUs = 1 << 20
 // SharedDevice is an amount of a shared device: memory in MiB and cores in percent
 // of the device.
 type SharedDevice struct {
-	// UUID identifies the device; the amounts are what is offered of it.
+	// UUID identifies the device; the amounts are the offered ones.
 	UUID   string
 	MemMiB int64
 	Cores  int
@@ -71,7 +71,7 @@ func (a shareAmount) minus(q shareAmount) shareAmount {
 	return shareAmount{a.mem - q.mem, a.cores - q.cores}
 }
 
-// slotShares is what is free of a slot, and how much there is in total. Both are 0 for slots that tasks take whole. The
+// slotShares contains the free and the total amount of a slot. Both are 0 for slots that tasks take whole. The
 // total of a divisible slot is not used.
 type slotShares struct{ free, total shareAmount }
 

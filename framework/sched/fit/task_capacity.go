@@ -7,7 +7,7 @@ type TaskCapacity struct {
 	// Tasks is how many tasks fit, at most maxPerAgent on each agent.
 	Tasks       int
 	maxPerAgent int
-	// cluster and class are what CountTasks was called for. The count is valid while only agents change for which
+	// cluster and class are the arguments of CountTasks. The count is valid while only agents change for which
 	// UpdateAgent is called.
 	cluster *Cluster
 	class   *demandClass

@@ -44,8 +44,8 @@ func (c *Calibration) sortedRatios() []float64 {
 	return ratios
 }
 
-// boundStart returns an expected wait with bounds that would have held for the earlier ones, whose ratios are those of
-// sortedRatios. They contain the expected wait.
+// boundStart returns an expected wait with bounds that would have held for earlier jobs. ratios is the result of
+// sortedRatios. The bounds contain the expected wait.
 func boundStart(expected time.Duration, ratios []float64) Start {
 	bound := func(quantile float64) time.Duration {
 		ratio := math.Exp(ratios[int(quantile*float64(len(ratios)-1)+0.5)])

@@ -15,7 +15,7 @@ import (
 // Agent is an agent with GPUs of one type.
 type Agent struct {
 	ID, GPUType string
-	// Free is what is free, in thousandths of a GPU.
+	// Free is the free part of its GPUs, in thousandths of a GPU.
 	Free int
 	// HasShared means that tasks can share GPUs of the agent.
 	HasShared bool
@@ -29,7 +29,7 @@ type OccupyingTask struct {
 	// Milli are its GPUs, in thousandths. Ran is how long it has run.
 	Milli int
 	Ran   time.Duration
-	// RunTime is what is expected of its run time. Endless tasks have none: they never free their GPUs.
+	// RunTime is its expected run time. Endless tasks have none: they never free their GPUs.
 	RunTime prediction.Prediction
 	Endless bool
 	// EndsIn is when it ends, if it was asked to end; 0 if it was not.
@@ -112,7 +112,7 @@ type playback struct {
 	jobs []WaitingJob
 	rnd  *rand.Rand
 	free []int
-	// room is what is left of RoleRoom.
+	// room is the remaining part of RoleRoom.
 	room map[string]int
 	ends endHeap
 	// kinds are the jobs that wait, by what they need.

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// DeferralReason is what a task waits for before it may be placed.
+// DeferralReason names the condition that a task waits for before it may be placed.
 type DeferralReason string
 
 const (

@@ -22,8 +22,8 @@ type AgentStatus struct {
 	Host, Reason string
 	// LostLaunches is why the agent is paused, "" if it is not.
 	LostLaunches string
-	// Conflict is what the agent offers although one of our tasks holds it, "" for nothing. Whole is then the agent with all
-	// that it offers.
+	// Conflict describes resources that the agent offers although one of our tasks holds them, "" without any. Whole is
+	// then the agent with all offered resources.
 	Conflict string
 	Whole    *fit.AgentResources
 	// Offered reports that the agent's free resources are known from its offers to the role.
@@ -104,8 +104,8 @@ func assumeFree(agents []fit.AgentResources, status func(*fit.AgentResources) Ag
 // Agents returns all agents, sorted by id. The caller must not change them.
 func (e *Explainer) Agents() []fit.AgentResources { return e.cluster.Agents() }
 
-// Explain returns why the job's tasks find no place: its role's quota, or what the agents lack. usage is what roles
-// hold.
+// Explain returns why the job's tasks find no place: its role's quota, or the agents' missing resources. usage has the resources
+// that roles hold.
 func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement.PendingCause {
 	d := j.TaskDemand(e.policy.Overhead, e.Agents())
 	request, guaranteed := usage.RestrictGuaranteed(j.Spec, len(j.Tasks))

@@ -24,18 +24,18 @@ const (
 
 // UnmetDemand is a group of waiting tasks with equal requirements that would run if machines were added.
 type UnmetDemand struct {
-	// Request is what each task needs of one agent, without the GPU types that its quota excludes. Amount is what it
-	// needs in addition, including its executor.
+	// Request describes the GPUs that each task needs, without the types that its quota excludes. Amount has its other
+	// needs, including its executor's.
 	Request gpu.Request
 	Amount  fit.Amount
-	// Constraints are those that a new machine must meet too.
+	// Constraints lists the constraints that a new machine must meet too.
 	Constraints []job.Constraint
 	// Missing names the scarce resources: MissingGPUs alone, or other resources where GPUs are free.
 	Missing []string
-	// Tasks is the number of tasks. GPUs is what they would hold together, shares rounded up to whole GPUs; 0 if GPUs
-	// are not missing.
+	// Tasks is the number of tasks. GPUs is the number of GPUs that they would hold together, with shares rounded up to
+	// whole GPUs; 0 if GPUs are not missing.
 	Tasks, GPUs int
-	// Jobs and Roles are those of the tasks, in placement order.
+	// Jobs and Roles list the tasks' jobs and roles, in placement order.
 	Jobs, Roles []string
 }
 
@@ -44,7 +44,7 @@ type demandSurvey struct {
 	*placement.Allocator
 	// in is the input of the survey. It is not changed.
 	in *placement.PlanInput
-	// overhead is what each task's executor uses besides the task.
+	// overhead is the executor's usage for each task.
 	overhead fit.Amount
 	// groups is the result so far, in the order in which their first tasks were found.
 	groups []UnmetDemand

@@ -12,7 +12,7 @@ import (
 type Allocator struct {
 	// Cluster is where places are taken. Every place that is given changes it.
 	Cluster *PartitionedCluster
-	// Usage is what roles hold: running tasks and the places that this allocator gave.
+	// Usage has the resources that roles hold: running tasks and the places that this allocator gave.
 	Usage *quota.Tracker
 }
 

@@ -45,7 +45,7 @@ type reservation struct {
 	spec *job.Spec
 	// startsBy is the predicted end of the last task on whose resources the job waits, or the time of the plan.
 	startsBy time.Time
-	// isNext is that of Reservation.
+	// isNext is copied to Reservation.
 	isNext bool
 }
 
@@ -225,7 +225,7 @@ func (b *backfiller) reserveRemainder(d *fit.Demand, places []fit.Placement, end
 	}
 }
 
-// remainder is what must be reserved on one agent: what the places need, less what ended tasks free. A place that is
+// remainder has the resources to reserve on one agent: the needs of the places, less the resources that ended tasks free. A place that is
 // named by an ended task, such as a device, is not reserved, since no other job can get it before the task ends.
 type remainder struct {
 	fit.TaskResources

@@ -33,7 +33,7 @@ type LeftoverFunc func(*fit.AgentResources) fit.TaskResources
 // the policy of that role, and a job runs on agents offered to its own role. Agents have one index in all partitions
 // together. A PartitionedCluster belongs to one goroutine.
 type PartitionedCluster struct {
-	// agents are those of all partitions, sorted by id and role. Their index identifies them in a plan.
+	// agents lists the agents of all partitions, sorted by id and role. Their index identifies them in a plan.
 	agents []fit.AgentResources
 	// partitions are the agents by fit policy, the default policy first. Only they know what is free now.
 	partitions []*fit.Cluster

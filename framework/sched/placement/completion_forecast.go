@@ -14,7 +14,7 @@ import (
 type forecaster struct {
 	// in has the running tasks, from which ends are predicted.
 	in *PlanInput
-	// overhead is what a task's executor frees besides the task.
+	// overhead is the amount that a task's executor frees.
 	overhead fit.Amount
 	// cluster is the cluster of the plan. The forecaster copies it and reserves resources in it.
 	cluster *PartitionedCluster
@@ -32,9 +32,9 @@ type PlanBuffers struct {
 	// withLeftovers is the cluster of the plan with the leftovers of one role. forecast is the copy of it in which tasks
 	// are completed. Only the agents of the role that was forecast last are valid.
 	withLeftovers, forecast PartitionedCluster
-	// pending is that of completionForecast.
+	// pending is used by completionForecast.
 	pending []*fit.TaskResources
-	// unplaced, decline and hold are those of the last plan.
+	// unplaced, decline and hold were produced by the last plan.
 	unplaced      []PendingReason
 	decline, hold []DeclinedOffer
 }
@@ -105,7 +105,7 @@ func (f *forecaster) locateTask(r *queue.RunningTask) taskEnd {
 	return taskEnd{r, f.cluster.findAgent(r.AgentID, r.Spec.Role)}
 }
 
-// agentLeftover is what an agent that offers nothing now had free, and the agent's index.
+// agentLeftover has the last known free resources of an agent that offers nothing now, and the agent's index.
 type agentLeftover struct {
 	fit.TaskResources
 	agent int
@@ -149,7 +149,7 @@ func (f *forecaster) clusterWithLeftovers(d *fit.Demand) *PartitionedCluster {
 // completionForecast is the agents of a role as they will be when some running tasks have ended.
 type completionForecast struct {
 	*PartitionedCluster
-	// overhead is what each ended task's executor frees besides.
+	// overhead is the amount that each ended task's executor frees.
 	overhead fit.Amount
 	// pending are leftovers, by agent, that are no place for the demand by themselves. They count once a task on the
 	// same agent has ended.

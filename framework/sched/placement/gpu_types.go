@@ -42,8 +42,8 @@ func modelOf(a *fit.AgentResources, uuid string) string {
 	return ""
 }
 
-// demandOfPlacedType returns the demand for more tasks beside those that have places: if all GPUs must be of the same type,
-// it is that of the places.
+// demandOfPlacedType returns the demand for tasks after the placed ones: if all GPUs must be of the same type,
+// it requires the type of the places.
 func demandOfPlacedType(d fit.Demand, got *JobPlacements) fit.Demand {
 	if !d.Request.NeedsSameType() || len(got.Places) == 0 {
 		return d

@@ -14,15 +14,15 @@ type PendingReason struct {
 	PendingCause
 }
 
-// PendingCause is what tasks wait for, without the name of their job.
+// PendingCause describes the resources that tasks wait for, without the name of their job.
 type PendingCause struct {
-	// Needs is what the tasks wait for, Available is what there is.
+	// Needs describes the missing resources, Available the existing ones.
 	Needs, Available string
-	// BlockedBy is what prevents the placement, for decisions.
+	// BlockedBy classifies the obstacle, for decisions.
 	BlockedBy BlockedBy
 }
 
-// BlockedBy is what prevents a placement.
+// BlockedBy classifies the obstacles to a placement.
 type BlockedBy int
 
 const (

@@ -13,7 +13,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// PlanInput is what a plan is made for, except the agents that offer resources now.
+// PlanInput contains the input of a plan, except the agents that offer resources now.
 type PlanInput struct {
 	// Now is the time of the plan.
 	Now time.Time
@@ -27,13 +27,13 @@ type PlanInput struct {
 	SharedDevices func(agentID string) []fit.SharedDevice
 	// ReturnedAgents are ids of agents whose offers were recently returned for another role.
 	ReturnedAgents map[string]bool
-	// Recent is what users have used of late. It is nil unless fair share has a half-life.
+	// Recent is the decayed usage of users. It is nil unless fair share has a half-life.
 	Recent *quota.RecentUsage
 	// MesosQuotas are the quotas that operators of Mesos have set for roles.
 	MesosQuotas []quota.MesosQuota
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
-	// Reservations are those of the last plan, by role.
+	// Reservations has the reservations of the last plan, by role.
 	Reservations map[string]Reservation
 }
 
@@ -67,8 +67,8 @@ func (r *Reservation) IsBroken(startsBy time.Time) bool {
 type Plan struct {
 	// Accept has one entry for each agent and role that receives tasks, in the order of the agents.
 	Accept []AgentLaunches
-	// Decline are the offers that no waiting job can use. Hold are those that a waiting job could use with more
-	// resources on the same agent. Both are in the order of the agents, returned offers first.
+	// Decline lists the offers that no waiting job can use. Hold lists the offers that a waiting job could use with
+	// more resources on the same agent. Both are in the order of the agents, returned offers first.
 	Decline, Hold []DeclinedOffer
 	// ReturnedAgents are ids of agents whose offers are returned for another role.
 	ReturnedAgents []string

@@ -50,7 +50,7 @@ type planner struct {
 	policy *Policy
 	// agents are the agents of the cluster, by index.
 	agents []fit.AgentResources
-	// keepsOffers is that of CachedAgents.
+	// keepsOffers copies CachedAgents.KeepsOffers.
 	keepsOffers bool
 	// alloc gives places within quotas. It changes the cluster and the usage of roles.
 	alloc *Allocator

@@ -16,7 +16,7 @@ type Policy struct {
 	Fit fit.PlacementPolicy
 	// Roles are the roles in which the scheduler runs jobs; the first one is the default.
 	Roles []queue.Role
-	// Overhead is what each task's executor uses besides the task.
+	// Overhead is the usage of each task's executor.
 	Overhead fit.Amount
 	// RefuseSoon is how long an offer is refused that a waiting job could use with more resources on the same agent.
 	// RefuseLong is how long an offer is refused that no waiting job can use.

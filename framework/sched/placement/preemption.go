@@ -17,9 +17,9 @@ const ExitSlack = 5 * time.Second
 // maxPrunedUnits limits how many selected victims are checked for being unnecessary.
 const maxPrunedUnits = 16
 
-// victimUnit is what is preempted together: one task, or all tasks of a gang.
+// victimUnit lists tasks that are preempted together: one task, or all tasks of a gang.
 type victimUnit struct {
-	// priority is that of the job; lower ones are preempted first.
+	// priority is the job's priority; lower ones are preempted first.
 	priority int
 	// since is when the first task started; among equal priorities the youngest is preempted first.
 	since time.Time

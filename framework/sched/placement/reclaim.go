@@ -17,15 +17,15 @@ import (
 // that end, and at last those that other roles borrow. It reserves them in the plan until Mesos offers them to the role.
 type reclaimer struct {
 	in *PlanInput
-	// overhead is what a task's executor frees besides the task.
+	// overhead is the amount that a task's executor frees.
 	overhead fit.Amount
-	// cluster is the cluster of the plan, in which GPUs are reserved. usage is what roles hold and deserve.
+	// cluster is the cluster of the plan, in which GPUs are reserved. usage has the GPUs that roles hold and deserve.
 	cluster *PartitionedCluster
 	alloc   *Allocator
 	returns *offerReturns
-	// launches are those of the plan so far.
+	// launches lists the launches of the plan so far.
 	launches map[int][]TaskLaunch
-	// leftoverOf and newestOffers are those of CachedAgents.
+	// leftoverOf and newestOffers copy the fields of CachedAgents.
 	leftoverOf   LeftoverFunc
 	newestOffers map[string]string
 	fitPolicy    fit.PlacementPolicy
@@ -42,7 +42,7 @@ type reclaimer struct {
 	unitsOn map[int][]int
 	// endings are the tasks that end, by agent.
 	endings map[string][]*queue.RunningTask
-	// needs and reserved are what claims will use of agents, and what is reserved of that in the plan.
+	// needs has the resources that claims will use of agents, reserved the part of them that the plan reserves.
 	needs    map[string]*remainder
 	reserved map[AgentKey]*fit.TaskResources
 	// search is the last search for victims. Later claims with equal demand continue it.
@@ -71,7 +71,7 @@ type claimKey struct {
 // all running tasks. Claims with equal demand share one.
 const maxReclaimSearches = 64
 
-// reclaimUnit is what is stopped together: one task, or all tasks of a gang.
+// reclaimUnit lists tasks that are stopped together: one task, or all tasks of a gang.
 type reclaimUnit struct {
 	role string
 	harm harmOfUnit
@@ -82,7 +82,7 @@ type reclaimUnit struct {
 	chosen bool
 }
 
-// harmOfUnit is what is lost if tasks end. Fields are compared in their order.
+// harmOfUnit measures the loss if tasks end. Fields are compared in their order.
 type harmOfUnit struct {
 	// withinEntitlement is set for a role that holds no more than it is entitled to, notPreemptible for jobs that have
 	// not declared that they are preemptible.

@@ -32,7 +32,7 @@ type bundle struct {
 	agent int
 	units []*reclaimUnit
 	gain  int
-	// harm is that of the units that were not chosen when it was computed.
+	// harm is the harm of the units that were not chosen when it was computed.
 	harm harmOfUnit
 }
 

@@ -95,7 +95,7 @@ func nameStem(name string) string {
 	return strings.TrimRight(stem, ".-_")
 }
 
-// Prediction is what is expected of the run time of a task.
+// Prediction describes the expected run time of a task.
 type Prediction struct {
 	// RunTime is the expected run time.
 	RunTime time.Duration

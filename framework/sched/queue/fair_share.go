@@ -10,13 +10,13 @@ import (
 
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
 // priority and the role's order. What a job receives counts for its role at once. If the usage has a recent usage, jobs of
-// equal priority are those of the user with the least of it first.
+// equal priority are ordered by the recent usage of their users, the least first.
 type JobOrder struct {
 	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
 	// byRole are the indexes of the jobs that Next has not returned yet, by role, in the role's order.
 	byRole map[string][]int
-	// usage is what roles hold. The caller adds what a job receives before it calls Next again. shareOf returns the share
+	// usage has the resources that roles hold. The caller adds a job's places before it calls Next again. shareOf returns the share
 	// by which roles are compared.
 	usage   *quota.Tracker
 	shareOf func(role string) float64
@@ -35,9 +35,9 @@ type JobOrder struct {
 // userJobs are the jobs of one user of a role.
 type userJobs struct {
 	user quota.User
-	// positions are those of the jobs in the role's order, indexes those in the list of jobs.
+	// positions are the jobs' positions in the role's order, indexes their indexes in the list of jobs.
 	positions, indexes []int
-	// received is what the jobs have received since the order was made, in thousandths of GPUs.
+	// received is the amount that the jobs have received since the order was made, in thousandths of GPUs.
 	received int
 }
 

@@ -22,7 +22,7 @@ type Role struct {
 	Weight float64
 	// Quota limits what the role's tasks hold.
 	Quota quota.Quota
-	// Deserved is what the role gets while it demands it. Other roles may use what it does not demand.
+	// Deserved has the GPUs that the role gets while it demands them. Other roles may use the GPUs that it does not demand.
 	Deserved quota.Quota
 	// EachUser limits each user of the role and of the roles below it. Users with an entry in NamedUsers have those limits
 	// instead. WaitingJobs is how many jobs of the role and of the roles below it may wait without a placed task, 0 for any number.

@@ -82,7 +82,7 @@ func (j *WaitingJob) ExpectedRunTime() time.Duration {
 	return j.Spec.ExpectedRunTime()
 }
 
-// Resources returns what the task frees when it ends. overhead is what its executor uses besides the task.
+// Resources returns the resources that the task frees when it ends. overhead is the usage of its executor.
 func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
 	if r.GPUsOffered {
 		return fit.TaskResources{Amount: TaskAmount(r.Spec, overhead)}

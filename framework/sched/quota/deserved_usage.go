@@ -24,7 +24,7 @@ type deservedTree struct {
 	types []string
 }
 
-// deservedNode is what one role, with the roles below it, or the tasks of one role alone, deserve and hold.
+// deservedNode counts the deserved and held GPUs of one role, with the roles below it, or of the tasks of one role alone.
 type deservedNode struct {
 	role string
 	// remainder is set for the node of tasks that are in no role below that deserves GPUs.
@@ -36,8 +36,8 @@ type deservedNode struct {
 type deservedEntry struct {
 	gpuType  string
 	deserved int
-	// held is what tasks hold, ending the part of it that is about to end. claimed is what waiting tasks will get that
-	// the present plan reclaims for them.
+	// held counts the GPUs that tasks hold, ending the part of them that is about to end. claimed counts the GPUs that
+	// the present plan reclaims for waiting tasks.
 	held, ending, claimed int
 	// guaranteed is the part of held of tasks that run only inside what their role deserves.
 	guaranteed int
@@ -307,7 +307,7 @@ func (e *deservedEntry) milliOf(types map[string]int, shares []gpu.DeviceShare) 
 func (t *Tracker) DeservesGPUs() bool { return t.deserved != nil }
 
 // roomFor returns how many thousandths of GPUs of one type the role may take so that it is inside what it deserves. With a
-// level above 0 that is what the role so many levels above it deserves, of those that deserve GPUs.
+// level above 0, the limit is the amount that the role that many levels above it deserves, counting roles that deserve GPUs.
 func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int) {
 	chain := t.chainOf(role)
 	if level >= len(chain) {

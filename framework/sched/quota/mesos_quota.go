@@ -10,8 +10,8 @@ import (
 // the role no more. It counts the resource gpus only, not shares of devices.
 type MesosQuota struct {
 	Role string
-	// Limit is the most that frameworks may use in the role, Guarantee what Mesos reserves for it. Used is what all
-	// frameworks use in it, as the master last reported it. All are GPUs.
+	// Limit is the number of GPUs that frameworks may use in the role, Guarantee the number that Mesos reserves for it.
+	// Used is the number that all frameworks use in it, as the master last reported.
 	Limit, Guarantee, Used int
 }
 

@@ -94,12 +94,12 @@ type Limit struct {
 	// that Max and Held are numbers of running jobs.
 	User       string
 	CountsJobs bool
-	// OfMesos marks the quota that an operator of Mesos has set for the role. HeldByOthers is what other frameworks use of it.
+	// OfMesos marks the quota that an operator of Mesos has set for the role. HeldByOthers is the usage of other frameworks.
 	OfMesos      bool
 	HeldByOthers int
-	// Max is what the quota allows. Held is what the role and the roles below it hold of that type.
+	// Max is the quota's limit. Held is the number of GPUs of that type that the role and the roles below it hold.
 	Max, Held int
-	// Reserved is what the present plan reserves for waiting tasks. Ending is the part of Held that is about to end; it is
+	// Reserved is the amount that the present plan reserves for waiting tasks. Ending is the part of Held that is about to end; it is
 	// only counted for roles, and if roles deserve GPUs.
 	Reserved, Ending int
 	// KeptFor is the earlier job that gets what is left of the limit; "" if it is kept for none.

@@ -14,13 +14,13 @@ func (u User) Compare(o User) int {
 	return cmp.Or(cmp.Compare(u.Role, o.Role), cmp.Compare(u.Name, o.Name))
 }
 
-// RecentUsage is what users have used of late, in thousandths of GPUs. It decides which of the roles that compete, and
+// RecentUsage contains the decayed usage of users, in thousandths of GPUs. It decides which of the roles that compete, and
 // which of a role's users, is served first.
 type RecentUsage struct {
-	// Average is the mean number of GPUs, in which the past counts half after each half-life. Held is what tasks hold now.
+	// Average is the mean number of GPUs, in which the past counts half after each half-life. Held has the GPUs that tasks hold now.
 	Average map[User]float64
 	Held    map[User]int
-	// WithoutPast are the roles without a half-life: their average is what their tasks hold, and their users are not compared.
+	// WithoutPast are the roles without a half-life: their average is their tasks' present usage, and their users are not compared.
 	WithoutPast map[string]bool
 }
 
@@ -38,7 +38,7 @@ func (r *RecentUsage) OfRole(role string) (sum float64) {
 // GPUs that become free at the same time.
 const heldWeight = 1.0 / 32
 
-// Share returns the number by which users of a role are compared: the least is served first. more is what the user has
+// Share returns the number by which users of a role are compared: the least is served first. more is the amount that the user has
 // received since Held was counted.
 func (r *RecentUsage) Share(u User, more int) float64 {
 	return r.Average[u] + heldWeight*float64(r.Held[u]+more)
@@ -58,8 +58,8 @@ func (t *Tracker) SetRecentUsage(r *RecentUsage) {
 // RecentUsage returns what SetRecentUsage set, nil if it has not been called.
 func (t *Tracker) RecentUsage() *RecentUsage { return t.recent }
 
-// recentShare is WeightedShare without the weight. held is what the role holds, or borrows. Of a role's average only what
-// is beyond its deserved GPUs counts.
+// recentShare is WeightedShare without the weight. held is the amount that the role holds, or borrows. Of a role's average, only
+// the amount above its deserved GPUs counts.
 func (t *Tracker) recentShare(role string, held int) float64 {
 	average := t.recentByRole[role]
 	if t.deserved != nil {

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// RoleEntitlement is what the operator grants a role: its weight in fair share, its quota and what it deserves.
+// RoleEntitlement contains the operator's settings for a role: its weight in fair share, its quota and its deserved GPUs.
 type RoleEntitlement struct {
 	Role string
 	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
@@ -30,10 +30,10 @@ type Tracker struct {
 	entitlements []RoleEntitlement
 	// agents report the GPU models of the cluster, which determine how much of a device a share is.
 	agents []fit.AgentResources
-	// models is what agents report of each GPU model, by its name. It is computed at the first use, because most requests
+	// models contains the agents' reports about each GPU model, by its name. It is computed at the first use, because most requests
 	// are for whole devices.
 	models map[string]modelInfo
-	// held is what roles hold themselves, without the roles below them, by role and GPU type. The type is "" where it is
+	// held counts the GPUs that roles hold themselves, without the roles below them, by role and GPU type. The type is "" where it is
 	// unknown, and "A|B" where an agent hands out GPUs of several types by count.
 	held map[string]map[string]int
 	// total is the sum of held over all types, by role.
@@ -41,7 +41,7 @@ type Tracker struct {
 	// ending is the part of held of tasks that are about to end, reserved what the present plan reserves for waiting tasks,
 	// by role and type.
 	ending, reserved map[string]map[string]int
-	// demand is what waiting tasks of roles want, by role and type. AddDemand adds to it.
+	// demand counts the GPUs that waiting tasks request, by role and type. AddDemand adds to it.
 	demand map[string]map[string]int
 	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
 	types    []string
@@ -55,12 +55,12 @@ type Tracker struct {
 	users *userUsage
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
-	// recent is what users have used of late, nil if only what roles hold counts. recentByRole are its sums.
+	// recent is the decayed usage of users, nil if only present usage counts. recentByRole has its sums by role.
 	recent       *RecentUsage
 	recentByRole map[string]float64
 }
 
-// modelInfo is what agents report about the GPUs of one model.
+// modelInfo contains the agents' reports about the GPUs of one model.
 type modelInfo struct {
 	// minMemMiB is the memory of the smallest device in MiB, 0 if no agent reports it.
 	minMemMiB int64
@@ -376,7 +376,7 @@ func (t *Tracker) restrictJob(spec *job.Spec, r gpu.Request, n int, remaining fu
 
 // LimitExplanation describes what a job needs of a quota and what is left of it.
 type LimitExplanation struct {
-	// Needs is what is missing of the limit, Available what the role may hold and holds.
+	// Needs describes the missing part of the limit, Available the limit and the present usage.
 	Needs, Available string
 	// KeptForEarlier reports that the quota has room, which is kept for an earlier job.
 	KeptForEarlier bool

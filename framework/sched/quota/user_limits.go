@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// UserLimits is what one user may use of a role and of the roles below it. Zero fields limit nothing.
+// UserLimits limits one user's usage of a role and of the roles below it. Zero fields limit nothing.
 type UserLimits struct {
 	// GPUs is the most that the user's tasks may hold at once, by type.
 	GPUs Quota
@@ -57,10 +57,10 @@ func (e *RoleEntitlement) LimitsOf(user string) *UserLimits {
 // LimitsUsers reports whether users are limited in the GPUs that they hold or in the jobs that they run.
 func (t *Tracker) LimitsUsers() bool { return t.users != nil }
 
-// userUsage is what users hold. It is only counted if an entry limits users.
+// userUsage counts the GPUs that users hold. It is only counted if an entry limits users.
 type userUsage struct {
-	// gpus are the thousandths of GPUs that users hold, by user and GPU type. reserved is what is reserved for their waiting
-	// tasks, demand what these want.
+	// gpus are the thousandths of GPUs that users hold, by user and GPU type. reserved counts GPUs that are reserved for their
+	// waiting tasks, demand the GPUs that these request.
 	gpus, reserved, demand map[string]map[User]map[string]int
 	// jobs are the names of the jobs with placed tasks, by user.
 	jobs map[string]map[User]map[string]bool

@@ -9,7 +9,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Description is what an agent reports about its GPUs as a whole.
+// Description contains an agent's report about its GPUs as a whole.
 type Description struct {
 	// Types are the attributes gpu_type.
 	Types []string

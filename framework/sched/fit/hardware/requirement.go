@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Requirement is what a demand requires of devices and their host, for any number of devices.
+// Requirement lists a demand's conditions on devices and their host, for any number of devices.
 type Requirement struct {
 	// Topology is required between the devices of one task, "" for none.
 	Topology gpu.Topology
