@@ -39,7 +39,7 @@ type Scheduler struct {
 	accounting *accounting.Recorder
 	// notifier delivers notifications while this scheduler leads; nil if they are not configured.
 	notifier *notifier.Notifier
-	// roles are those of the last valid roles file.
+	// roles contains the roles of the last valid roles file.
 	roles atomic.Pointer[[]queue.Role]
 
 	statusMu sync.Mutex

@@ -58,7 +58,7 @@ func appendText(b []byte, s string) []byte {
 // recordDecoder reads a sequence of records. Where a record ends too early, the methods that read a value return zero and
 // set failed. decodeRecord checks failed once, at the end of a record.
 type recordDecoder struct {
-	// rest is what follows in the current record.
+	// rest contains the undecoded bytes of the current record.
 	rest   []byte
 	failed bool
 	// texts are the values that many records have, such as roles, so that a sum over a million attempts copies few. It
@@ -142,7 +142,7 @@ func (d *recordDecoder) bytes() []byte {
 
 func (d *recordDecoder) fail() { d.failed, d.rest = true, nil }
 
-// decodeRecord decodes a value into r, whose slices it reuses. key is that of the value. It ignores what follows the fields
+// decodeRecord decodes the value of a key into r, whose slices it reuses. It ignores what follows the fields
 // that it knows, which a later release has written. After errDamagedRecord r is not to be used.
 func (d *recordDecoder) decodeRecord(r *attemptRecord, key, value []byte) error {
 	if len(key) <= 8 {

@@ -18,7 +18,7 @@ import (
 type attemptRecord struct {
 	// id is the task's ID, which is unique for each attempt. reason is the cause of the end, as of sched.EndCauseOf.
 	id, job, owner, role, host, state, reason string
-	// run, index and attempt are those of the task. index counts from 0, the others from 1.
+	// run, index and attempt identify the attempt. index counts from 0, the others from 1.
 	run, index, attempt int
 	// exitCode is nil if the end had none.
 	exitCode *int
@@ -39,7 +39,7 @@ type heldGPUs struct {
 	milli int
 }
 
-// usageState is what is known of the usage of an attempt.
+// usageState states whether the usage of an attempt is known.
 type usageState byte
 
 const (

@@ -47,7 +47,7 @@ type RecorderConfig struct {
 
 // Recorder stores the ends of attempts that a read model contains, of the leader or of a standby. An end that cannot be
 // stored is stored later: the scheduler does not depend on the file. There is one for the life of the process, which
-// survives changes between leader and standby; its model is that of the present role.
+// survives changes between leader and standby; its model belongs to the present role.
 //
 // Ends pass through three stages: queue, then writing, then the file. Only the goroutine of Run takes and writes them.
 // Observers and readers never wait for the disk while they hold mu.

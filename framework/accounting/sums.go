@@ -55,7 +55,7 @@ func (f *recordFilter) selects(r *attemptRecord) bool {
 	return ok
 }
 
-// appendGroupKey appends the values of a record's keys, each followed by a 0. kind and device are those of one of its parts.
+// appendGroupKey appends the values of a record's keys, each followed by a 0. kind and device describe one of its parts.
 func appendGroupKey(b []byte, by []string, r *attemptRecord, kind, device string) []byte {
 	for _, key := range by {
 		switch key {

@@ -39,15 +39,15 @@ type storedJob struct {
 	Spec      *job.Spec `json:"spec"`
 	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
 	Submitted time.Time `json:"submitted"`
-	// Version and OldSpecs are those of a service.
+	// Version and OldSpecs are set for services only.
 	Version  int               `json:"version,omitempty"`
 	OldSpecs map[int]*job.Spec `json:"old_specs,omitempty"`
-	// Scalings are those of job.Job. A release that does not know them drops them.
+	// Scalings copies job.Job.Scalings. A release that does not know them drops them.
 	Scalings []job.Scaling `json:"scalings,omitempty"`
-	// Hold and Revision are those of job.Job. A release that does not know them drops them: held jobs start.
+	// Hold and Revision copy the fields of job.Job. A release that does not know them drops them: held jobs start.
 	Hold     *job.Hold `json:"hold,omitempty"`
 	Revision int       `json:"revision,omitempty"`
-	// Notified are those of job.Job. A release that does not know them drops them: targets are notified again.
+	// Notified copies job.Job.Notified. A release that does not know them drops them: targets are notified again.
 	Notified []job.NotificationEvent `json:"notified,omitempty"`
 }
 

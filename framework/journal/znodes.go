@@ -34,8 +34,8 @@ const (
 // 1 MiB by default (jute.maxbuffer).
 const maxPart = 512 << 10
 
-// logHead determines what the journal contains: the snapshot, and the entries from Next on. To change it is what makes
-// a compaction effective.
+// logHead determines what the journal contains: the snapshot, and the entries from Next on. A compaction
+// takes effect when it changes.
 type logHead struct {
 	// Schema is the version of the format. A release refuses a newer one.
 	Schema int `json:"schema"`

@@ -32,9 +32,9 @@ type ZooKeeperConfig struct {
 // that uses the journal. A compaction runs in a goroutine of its own and uses a copy of the image; see logCompaction.
 type ZooKeeperJournal struct {
 	znodeStore
-	// cfg is what the journal was opened with.
+	// cfg is the configuration with which the journal was opened.
 	cfg ZooKeeperConfig
-	// epoch is the term of this scheduler as leader. version is that of the epoch's znode: a write fails if another
+	// epoch is the term of this scheduler as leader. version is the version of the epoch's znode: a write fails if another
 	// scheduler has increased it.
 	epoch   leaderEpoch
 	version int32

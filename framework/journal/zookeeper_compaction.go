@@ -33,7 +33,7 @@ const (
 // The fields belong to the goroutine that commits. The goroutine of a compaction gets copies and returns its result by
 // finished, which the next commit reads.
 type logCompaction struct {
-	// version is that of the head's znode. A finished compaction increases it.
+	// version is the version of the head's znode. A finished compaction increases it.
 	version int32
 	// size is the size of the current snapshot, packed, in bytes.
 	size int

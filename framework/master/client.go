@@ -30,7 +30,7 @@ var (
 // Client maintains one subscription to the leading master. Run runs one session after the other; other goroutines post
 // operations to the current session and make operator calls, which need no session.
 type Client struct {
-	// cfg is what New was called with, completed and validated. It does not change.
+	// cfg is the argument of New, completed and validated. It does not change.
 	cfg ConnectionConfig
 	// detector finds the leading master.
 	detector leaderDetector

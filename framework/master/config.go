@@ -89,7 +89,7 @@ type ConnectionConfig struct {
 	// Random returns numbers in [0,1) for jitter; nil means the shared source.
 	Random func() float64
 
-	// masters and tls are what resolveAddresses has read.
+	// masters and tls are set by resolveAddresses.
 	masters masterAddresses
 	tls     *tls.Config
 }

@@ -16,7 +16,7 @@ type DetachedSession struct{ session *masterSession }
 
 // PendingCall is a call that has no result yet.
 type PendingCall struct {
-	// Call is what the master receives.
+	// Call is sent to the master.
 	Call *scheduler.Call
 	op   sched.Operation
 }
@@ -51,8 +51,8 @@ func (d *DetachedSession) NextCall(now time.Time) *PendingCall {
 	}
 }
 
-// buildPending returns the call of an operation, or nil if none is needed. A call that cannot be built has failed: then
-// it is that of the operation which the failure requires.
+// buildPending returns the call of an operation, or nil if none is needed. If a call cannot be built,
+// it returns the call of the operation that follows the failure.
 func (d *DetachedSession) buildPending(op sched.Operation) *PendingCall {
 	for op != nil {
 		call, err := d.session.buildCall(op)

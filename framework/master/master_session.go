@@ -46,8 +46,8 @@ type masterSession struct {
 	// goroutines end with the session.
 	goroutines sync.WaitGroup
 
-	// subscribed is set by the event SUBSCRIBED. frameworkID is that of the client; the event replaces it by the ID that
-	// the master assigned.
+	// subscribed is set by the event SUBSCRIBED. frameworkID is the client's ID; the event replaces it by the
+	// ID that the master assigned.
 	subscribed  bool
 	frameworkID string
 	// roles are the framework's roles as the master last accepted them.
@@ -55,8 +55,8 @@ type masterSession struct {
 
 	// mu protects offers.
 	mu sync.Mutex
-	// offers are those that are neither answered nor rescinded, by ID, as the master has sent them: ACCEPT must name
-	// their resources exactly.
+	// offers contains offers that are neither answered nor rescinded, by ID, as the master has sent them: ACCEPT must
+	// name their resources exactly.
 	offers map[string]mesos.Offer
 }
 

@@ -26,7 +26,7 @@ type roleSnapshot struct {
 	// names are all roles, suppressed those of them for which the master sends no offers.
 	names      []string
 	suppressed []string
-	// version is that of the state, to detect changes since.
+	// version is the version of the state, to detect later changes.
 	version int
 }
 

@@ -68,7 +68,7 @@ func hasStatus(err error, code int) bool {
 	return errors.As(err, &status) && status.code == code
 }
 
-// failureScope is what a failed call affects.
+// failureScope classifies failed calls by what they affect.
 type failureScope int
 
 const (

@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// resourceRequest is what one task or executor takes from an agent's offers.
+// resourceRequest lists the resources that one task or executor takes from an agent's offers.
 type resourceRequest struct {
 	// cpus, mem and disk are in the units of Mesos: CPUs and MiB.
 	cpus, mem, disk float64

@@ -28,7 +28,7 @@ type zkConn interface {
 type zkDetector struct {
 	// dial connects to ZooKeeper until ctx ends; tests replace it.
 	dial func(ctx context.Context) (zkConn, error)
-	// path is the znode in which the masters register. scheme is that of their URLs.
+	// path is the znode in which the masters register. scheme is the scheme of their URLs.
 	path   string
 	scheme string
 	// backoff returns the pause before the next connection.

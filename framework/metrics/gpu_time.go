@@ -23,7 +23,7 @@ type GPUTimeTracker struct {
 	types *labelValues
 	// countedUntil is the end of the time that gpuSeconds covers. It never goes back.
 	countedUntil time.Time
-	// current is what tasks hold now, in thousandths of GPUs. tasks has the parts of each task, by id. Both change with
+	// current counts the GPUs that tasks hold now, in thousandths. tasks has the parts of each task, by id. Both change with
 	// launches and ends, after the time until then was added.
 	current map[roleAndType]int
 	tasks   map[string][]taskHolding

@@ -21,10 +21,10 @@ type Snapshot struct {
 	GPUs map[string]GPUCount
 	// GPUSeconds are the last recorded totals of GPU time.
 	GPUSeconds []GPUSeconds
-	// RoleShares are what roles deserve, demand and are entitled to. They are empty unless a role
+	// RoleShares contains the deserved, demanded and entitled GPUs of roles. It is empty unless a role
 	// deserves GPUs, and on a standby.
 	RoleShares []RoleShare
-	// RecentUsages are what roles with a half-life of the fair share have used of late. A standby has none.
+	// RecentUsages contains the decayed usage of roles with a half-life of the fair share. A standby has none.
 	RecentUsages []RecentUsage
 	// Accounting are the figures of the accounting, nil without one.
 	Accounting *AccountingFigures
@@ -33,7 +33,7 @@ type Snapshot struct {
 	// Gauges are the gauges of an extension.
 	Gauges []ExtensionGauge
 
-	// counters are those of the scheduler, exported together with the snapshot. types are their labels.
+	// counters contains the scheduler's counters, exported together with the snapshot. types has their labels.
 	counters *SchedulerCounters
 	types    *labelValues
 	// jobs counts the recorded jobs by state; roles has the counts of tasks by role. CountJob adds to both.
@@ -70,8 +70,8 @@ type DeliveryCounts struct{ Sent, Failed int }
 // GPUCount counts GPUs: all of them, and those that no task of any framework holds.
 type GPUCount struct{ All, Free int }
 
-// RoleShare is what a role and the roles below it deserve, demand and are entitled to of one GPU
-// type, in GPUs. Type "*" counts all.
+// RoleShare contains the GPUs of one type that a role and the roles below it deserve, demand and are
+// entitled to. Type "*" counts all.
 type RoleShare struct {
 	Role, Type                   string
 	Deserved, Demanded, Entitled float64
@@ -90,7 +90,7 @@ type roleCounts struct {
 	tasks map[job.State]int
 	// allocated are thousandths of GPUs that placed tasks hold, by type.
 	allocated map[string]int
-	// textBytes are those of the jobs that have not ended, which the scheduler limits.
+	// textBytes is the size of the texts of live jobs, which the scheduler limits.
 	textBytes int
 	// queue has the waiting tasks by the type that they request, deferred those that may not be placed yet.
 	queue    map[string]*queueCounts

@@ -36,12 +36,12 @@ type Notification struct {
 	Delivery
 }
 
-// Facts are what a notification reports.
+// Facts is the content of a notification.
 type Facts struct {
 	Event job.NotificationEvent `json:"event"`
 	// Time is when the event occurred.
 	Time time.Time `json:"time"`
-	// Job is the name of the job, Run the number of the run. Role and Owner are those of the job.
+	// Job is the name of the job, Run the number of the run. Role and Owner belong to the job.
 	Job   string `json:"job"`
 	Run   int    `json:"run"`
 	Role  string `json:"role,omitempty"`
@@ -51,11 +51,11 @@ type Facts struct {
 	// Reason is the cause in words, for example the message of a failed task.
 	Reason   string `json:"reason,omitempty"`
 	ExitCode *int   `json:"exit_code,omitempty"`
-	// Tasks is how many tasks of the job the event is about, TaskIDs are the first of them, and Hostname is that of the first.
+	// Tasks is the number of tasks that the event concerns, TaskIDs lists the first of them, and Hostname is the host of the first.
 	Tasks    int      `json:"tasks"`
 	TaskIDs  []string `json:"task_ids,omitempty"`
 	Hostname string   `json:"hostname,omitempty"`
-	// Submitted, Started and Ended are the times of the job. Started is that of its first task.
+	// Submitted, Started and Ended are the times of the job. Started is the start of its first task.
 	Submitted time.Time `json:"submitted"`
 	Started   time.Time `json:"started,omitzero"`
 	Ended     time.Time `json:"ended,omitzero"`
@@ -97,7 +97,7 @@ func (f *Facts) AddTask(id string) {
 }
 
 // Parse decodes the document of a notification. n is nil for a deleted document or one that cannot be decoded; ok is
-// false if the key is that of another document.
+// false if the key belongs to another document.
 func Parse(key string, value []byte) (id string, n *Notification, ok bool) {
 	id, ok = strings.CutPrefix(key, keyPrefix)
 	if !ok || len(value) == 0 {
@@ -113,7 +113,7 @@ func Parse(key string, value []byte) (id string, n *Notification, ok bool) {
 // Result is the outcome of one attempt to deliver a notification.
 type Result struct {
 	ID string
-	// Round is that of the attempt. A result of an earlier round is ignored.
+	// Round is the round of the attempt. A result of an earlier round is ignored.
 	Round int
 	// Delivered means that the target has accepted the notification. The other fields are then zero.
 	Delivered bool

@@ -22,7 +22,7 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// Settings are what the operator configures about notifications.
+// Settings is the operator's configuration of notifications.
 type Settings struct {
 	// Targets are the targets that jobs may notify.
 	Targets notification.AllowedTargets
@@ -37,7 +37,7 @@ type Settings struct {
 
 // mailSettings are the server and the account by which mails are sent.
 type mailSettings struct {
-	// host and port are those of the server. implicitTLS means that the connection starts with TLS.
+	// host and port are the server's address. implicitTLS means that the connection starts with TLS.
 	host, port  string
 	implicitTLS bool
 	tls         *tls.Config

@@ -15,8 +15,8 @@ const maxArrivalPercent = 130
 // without them only on average.
 const skippedDraws = 10
 
-// arrivalSequence is what one seed draws from a trace: the tasks in the order of arrival, and the agents with names
-// that break ties.
+// arrivalSequence is the sequence that one seed draws from a trace: the tasks in the order of arrival, and the agents
+// with names that break ties.
 type arrivalSequence struct {
 	// tasks are drawn from the trace, with repetition, until their GPUs exceed those of the cluster.
 	tasks  []*RecordedTask

@@ -32,7 +32,7 @@ type RecordedTask struct {
 	CPUMilli int64
 	MemMiB   int64
 	GPUs     int
-	// GPUMilli is what the task takes of each GPU, in thousandths: 1000, or less for a share of one GPU; 0 without
+	// GPUMilli is the part of each GPU that the task takes, in thousandths: 1000, or less for a share of one GPU; 0 without
 	// GPUs.
 	GPUMilli int
 	// Models are the GPU models on which it may run; none means any.

@@ -20,7 +20,7 @@ type decisionQueue struct {
 // queuedTask is a task that waits.
 type queuedTask struct {
 	task *RecordedTask
-	// demand is that of task, converted once.
+	// demand is the converted demand of task.
 	demand fit.Demand
 	since  int // decisions made when it arrived
 }

@@ -27,7 +27,7 @@ type PolicyResult struct {
 	Queue int `json:"queue,omitempty"`
 	// Allocation is the part of all GPUs in use, by the percentage of GPUs requested so far.
 	Allocation map[string]MeanSD `json:"allocation"`
-	// Bound is what no placement of the same tasks can exceed: see ClusterTrace.AllocationBounds. It is missing with a
+	// Bound is an upper bound for all placements of the same tasks: see ClusterTrace.AllocationBounds. It is missing with a
 	// queue.
 	Bound map[string]MeanSD `json:"bound,omitempty"`
 	// Unplaced counts the tasks that found no place.

@@ -16,7 +16,7 @@ const maxGPUs = 64
 // ReplayAgent is an agent of the cluster. Its GPUs are of one model.
 type ReplayAgent struct {
 	ID string
-	// Has is what the agent offers in total; GPUs counts its devices.
+	// Has is the total that the agent offers; GPUs counts its devices.
 	Has   sched.Amount
 	GPUs  int
 	Model string
@@ -26,7 +26,7 @@ type ReplayAgent struct {
 
 // JobRecord is a recorded job.
 type JobRecord struct {
-	// Spec is what was requested. Its name is unique in the record.
+	// Spec is the recorded specification. Its name is unique in the record.
 	Spec job.Spec
 	// ArrivesAt is the time of submission since the start of the record.
 	ArrivesAt time.Duration

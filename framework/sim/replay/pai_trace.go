@@ -18,7 +18,7 @@ import (
 // paiColumns are the columns of pai_task_table.csv, which has no header.
 var paiColumns = []string{"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"}
 
-// PAIJob is what pai_job_table.csv has of a job.
+// PAIJob is a row of pai_job_table.csv.
 type PAIJob struct {
 	SubmittedAt time.Duration
 	User        string

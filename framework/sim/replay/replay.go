@@ -46,8 +46,8 @@ type ReplaySettings struct {
 // epoch is the scheduler's time at the start of the record. Task ids contain it.
 func epoch() time.Time { return time.Unix(1_500_000_000, 0).UTC() }
 
-// MemoryLimit is what programs that replay set by debug.SetMemoryLimit. Up to it the heap may grow to twice what is in use;
-// near it the garbage collector runs more often, for up to half of the processor time. It suffices for a million tasks on
+// MemoryLimit is the limit that programs with a replay set by debug.SetMemoryLimit. Below it the heap may grow to twice the
+// used memory; near it the garbage collector runs more often, for up to half of the processor time. It suffices for a million tasks on
 // 100,000 agents.
 const MemoryLimit = 1960 << 20
 
@@ -100,7 +100,7 @@ func (r *jobReplay) runAll(works iter.Seq[JobRecord]) (*ReplayResult, error) {
 
 // jobReplay is a replay in progress.
 type jobReplay struct {
-	// cfg is what RunReplay was called with, completed.
+	// cfg is the argument of RunReplay, completed.
 	cfg ReplaySettings
 	// now is the virtual time since the start of the record. It advances from event to event.
 	now time.Duration
@@ -144,7 +144,7 @@ type liveJob struct {
 	start   time.Duration
 	// predicted is the run time that the scheduler predicts; 0 if there is no prediction.
 	predicted time.Duration
-	// estimate is that of its start, nil if it has none.
+	// estimate predicts its start, nil without an estimate.
 	estimate *startEstimate
 	// saved is the work in the saved state of each task, nil if none was saved.
 	saved []time.Duration
@@ -160,8 +160,8 @@ type runningTask struct {
 	// resources include the overhead of an executor.
 	resources resourceSet
 	start     time.Duration
-	// loading is how long it loads a saved state before it works. work is what it has done when it ends; work that is
-	// not saved is not counted.
+	// loading is the time to load a saved state before it works. work is its progress when it ends, without work that
+	// is not saved.
 	loading, work time.Duration
 	// saving is set while it saves its state. Then it does not work.
 	saving bool

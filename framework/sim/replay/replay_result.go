@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// ReplayResult is what a replay measured. Times are in seconds.
+// ReplayResult contains the measurements of a replay. Times are in seconds.
 type ReplayResult struct {
 	Agents int `json:"agents"`
 	GPUs   int `json:"gpus"`
@@ -47,8 +47,8 @@ type ReplayResult struct {
 	InUse []float64 `json:"in_use"`
 	// Preemptors are the jobs that may preempt others, with ReplaySettings.Short.
 	Preemptors *JobGroup `json:"preemptors,omitempty"`
-	// Preemptions counts tasks. Lost is what they held GPUs for in vain, in GPU seconds: work that was not saved, and the time to
-	// save and load states.
+	// Preemptions counts tasks. Lost is the GPU time that they held in vain, in GPU seconds: work that was not saved, and the
+	// time to save and load states.
 	Preemptions int     `json:"preemptions"`
 	Lost        float64 `json:"lost_gpu_seconds"`
 	// Error is the error of predictions.

@@ -11,11 +11,11 @@ import (
 type RunTimeSource string
 
 const (
-	// RunTimeGiven is what the job declares: the default.
+	// RunTimeGiven uses the run time that the job declares: the default.
 	RunTimeGiven RunTimeSource = "given"
-	// RunTimePredicted is what the job declares, else what the scheduler predicts from similar jobs that have ended.
+	// RunTimePredicted uses the declared run time, or the scheduler's prediction from similar jobs that have ended.
 	RunTimePredicted RunTimeSource = "predicted"
-	// RunTimeExact is the real run time, which no scheduler knows.
+	// RunTimeExact uses the real run time, which no scheduler knows.
 	RunTimeExact RunTimeSource = "exact"
 )
 

@@ -13,7 +13,7 @@ type timelineEvent struct {
 	task   *runningTask // of taskEnds and taskSaved
 }
 
-// eventKind is what happens at the time of an event.
+// eventKind is the type of an event.
 type eventKind int
 
 const (
@@ -31,7 +31,7 @@ const (
 type timeline struct {
 	// list is a heap by time, and by number for equal times.
 	list []timelineEvent
-	// number is that of the next event.
+	// number is the number of the next event.
 	number int
 	// due are the allocations and ticks in the list, which need no duplicates.
 	due map[timelineEvent]bool

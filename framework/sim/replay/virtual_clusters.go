@@ -19,7 +19,7 @@ const (
 	maxRows         = 10_000_000
 	maxGPUsPerJob   = 2048
 	traceTimeLayout = "2006-01-02 15:04:05"
-	// gpusPerAgent and cpusPerAgent are those of each agent: the lists of virtual clusters count agents with eight GPUs.
+	// gpusPerAgent and cpusPerAgent describe each agent: the lists of virtual clusters count agents with eight GPUs.
 	gpusPerAgent = 8
 	cpusPerAgent = 64
 )

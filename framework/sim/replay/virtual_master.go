@@ -26,7 +26,7 @@ type virtualMaster struct {
 	offers map[string]*pendingOffer
 	// filters has the resources that roles refused for some time.
 	filters *offers.Filters[filterSlot, resourceSet]
-	// ports are those of every offer. They never run out.
+	// ports are in every offer. They never run out.
 	ports []sched.PortRange
 	// lastOfferNumber is part of the id of the last offer.
 	lastOfferNumber int
@@ -160,7 +160,7 @@ func (m *virtualMaster) nextRole(i int, now time.Duration) int {
 	return best
 }
 
-// weightedShare is what decides which role gets the next offer: its GPUs, divided by its weight.
+// weightedShare returns a role's GPUs divided by its weight. The role with the least gets the next offer.
 func (m *virtualMaster) weightedShare(r int) float64 {
 	return float64(m.roles[r].gpus) / m.roles[r].weight
 }
