@@ -15,7 +15,7 @@ import (
 // ErrUnconfined is returned by AllowedDevices for a cgroup that may open every device.
 var ErrUnconfined = errors.New("the cgroup is not confined")
 
-// cgroupHierarchy is what cgroup.V1 and cgroup.V2 have in common.
+// cgroupHierarchy is implemented by cgroup.V1 and cgroup.V2.
 type cgroupHierarchy interface {
 	CreateCgroup(path string) error
 	ConfineCgroup(path string, list []rules.DeviceRule) error

@@ -107,8 +107,8 @@ type charDevice struct {
 	rdev uint64
 }
 
-// listCharDevices returns the character devices in a folder, none if it does not exist. The
-// type of a directory entry is that of the file below a mount, so each node is examined.
+// listCharDevices returns the character devices in a folder, none if it does not exist. A
+// directory entry has the type of the file below a mount, so each node is examined.
 func listCharDevices(dir string) []charDevice {
 	entries, _ := os.ReadDir(dir)
 	var list []charDevice

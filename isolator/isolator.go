@@ -52,7 +52,7 @@ type Isolator struct {
 	cgroups cgroupHierarchy
 }
 
-// DeviceGrant is what one container may open.
+// DeviceGrant lists the device nodes that one container may open.
 type DeviceGrant struct {
 	// Nodes are all GPU nodes of the host, and the control nodes. A container's /dev may
 	// contain all of them, because the container may get more devices later. Rules decide which

@@ -66,7 +66,7 @@ type ProviderConfig struct {
 	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
 }
 
-// ProviderStatus is what the agent offers of the GPUs.
+// ProviderStatus describes the GPUs that the agent offers.
 type ProviderStatus struct {
 	// Whole and Shared are the numbers of devices that are offered whole and
 	// in shares.

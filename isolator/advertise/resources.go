@@ -29,7 +29,7 @@ const (
 	AttributeShareLimit = "gpu_share_limit"
 )
 
-// MachineGPUs is what one machine advertises.
+// MachineGPUs contains the GPUs that one machine advertises.
 type MachineGPUs struct {
 	// Host has the named devices, whole GPUs and MIG devices. Each counts 1.
 	Host gpu.Host

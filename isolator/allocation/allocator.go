@@ -14,7 +14,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Allocation is what one container holds. It is a value: a change of what the container holds
+// Allocation contains the devices and shares that one container holds. It is a value: a change
 // replaces it in the Allocator.
 type Allocation struct {
 	// Container is Mesos's id. That of a nested container begins with its parents' ids,

@@ -24,7 +24,7 @@ type MesosResource struct {
 	Set    []string `json:"set,omitempty"`
 }
 
-// DeviceRequest is what a container's resources request: devices by name, a number of devices
+// DeviceRequest contains a container's requested resources: devices by name, a number of devices
 // of the stock pool, and shares of shared devices, sorted by device. A device is requested once.
 type DeviceRequest struct {
 	// Named are the UUIDs of gpu_ids, sorted, without duplicates.

@@ -32,14 +32,14 @@ type transaction struct {
 	after []allocation.Allocation
 	// reserved contains, for each allocation of after, the devices of both.
 	reserved []allocation.Allocation
-	// devices are those that the container may open after commit: its own, or
-	// those of the ancestor whose allocation it inherits. shares are its shares
+	// devices lists the devices that the container may open after commit: its own,
+	// or the devices of the ancestor whose allocation it inherits. shares are its shares
 	// of devices, and shareOwner is the container or ancestor that they belong to.
 	devices    []string
 	shareOwner string
 	shares     []gpu.DeviceShare
-	// grantsBefore and grantsAfter are what the kernel allows the cgroups of the
-	// container and of those nested in it, and what it must allow after commit.
+	// grantsBefore has the kernel's present grants for the cgroups of the container
+	// and of its nested containers, grantsAfter their grants after commit.
 	grantsBefore, grantsAfter []cgroupGrant
 	// changed is false if after and the container's info are as they were.
 	changed bool

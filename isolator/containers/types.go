@@ -28,7 +28,7 @@ type ImageSettings struct {
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
-// LaunchSetup is what a container is launched with.
+// LaunchSetup contains the settings with which a container is launched.
 type LaunchSetup struct {
 	// Devices are the UUIDs of the GPUs that it holds or inherits.
 	Devices []string `json:"devices"`

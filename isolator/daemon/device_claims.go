@@ -60,8 +60,8 @@ type deviceClaims struct {
 	strays map[string]string
 }
 
-// Claim implements socket.DeviceClaimer. The devices are what the agent reports that it gave the
-// container, so a caller can obtain nothing else for it.
+// Claim implements socket.DeviceClaimer. The devices come from the agent's report about
+// the container, so a caller can obtain no others for it.
 func (c *deviceClaims) Claim(ctx context.Context, request containers.ClaimRequest) (gpu.ContainerDevices, error) {
 	if holder, prepared, err := c.manager.CheckPrepared(request.Container, request.Devices); prepared || err != nil {
 		return holder, err

@@ -7,7 +7,7 @@ type Status struct {
 	// GPUs is the number of devices of this host. Discovered is set once it is known.
 	GPUs       int
 	Discovered bool
-	// Provider is what the agent offers; nil before the agent has answered for the first
+	// Provider describes the agent's offers; nil before the agent has answered for the first
 	// time, and if the GPUs are in the agent's flags. Its error wraps advertise.ErrRemoved if
 	// no GPU is offered until the daemon is restarted.
 	Provider *advertise.ProviderStatus

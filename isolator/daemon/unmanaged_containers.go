@@ -15,7 +15,7 @@ import (
 	"mesos-gpu/isolator/socket"
 )
 
-// containerAPI is what the API's calls for containers need.
+// containerAPI serves the API's calls for containers.
 type containerAPI interface {
 	socket.ContainerManager
 	DeviceUses() map[string]share.DeviceUse

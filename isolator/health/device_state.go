@@ -29,7 +29,7 @@ func (f LatchedFault) String() string {
 	return LookUpXID(f.XID).String() + " at " + formatTime(f.At)
 }
 
-// SavedState is what must survive a restart of the daemon. A GPU can only be reset while no
+// SavedState contains the state that must survive a restart of the daemon. A GPU can only be reset while no
 // daemon has its driver open.
 type SavedState struct {
 	Faults []LatchedFault `json:"faults"`
@@ -44,7 +44,7 @@ func (s SavedState) NeedsRewrite(next SavedState) bool {
 	return len(next.Faults) != len(s.Faults) || len(next.Faults) > 0 && s.EnergyJoules == 0 && next.EnergyJoules > 0
 }
 
-// DeviceState is what is known about one device. It is a value: ApplyObservation returns a new
+// DeviceState contains the known health of one device. It is a value: ApplyObservation returns a new
 // one.
 type DeviceState struct {
 	// The condition that is reported. since is when health last changed; a new
@@ -95,8 +95,8 @@ type DeviceState struct {
 	eccCounted bool
 }
 
-// New returns the state of a device that was just discovered. saved is what an earlier daemon
-// saved.
+// New returns the state of a device that was just discovered. saved is the state from an
+// earlier daemon.
 func New(now time.Time, saved SavedState) DeviceState {
 	s := DeviceState{health: gpu.Healthy, since: now, latched: slices.Clone(saved.Faults), energyJoules: saved.EnergyJoules}
 	if len(s.latched) > 0 {

@@ -16,7 +16,7 @@ import (
 // the driver for another reason.
 var ErrLost = errors.New("the device is lost to the driver")
 
-// DeviceEvent is what the driver reports about a device without being queried.
+// DeviceEvent is an unsolicited report of the driver about a device.
 type DeviceEvent struct {
 	// Device is a UUID. It is empty if the driver does not report which device; the event then
 	// applies to all devices.

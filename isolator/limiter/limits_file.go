@@ -24,7 +24,7 @@ const MaxDevices = 16
 
 const maxLimitsBytes = 8191 // what the library reads
 
-// ContainerLimits is what one container may use. As a file it is
+// ContainerLimits contains the limits of one container. As a file it is
 //
 //	mesos-gpu-limits 1
 //	books 00d1ceb00c000001

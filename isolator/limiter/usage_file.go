@@ -71,7 +71,7 @@ var usageFileBytes = binary.Size(usageFile{})
 // The container can allocate no more memory.
 var ErrDamaged = errors.New("usage file is damaged")
 
-// ContainerUsage is what a container's processes use of one device.
+// ContainerUsage is the usage of one device by a container's processes.
 type ContainerUsage struct {
 	UUID         string
 	LimitBytes   uint64

@@ -10,14 +10,14 @@ import (
 )
 
 // ReportedContainer is the container of one executor, as the agent reports it. Its Devices and
-// Shares are what the agent gave to the executor and to its tasks that have not ended. Task and
+// Shares were given to the executor and to its tasks that have not ended. Task and
 // Job are empty if there are several tasks.
 type ReportedContainer struct {
 	gpu.ContainerDevices
 	// PID is the executor's process, 0 if the agent does not report it.
 	PID int
-	// Used are those of Devices that a process may have opened: those of the executor itself, and
-	// of tasks that have passed TASK_STARTING. Executors of this project reach that state only
+	// Used lists the Devices that a process may have opened: the devices of the executor itself,
+	// and of tasks that have passed TASK_STARTING. Executors of this project reach that state only
 	// after the daemon has confirmed their devices.
 	Used       []string
 	UsedShares []gpu.DeviceShare

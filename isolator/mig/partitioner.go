@@ -73,7 +73,7 @@ type Partitioner struct {
 	// before mu.
 	changeLock sync.Mutex
 	mu         sync.Mutex
-	// saved is what the file contains. An instance is recorded before it is
+	// saved is the content of the file. An instance is recorded before it is
 	// created, and removed from the record after it is destroyed.
 	saved savedState
 	// failures has, by GPU, the last error of applying its layout and when it

@@ -22,8 +22,8 @@ const changeTimeout = 30 * time.Second
 // queryTimeout bounds how long a GPU may take to list its instances.
 const queryTimeout = 5 * time.Second
 
-// DiscoverMIG loads the library and returns the GPUs in MIG mode. Its errors are those of
-// DiscoverHost.
+// DiscoverMIG loads the library and returns the GPUs in MIG mode. It returns the same
+// errors as DiscoverHost.
 func DiscoverMIG(c LibraryConfig) ([]MIGGPU, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "discover GPUs in MIG mode", discoverMIG, func([]MIGGPU) {})

@@ -23,7 +23,7 @@ type sampleReader struct {
 }
 
 // readSample samples the device. A MIG device has values for its memory and processes only:
-// NVML's power, clocks and errors are those of the whole GPU.
+// NVML reports power, clocks and errors for the whole GPU.
 func (s *nvmlSession) readSample(handle nvml.Device, slice bool) (gpu.Sample, error) {
 	r := &sampleReader{s: s, handle: handle, sample: gpu.Sample{At: time.Now(), Values: map[gpu.SampleField]float64{}}}
 	r.readMemory()

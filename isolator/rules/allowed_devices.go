@@ -35,8 +35,8 @@ func (r DeviceRule) coversDevice(other DeviceRule) bool {
 		(r.Major == AnyNumber || r.Major == other.Major) && (r.Minor == AnyNumber || r.Minor == other.Minor)
 }
 
-// IntersectRules returns what both lists allow, as rules of the first list. It
-// is what a process may open if two programs both confine it.
+// IntersectRules returns the devices that both lists allow, as rules of the first list:
+// a process may open these if two programs both confine it.
 func IntersectRules(list, other []DeviceRule) []DeviceRule {
 	var both []DeviceRule
 	for _, r := range MergeRules(list) {

@@ -59,7 +59,7 @@ const maxHosts = 100
 
 // NewHosts returns the hosts of a cluster that spec describes as a list of
 // HOSTSxGPUSxTYPE, such as "2x4xV100,1x8xA100". A plus sign separates the types
-// of one host: "1x4xV100+2xK80". The first host is that of NewHost with the seed.
+// of one host: "1x4xV100+2xK80". The first host equals NewHost's with the seed.
 func NewHosts(spec, seed string) (hosts []gpu.Host, err error) {
 	for part := range strings.SplitSeq(spec, ",") {
 		part = strings.TrimSpace(part)

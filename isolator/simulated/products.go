@@ -6,7 +6,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// gpuProduct is what NVML reports for one type: its product name, its frame
+// gpuProduct contains NVML's values for one type: its product name, its frame
 // buffer, which is a little less than the nominal memory, and its compute
 // capability (developer.nvidia.com/cuda-gpus).
 type gpuProduct struct {

@@ -13,7 +13,7 @@ import (
 // Process is a process of a task that has simulated GPUs.
 type Process struct {
 	PID int
-	// CPUTime is what it has used since it started.
+	// CPUTime is the time used since it started.
 	CPUTime time.Duration
 	// ResidentBytes is its resident memory.
 	ResidentBytes int64
@@ -30,14 +30,14 @@ type LoadSource struct {
 	now     func() time.Time
 
 	mu sync.Mutex
-	// measuredAt is when loads were measured. cpuTimes are those of the processes
-	// at that time.
+	// measuredAt is the time at which loads were measured. cpuTimes has the CPU
+	// times of the processes at that time.
 	measuredAt time.Time
 	cpuTimes   map[int]time.Duration
 	loads      map[string]*deviceLoad
 }
 
-// deviceLoad is what a device does.
+// deviceLoad is the load of a device.
 type deviceLoad struct {
 	duty      float64
 	joules    float64 // since the source exists

@@ -68,7 +68,7 @@ type DeviceSharing struct {
 	Shared bool `json:"shared"`
 	// Pending is set if the device changes its mode when it is idle.
 	Pending bool `json:"pending,omitempty"`
-	// MemMiB and Cores (percent) are what is advertised.
+	// MemMiB and Cores (percent) are the advertised amounts.
 	MemMiB int64 `json:"mem_mib"`
 	Cores  int   `json:"cores"`
 	// Limit is how shares are enforced.

@@ -105,7 +105,7 @@ type Watcher struct {
 
 	// mu guards all fields below and the changing fields of the devices.
 	mu sync.Mutex
-	// devices are those of WatcherConfig.Host, in its order. The list never
+	// devices has the devices of WatcherConfig.Host, in its order. The list never
 	// changes: after a repartitioning the daemon creates another Watcher.
 	devices []*watchedDevice
 	// cordons is indexed by the UUID that the operator named, of a device or of
