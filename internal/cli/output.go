@@ -117,7 +117,7 @@ func clearStyles(n *yaml.Node) {
 		n.Style = 0
 	}
 	if term.HasControls(n.Value) {
-		n.Style = yaml.DoubleQuotedStyle // of the styles, only this one has escape sequences, which are those of JSON
+		n.Style = yaml.DoubleQuotedStyle // only this style has escape sequences, the same as JSON's
 	}
 	for _, c := range n.Content {
 		clearStyles(c)

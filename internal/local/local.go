@@ -34,7 +34,7 @@ type ClusterConfig struct {
 	// for each host.
 	Hosts []gpu.Host
 	// API, Master and Agent are the listen addresses. With several agents, Agent
-	// is that of the first one, on the loopback network: each other agent has the
+	// is the address of the first one, on the loopback network: each other agent has the
 	// next address of that network.
 	API, Master, Agent string
 	// Binary is the mesos-gpu program, which runs executors.

@@ -30,7 +30,7 @@ var (
 	version2 = controlFiles{"memory.max", "memory.peak", "memory.events"}
 )
 
-// Usage is what a cgroup may use and has used. LimitBytes is 0 if there is no limit, and PeakBytes if the kernel does not
+// Usage contains the memory limit and the peak usage of a cgroup. LimitBytes is 0 if there is no limit, and PeakBytes if the kernel does not
 // measure it.
 type Usage struct{ LimitBytes, PeakBytes, OOMKills int64 }
 

@@ -33,7 +33,7 @@ func (t *EventType) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ProviderEvent is what an agent sends on a provider's stream.
+// ProviderEvent is a message from the agent on a provider's stream.
 type ProviderEvent struct {
 	Type                       EventType                   `protobuf:"varint,1,opt,name=type,enum=mesos.v1.resource_provider.Event_Type" json:"type"`
 	Subscribed                 *Subscribed                 `protobuf:"bytes,2,opt,name=subscribed" json:"subscribed,omitempty"`

@@ -1,5 +1,5 @@
 // Package resourceprovider defines the messages of Mesos's v1 resource provider
-// API, which mesos-go lacks. Field numbers and names are those of
+// API, which mesos-go lacks. Field numbers and names match
 // mesos/v1/resource_provider/resource_provider.proto. The client is
 // isolator/advertise and the server is the embedded agent.
 //

@@ -50,7 +50,7 @@ type Program struct {
 
 // NewProgram returns a program without columns. Each row has a limit, at least 0, for what columns take of it.
 func NewProgram(limits []float64) *Program {
-	p := &Program{basic: slices.Clone(limits), value: make([]float64, len(limits))} // the basis is what each row leaves over
+	p := &Program{basic: slices.Clone(limits), value: make([]float64, len(limits))} // the basis contains the slack of each row
 	for i := range limits {
 		p.inverse = append(p.inverse, make([]float64, len(limits)))
 		p.inverse[i][i] = 1

@@ -75,7 +75,7 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 	return c
 }
 
-// checkQuotaArguments accepts a role and a quota. The role * without quotes is what the shell makes of it: names of files.
+// checkQuotaArguments accepts a role and a quota. The shell expands a role * without quotes to names of files.
 func checkQuotaArguments(c *cobra.Command, got []string) error {
 	if len(got) == 1 && strings.Contains(got[0], "=") {
 		return &cli.UsageError{Err: fmt.Errorf("%s needs ROLE and QUOTA: see %s --help", cli.CommandName(c), c.CommandPath())}

@@ -26,7 +26,7 @@ type quotaExplanation struct {
 	// a half-life.
 	HalfLifeSeconds float64 `json:"half_life_seconds,omitempty"`
 	Recent          float64 `json:"recent,omitempty"`
-	// Users are those of the role, if fair share has a half-life.
+	// Users lists the users of the role, if fair share has a half-life.
 	Users []api.UserUsage `json:"users,omitempty"`
 	// UserLimits are the limits of the role's users. Those of the roles above also apply.
 	UserLimits *api.RoleUserLimits `json:"user_limits,omitempty"`
@@ -38,7 +38,7 @@ type quotaExplanation struct {
 	Borrowers []borrowedGPUs `json:"borrowers"`
 }
 
-// typeAllocation is what a role may have and has of one GPU type; "*" counts all.
+// typeAllocation contains a role's entitlement and allocation of one GPU type; "*" counts all.
 type typeAllocation struct {
 	Type     string  `json:"type"`
 	Deserved int     `json:"deserved"`
@@ -46,9 +46,9 @@ type typeAllocation struct {
 	Demanded float64 `json:"demanded"`
 	Entitled float64 `json:"entitled"`
 	Held     float64 `json:"held"`
-	// Borrowed is what the role holds beyond what it deserves.
+	// Borrowed is the number of GPUs that the role holds beyond its deserved ones.
 	Borrowed float64 `json:"borrowed"`
-	// Missing is what the role demands and deserves, and does not hold.
+	// Missing is the number of GPUs that the role demands and deserves, and does not hold.
 	Missing float64 `json:"missing"`
 }
 

@@ -80,10 +80,10 @@ func (a *jobCommands) applyFiles(ctx context.Context, files *jobFileFlags, args 
 	return changed, errors.Join(errs...)
 }
 
-// jobChange is what makes a job, service or schedule the one of a file.
+// jobChange is a change that makes a job, service or schedule equal to a file's.
 type jobChange struct {
 	*job.Spec
-	// existing is the specification of what has the name now, nil if there is none.
+	// existing is the present specification of that name, or nil.
 	existing *job.Spec
 	// live is set if existing is a service that has not ended.
 	live bool

@@ -13,7 +13,7 @@ import (
 // describedEvents is how many of a job's latest events describe shows.
 const describedEvents = 20
 
-// jobAppendix is what describe shows below a job and its tasks.
+// jobAppendix contains the texts that describe prints below a job and its tasks.
 type jobAppendix struct {
 	// job is NAME or NAME@RUN.
 	job     string

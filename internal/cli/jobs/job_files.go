@@ -20,7 +20,7 @@ import (
 // jobFileFlags select job files and change what is read from them.
 type jobFileFlags struct {
 	files []string
-	// The others are those of the command line, in its syntax.
+	// The other fields are flags, in the syntax of the command line.
 	name, image, workdir      string
 	gpus                      int
 	gpuTypes                  []string
@@ -35,7 +35,7 @@ type jobFromFile struct {
 	file string
 }
 
-// jobFileExtensions are those of the files that are read from a folder.
+// jobFileExtensions selects the files of a folder.
 var jobFileExtensions = []string{".yaml", ".yml", ".json"}
 
 // addJobFileFlags adds the flags to a command whose arguments are job files.

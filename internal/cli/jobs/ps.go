@@ -184,7 +184,7 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 	)
 }
 
-// formatRequest returns the GPUs of a task, which are those of the job if it has one.
+// formatRequest returns the GPUs of a task; with several tasks, it adds "each".
 func formatRequest(j *api.JobView) string {
 	if j.Spec.Request.GPUs == 0 || j.WantedTasks() == 1 {
 		return j.Spec.Request.String()

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// EventKind is what an Event reports.
+// EventKind is the type of an Event.
 type EventKind string
 
 // Kinds of events. Tasks write the first four, the test all others.

@@ -25,7 +25,7 @@ const (
 	containersFolder = "containers"
 )
 
-// executorCheckpoint is what the next agent must know of an executor. It is on the
+// executorCheckpoint contains an executor's state for the next agent process. It is on the
 // disk before a container of the executor starts a command, and before the
 // executor or the master learns that a status is stored.
 type executorCheckpoint struct {

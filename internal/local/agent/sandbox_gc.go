@@ -118,7 +118,7 @@ func (a *EmbeddedAgent) collectOnce(ctx context.Context, at time.Time) error {
 	return errors.Join(errs...)
 }
 
-// sandboxUse is what the executors of an agent use.
+// sandboxUse lists the live executors of an agent, and whether any of them uses an image.
 type sandboxUse struct {
 	// containers has the ids of executors that have not ended, or whose end is not over for
 	// the scheduler.

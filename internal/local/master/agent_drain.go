@@ -11,8 +11,8 @@ import (
 )
 
 // agentAdminState is an agent's administrative state, set by operators. It is
-// kept when the agent is lost, as in Mesos's registry. The zero state is that of
-// an agent that receives tasks.
+// kept when the agent is lost, as in Mesos's registry. In the zero state,
+// the agent receives tasks.
 type agentAdminState struct {
 	drain *mesos.DrainInfo // replaced, never modified; nil for an agent that is active
 	// maxGrace limits the grace period of killed tasks. Nil means no limit.

@@ -36,7 +36,7 @@ type invariants struct {
 	// them, or a user or a timeout had stopped them. What the agent reports when it returns does not count.
 	givenUpUnreachable map[string]bool
 	turns              int
-	// state is that of the running process as of its last turn.
+	// state is the state of the running process after its last turn.
 	state *sched.State
 	// compared are the contents of the journal when it had comparedSize bytes. It only grows, but for a torn write at its
 	// end that the next process drops.
@@ -51,7 +51,7 @@ type agentStatus struct {
 	state mesos.TaskState
 }
 
-// attemptTruth is what really happened to an attempt.
+// attemptTruth is the real state of an attempt.
 type attemptTruth struct {
 	state mesos.TaskState
 	// vanished attempts ended with their machine, and were never reported.

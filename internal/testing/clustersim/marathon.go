@@ -33,7 +33,7 @@ type appUser struct {
 	// instances of all requests.
 	wanted *appDefinition
 	most   int
-	// revision counts the definitions. requests are those that were not answered yet.
+	// revision counts the definitions. requests counts unanswered requests.
 	revision int
 	requests int
 	capacity capacity

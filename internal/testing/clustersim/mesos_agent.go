@@ -41,7 +41,7 @@ type agentNode struct {
 	// connection is nil while there is none to the master; ready is whether the agent is registered.
 	connection *connection
 	ready      bool
-	// tasks are those that run, and those whose end is not acknowledged. updates are the unacknowledged statuses; repeat
+	// tasks lists running tasks, and tasks whose end is not acknowledged. updates are the unacknowledged statuses; repeat
 	// is when they are looked through next, zero if no event is planned for that.
 	tasks   map[string]*agentTask
 	updates *updates.UpdateStreams

@@ -55,7 +55,7 @@ type registeredAgent struct {
 	connection *connection
 	// total is everything that the agent has, as the master knows it.
 	total []mesos.Resource
-	// unused is what no task uses, free what is not offered either. Each is nil if it must be computed again.
+	// unused has the resources that no task uses, free the unused ones that are not offered. Each is nil if it must be computed again.
 	unused, free []mesos.Resource
 }
 
@@ -234,7 +234,7 @@ func (m *masterNode) accept(call *scheduler.Call_Accept) {
 	m.addFilter(agent, taken[0].role, rest, call.GetFilters())
 }
 
-// filterSlot is what a filter is for: the resources of an agent, offered to a role.
+// filterSlot identifies the resources that a filter refuses: an agent's, offered to a role.
 type filterSlot struct{ agent, role string }
 
 func (m *masterNode) decline(ids []mesos.OfferID, filters *mesos.Filters) {

@@ -9,8 +9,8 @@ type connection struct {
 	broken bool
 	// cut points at whether the network between the nodes is cut.
 	cut *partition
-	// lastArrival is when the last message of each direction arrives. waiting are those that have arrived while the network
-	// was cut, the oldest first.
+	// lastArrival is when the last message of each direction arrives. waiting lists the messages that arrived while the
+	// network was cut, the oldest first.
 	lastArrival [2]time.Duration
 	waiting     [2][]message
 	// onBreak is called once, some time after the connection breaks.

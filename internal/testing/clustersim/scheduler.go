@@ -27,7 +27,7 @@ type schedulerNode struct {
 	world *World
 	cut   partition
 	log   logrus.FieldLogger
-	// counters are those of all processes: they only count.
+	// counters is shared by all processes, because counters only grow.
 	counters *metrics.SchedulerCounters
 	// process is the process that leads, nil while there is none. Without standbys it is the only one.
 	process *process
@@ -102,7 +102,7 @@ type process struct {
 	offset      time.Duration // of its wall clock
 	loop        *leader.Loop
 	client      *master.Client
-	// connection and session are those of the current subscription, nil without one. call waits for its result.
+	// connection and session belong to the current subscription; nil without one. call waits for its result.
 	connection *connection
 	session    *master.DetachedSession
 	call       *master.PendingCall

@@ -28,7 +28,7 @@ type userJob struct {
 	accepted, killed, killSent bool
 	// held is whether a hold of the job was answered and its release was not requested yet.
 	held, releaseSent bool
-	// priority is that of an answered edit, nil if there was none.
+	// priority is the priority of an answered edit, or nil.
 	priority *int
 	// tasks is the number of tasks that the user wants: scaling changes it.
 	tasks int

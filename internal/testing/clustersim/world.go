@@ -43,7 +43,7 @@ type World struct {
 	checks    *invariants
 }
 
-// plan is what varies from seed to seed. Each kind of fault is off in about half of the seeds: some faults hide others.
+// plan contains the parameters that vary from seed to seed. Each kind of fault is off in about half of the seeds: some faults hide others.
 type plan struct {
 	agents    int
 	faultTime time.Duration

@@ -22,7 +22,7 @@ type FunctionFailure struct {
 	Return   int
 }
 
-// FakeMachine is what the library reports.
+// FakeMachine contains the facts that the library reports.
 type FakeMachine struct {
 	// SysRoot and ProcRoot contain the parts of /sys and /proc that describe the devices.
 	SysRoot, ProcRoot string

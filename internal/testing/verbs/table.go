@@ -23,7 +23,7 @@ type Verb struct {
 	// Page is, on the web page, the label of the button of a change, and the view of what is read. It is "" if the page
 	// has neither.
 	Page string
-	// Permission is what a user needs on the role that Scope describes.
+	// Permission is the permission required on the role that Scope describes.
 	Permission access.Permission
 	Scope      string
 	// Own means that the owner of the job, the schedule or the user name may request it with the permission submit.

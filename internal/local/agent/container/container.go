@@ -19,7 +19,7 @@ import (
 	"mesos-gpu/isolator/rules"
 )
 
-// Command is what a container runs.
+// Command is the process that a container runs.
 type Command struct {
 	// Path is the program. A name without a slash is looked up on the PATH in
 	// Env. Args includes the program's own name as its first element.

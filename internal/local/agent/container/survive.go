@@ -41,7 +41,7 @@ type containerRecord struct {
 const (
 	aliveFile       = "alive"
 	recordExtension = ".record"
-	// journalExtension is that of the file in which the container's first process
+	// journalExtension is the extension of the file in which the container's first process
 	// records the start and the end of the command.
 	journalExtension = ".journal"
 )
@@ -288,8 +288,8 @@ func recordedEnd(journal string) syscall.WaitStatus {
 	return syscall.WaitStatus(unix.SIGKILL)
 }
 
-// endedItself reports whether the container's command has exited. Signals are those of
-// the machine's shutdown.
+// endedItself reports whether the container's command has exited. A signal means that
+// the machine was shut down.
 func endedItself(journal string) bool {
 	end := readEnd(journal)
 	return end != nil && end.Exited()

@@ -6,7 +6,7 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// defaultMounts are those of every container.
+// defaultMounts returns the mounts of every container.
 func defaultMounts(shmMiB uint32) []specs.Mount {
 	shm := []string{"nosuid", "noexec", "nodev", "mode=1777"}
 	if shmMiB > 0 {
