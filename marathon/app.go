@@ -58,7 +58,7 @@ type App struct {
 	IPAddress *IPAddress `json:"ipAddress,omitempty"`
 }
 
-// ExecutorResources are what an executor uses itself.
+// ExecutorResources contains the resources of an executor itself.
 type ExecutorResources struct {
 	CPUs    float64 `json:"cpus"`
 	MemMiB  float64 `json:"mem"`

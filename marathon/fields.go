@@ -65,7 +65,7 @@ type Field struct {
 	Enum           []string
 	Min, Max       *float64
 	MinLen, MaxLen int
-	// Pattern is what a string matches.
+	// Pattern must match a string.
 	Pattern *regexp.Regexp
 	// Deprecated names the field that replaces this one, if it is deprecated.
 	Deprecated string

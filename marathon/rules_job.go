@@ -121,7 +121,7 @@ func (norm *appNormalizer) checkTextSizes() {
 	}
 }
 
-// fetchSchemes are those of Mesos's fetcher, and plugins that operators often install.
+// fetchSchemes returns the schemes of Mesos's fetcher, and of plugins that operators often install.
 func fetchSchemes() []string {
 	return []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 }

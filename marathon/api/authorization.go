@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// Permission is what a request needs on a role. Each one includes those before it.
+// Permission is the permission that a request needs on a role. Each one includes the previous ones.
 type Permission int
 
 const (

@@ -15,7 +15,7 @@ import (
 // changes nothing, as in Marathon.
 type appPatch map[string]json.RawMessage
 
-// readPatch reads an update. If it is no object, the error is that of marathon.ParseApp.
+// readPatch reads an update. If it is no object, it returns the error of marathon.ParseApp.
 func readPatch(data []byte, s marathon.ParseSettings) (appPatch, error) {
 	p := appPatch{}
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -70,7 +70,7 @@ func mergePatch(stored *marathon.App, p appPatch, s marathon.ParseSettings) (*ma
 	return parseComplete(merged, stored.ID, s)
 }
 
-// parseComplete parses a whole definition. Its id is that of the path; the body's is ignored.
+// parseComplete parses a whole definition. Its id is taken from the path; the body's is ignored.
 func parseComplete(p appPatch, id string, s marathon.ParseSettings) (*marathon.App, error) {
 	p = maps.Clone(p)
 	delete(p, "version")

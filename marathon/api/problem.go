@@ -16,7 +16,7 @@ type ErrorResponse struct {
 	Message string `json:"message"`
 	// Details describe text that is not JSON.
 	Details string `json:"details,omitempty"`
-	// Deployments are those that lock an app.
+	// Deployments lists the deployments that lock an app.
 	Deployments []objectID `json:"deployments,omitempty"`
 }
 

@@ -177,7 +177,7 @@ type MarathonConfig struct {
 	Executor           string `json:"executor"`
 	// FailoverTimeout is in seconds.
 	FailoverTimeout int64 `json:"failover_timeout,omitempty"`
-	// Features are those of Marathon's optional features that are always on.
+	// Features lists Marathon's optional features that are always on.
 	Features      []string `json:"features"`
 	FrameworkName string   `json:"framework_name,omitempty"`
 	// HighlyAvailable is true if other schedulers may take over.

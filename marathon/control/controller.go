@@ -87,8 +87,8 @@ type SchedulerFlags struct {
 	// FrameworkName, User and FailoverTimeout are the framework's in Mesos.
 	FrameworkName, User string
 	FailoverTimeout     time.Duration
-	// Master is the address of the masters, JournalPath that of the journal: a file or
-	// zk://HOSTS/PATH, which schedulers share. SessionTimeout is that of its sessions.
+	// Master is the address of the masters, JournalPath the path of the journal: a file or
+	// zk://HOSTS/PATH, which schedulers share. SessionTimeout applies to its ZooKeeper sessions.
 	Master, JournalPath string
 	SessionTimeout      time.Duration
 }

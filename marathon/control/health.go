@@ -7,7 +7,7 @@ import (
 	"mesos-gpu/marathon/api"
 )
 
-// healthHistory is what the health checks of an instance have reported since this scheduler
+// healthHistory contains the results of an instance's health checks since this scheduler
 // leads. The executor reports the first success, each failure, and the first success after a
 // failure; the times are those at which the leader learned of them.
 type healthHistory struct {

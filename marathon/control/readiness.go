@@ -193,9 +193,9 @@ func probeAddress(check marathon.ReadinessCheck, config *marathon.App, in deploy
 	return strings.ToLower(check.Protocol) + "://" + net.JoinHostPort(in.Hostname, strconv.Itoa(in.Ports[i])) + "/" + strings.TrimPrefix(check.Path, "/"), nil
 }
 
-// listResults returns the last results of an app's instances. While the app is deployed they
-// are those of all instances that were probed: some load balancers route to an instance only
-// if its result says that it is ready. Otherwise they are those of instances that are not ready.
+// listResults returns the last results of an app's instances. While the app is deployed, it
+// returns results of all probed instances: some load balancers route to an instance only
+// if its result is ready. Otherwise it returns results of instances that are not ready.
 func (r *readinessProber) listResults(app string, deploying bool) []api.ReadinessResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,7 +23,7 @@ type DesiredState struct {
 	apps map[string]*appRecord
 	// groups are the definitions of groups by id. Groups without a definition exist through their apps.
 	groups map[string]*GroupInfo
-	// deployments are those that have not ended, the oldest first.
+	// deployments lists the deployments that have not ended, the oldest first.
 	deployments []*Deployment
 
 	// lastVersion is the time of the youngest version. The next version is younger, whatever the clock says.

@@ -42,8 +42,8 @@ func (s *DesiredState) groupsBefore(changed map[string]*GroupInfo) map[string]*G
 	return before
 }
 
-// Group returns a group with its apps and subgroups. Its version is that of its last
-// change. The root always exists.
+// Group returns a group with its apps and subgroups. Its version is the time of
+// its last change. The root always exists.
 func (s *DesiredState) Group(id string) (*marathon.Group, bool) {
 	return groupTree{s.groups, map[string]*marathon.Group{}}.buildGroup(id, s.Apps())
 }
