@@ -120,7 +120,7 @@ type ExecutorConfig struct {
 	Log logrus.FieldLogger
 }
 
-// The defaults are those of the Mesos agent.
+// Defaults, equal to the Mesos agent's.
 const (
 	defaultProcessID       = "slave(1)"
 	defaultRecoveryTimeout = 15 * time.Minute

@@ -22,7 +22,7 @@ type DetachedExecutor struct {
 	subscribed   bool
 }
 
-// DetachedEffects are what a DetachedExecutor causes. None of the functions may call its methods.
+// DetachedEffects contains the side effects of a DetachedExecutor as functions, none of which may call its methods.
 type DetachedEffects struct {
 	// Now is the clock. NewUUID returns the UUID of a status update. Random returns a random duration from 0 to below its
 	// argument.

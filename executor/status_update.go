@@ -37,8 +37,8 @@ type statusContent struct {
 	exitCode *int
 	// healthFailure is set if a health check has failed.
 	healthFailure *job.HealthFailure
-	// data describes the container as JSON. addresses are those of its own
-	// network.
+	// data describes the container as JSON. addresses are its addresses in its
+	// own network.
 	data      []byte
 	addresses []string
 }

@@ -34,7 +34,7 @@ type taskLoop struct {
 	// actions are functions that goroutines pass to the goroutine of
 	// serveEvents.
 	actions chan func()
-	// goroutines are those of the task and of its watchers. Run waits for them.
+	// goroutines counts the goroutines of the task and of its watchers. Run waits for them.
 	goroutines sync.WaitGroup
 	// usage is the report of what the devices do.
 	usage usageReport

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Request is what one task requires of the GPUs of its agent.
+// Request contains one task's requirements for the GPUs of its agent.
 type Request struct {
 	// GPUs counts devices. They are whole devices unless Share is set.
 	GPUs  int          `json:"gpus"`

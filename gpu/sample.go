@@ -28,7 +28,7 @@ const (
 
 // DeviceProcess is one process that uses a device.
 type DeviceProcess struct {
-	// PID is in the PID namespace of the host. MemBytes is what the process has allocated on the device.
+	// PID is in the PID namespace of the host. MemBytes is the memory that the process has allocated on the device.
 	PID      int   `json:"pid"`
 	MemBytes int64 `json:"mem_bytes"`
 }

@@ -11,7 +11,7 @@ import (
 type ShareRequest struct {
 	// MemMiB is device memory in MiB. MemPercent is a percentage of the
 	// device's memory, 1 to 100, rounded down to a MiB. At most one of them is
-	// set. If neither is set, the memory percentage is that of Cores.
+	// set. If neither is set, the memory percentage equals Cores.
 	MemMiB     int64 `json:"mem_mib,omitempty"`
 	MemPercent int   `json:"mem_percent,omitempty"`
 	// Cores is a percentage of the device's compute, 1 to 100. With 0 the task
@@ -99,8 +99,8 @@ type DeviceShare struct {
 	Type   string `json:"type,omitempty"`
 	MemMiB int64  `json:"mem_mib"`
 	Cores  int    `json:"cores,omitempty"`
-	// MilliDevices is what the share counts in quotas, in thousandths of a
-	// device: the larger of its fractions of memory and of compute.
+	// MilliDevices is the amount by which the share counts in quotas, in
+	// thousandths of a device: the larger of its fractions of memory and of compute.
 	MilliDevices int `json:"milli,omitempty"`
 	// LimitedBy is how the agent enforces the share, or "" if that is not known.
 	LimitedBy EnforcementMethod `json:"limit,omitempty"`

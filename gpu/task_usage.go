@@ -24,7 +24,7 @@ const (
 	maxUUID         = 128
 )
 
-// TaskUsage is what the devices of one task did at one time. It comes from the
+// TaskUsage is the usage of one task's devices at one time. It comes from the
 // task's sandbox, where the task can write. It is shown to users, and no decision
 // depends on it.
 type TaskUsage struct {
@@ -34,7 +34,7 @@ type TaskUsage struct {
 	Devices   []DeviceUsage `json:"devices"`
 }
 
-// DeviceUsage is what one device did. A value that it does not report is nil.
+// DeviceUsage is the usage of one device. A value that it does not report is nil.
 type DeviceUsage struct {
 	UUID string `json:"uuid"`
 	// Duty is the fraction of the time in which a kernel ran, 0 to 1.
@@ -58,7 +58,7 @@ type DeviceUsage struct {
 	Totals *UsageTotals `json:"totals,omitempty"`
 }
 
-// UsageTotals is what one device did since its task started, as far as it was measured.
+// UsageTotals is the measured usage of one device since its task started.
 type UsageTotals struct {
 	// Seconds is the measured time, BusySeconds the part of it in which kernels ran.
 	Seconds     float64 `json:"seconds"`

@@ -62,7 +62,7 @@ func (m Manifest) SelectFiles(wanted []Capability) []ManifestEntry {
 	return kept
 }
 
-// librariesByCapability lists library names up to ".so". The groups are those of
+// librariesByCapability lists library names up to ".so". The groups come from
 // libnvidia-container (src/nvc_info.c) and, for display, of the container
 // toolkit. A library that is not listed here is still part of the volume.
 var librariesByCapability = map[Capability][]string{

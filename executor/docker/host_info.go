@@ -16,7 +16,7 @@ import (
 	"mesos-gpu/executor/task"
 )
 
-// hostInfo is what a container gets from its host.
+// hostInfo contains the host's settings for a container.
 type hostInfo struct {
 	// imageEnv are the image's own "NAME=value" entries.
 	imageEnv []string

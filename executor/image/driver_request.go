@@ -33,7 +33,7 @@ const (
 	envCUDAVersion = "CUDA_VERSION"
 )
 
-// DriverRequest is what an image needs from the GPU driver.
+// DriverRequest contains an image's requirements for the GPU driver.
 type DriverRequest struct {
 	// Devices is the value of NVIDIA_VISIBLE_DEVICES, or its equivalent for
 	// images that express the same by labels. It does not choose devices: a

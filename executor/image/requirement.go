@@ -12,7 +12,7 @@ import (
 type Requirement struct {
 	// Source is its name.
 	Source string
-	// Alternatives is what it requires.
+	// Alternatives contains the conditions, one of which must hold.
 	Alternatives RequirementAlternatives
 }
 

@@ -12,7 +12,7 @@ import (
 
 // CacheEntry is one library of the cache.
 type CacheEntry struct {
-	// Name is what programs look for, "libcuda.so.1". Path is absolute.
+	// Name is the name that programs load, such as "libcuda.so.1". Path is absolute.
 	Name, Path string
 }
 
@@ -20,7 +20,7 @@ type CacheEntry struct {
 // before glibc 2.2.
 var ErrFormat = errors.New("unknown format")
 
-// The layouts are those of glibc, sysdeps/generic/dl-cache.h. ldconfig writes the
+// Layouts of glibc, see sysdeps/generic/dl-cache.h. ldconfig writes the
 // new one (-c new), the old one, or the new one after the old.
 const (
 	oldMagic = "ld.so-1.7.0"
