@@ -107,7 +107,7 @@ type apiSecurity struct {
 }
 
 // openSecurity reads the certificates and the access file, and opens the audit log.
-// host is what jobs may use of the agents if there is no access file.
+// host limits the host resources that jobs may use without an access file.
 func (a *APIConfig) openSecurity(host admission.HostPermissions, log logrus.FieldLogger) (d apiSecurity, err error) {
 	if d.leaderTransport, err = a.newLeaderTransport(); err != nil {
 		return d, err

@@ -118,8 +118,8 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 	return err
 }
 
-// newMasterClient returns a client of the master. Its minimum offer size is what
-// an executor needs: smaller offers cannot run any task. onStatus and workdirURL may be nil.
+// newMasterClient returns a client of the master. Its minimum offer size is an
+// executor's need: smaller offers cannot run any task. onStatus and workdirURL may be nil.
 func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error)) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,

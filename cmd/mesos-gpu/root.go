@@ -32,7 +32,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	root.SetErr(s.Stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if got := c.Flags().Args(); c.HasSubCommands() && len(got) > 0 {
-			return cli.RejectUnknownCommand(c, got) // the flag is that of a command that does not exist
+			return cli.RejectUnknownCommand(c, got) // the flag belongs to a command that does not exist
 		}
 		if next := cli.SuggestFlag(c, err); next != "" {
 			return &cli.UsageError{Err: fmt.Errorf("%w: %s", err, next)}

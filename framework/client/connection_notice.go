@@ -26,7 +26,7 @@ type connectionWatch struct {
 	report ConnectionObserver
 	// timer runs from the first failure until the report; nil otherwise.
 	timer *time.Timer
-	// cause is that of the latest failure.
+	// cause is the cause of the latest failure.
 	cause error
 	// reported is set from the report of a failure until that of the success.
 	reported bool

@@ -42,7 +42,7 @@ func (c *Client) Exec(ctx context.Context, name string, task int, r api.ExecRequ
 }
 
 // Attach connects t to a job's running task that takes a client: one with TTY runs its
-// command on t, one with Stdin reads t.Stdin. size is that of the terminal; zero means
+// command on t, one with Stdin reads t.Stdin. size is the terminal's size; zero means
 // unknown. It returns the exit code of the command with TTY, and otherwise 0 after all of
 // the input has been read. The task ends if the connection is lost before. Like Exec, it
 // does not wait for a blocked Read of Stdin.

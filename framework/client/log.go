@@ -81,7 +81,7 @@ type logReader struct {
 	// client sends the requests for the log of task.
 	client *Client
 	task   string
-	// options are those of the caller. Offset advances: it is the position in the current file.
+	// options are the caller's options. Offset advances: it is the position in the current file.
 	options LogOptions
 	// preceding are the bytes before that position, at most api.MaxPreceding. The scheduler finds the file by them after
 	// a rotation.

@@ -12,7 +12,7 @@ import (
 // Option configures a Client.
 type Option func(*clientOptions) error
 
-// clientOptions are what the options of New set.
+// clientOptions contains the settings of New's options.
 type clientOptions struct {
 	token    string
 	tls      *tls.Config

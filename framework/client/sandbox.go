@@ -55,7 +55,7 @@ type sandboxReader struct {
 	ctx        context.Context // stored, because io.Reader has no context parameter
 	client     *Client
 	task, name string
-	// offset is what was read of size bytes, which is the file's length when it was opened.
+	// offset is the number of bytes read so far, size the file's length when it was opened.
 	offset, size int64
 	// body is the response that is read; tries counts the failures since the last data.
 	body  *http.Response

@@ -27,7 +27,7 @@ const (
 	sequenceDigits = 10
 )
 
-// CandidateInfo is what a candidate publishes to other schedulers.
+// CandidateInfo contains the facts that a candidate publishes to other schedulers.
 type CandidateInfo struct {
 	// URL is the URL of its API.
 	URL string `json:"url"`

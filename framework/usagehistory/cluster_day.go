@@ -28,7 +28,7 @@ type ClusterSample struct {
 
 // TypeSample is the use of the GPUs of one type.
 type TypeSample struct {
-	// GPUs are those of the agents, Held those that tasks hold.
+	// GPUs counts the GPUs of the agents, Held the GPUs that tasks hold.
 	GPUs, Held float64
 	// Duty is the mean of the Measured held GPUs, from 0 to 1.
 	Duty, Measured float64

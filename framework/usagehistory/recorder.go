@@ -71,7 +71,7 @@ type liveSeries struct {
 
 // storedSeries describes a document of a job.
 type storedSeries struct {
-	// size is that of the document in bytes, updated the series' Updated.
+	// size is the size of the document in bytes, updated the series' Updated.
 	size    int
 	updated int64
 }

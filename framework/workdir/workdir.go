@@ -43,7 +43,7 @@ func checkPath(name string) error {
 
 // SizeError reports a folder above a bound.
 type SizeError struct {
-	// Have is the number so far, Limit the bound; Unit is what they count.
+	// Have is the number so far, Limit the bound; Unit names the counted objects.
 	Have, Limit int64
 	Unit        string
 }

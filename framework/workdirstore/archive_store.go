@@ -301,7 +301,7 @@ func (s *ArchiveStore) Token(run job.RunID, digest string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// CheckToken reports whether a token is that of the run and its archive.
+// CheckToken reports whether a token belongs to the run and its archive.
 func (s *ArchiveStore) CheckToken(run job.RunID, digest, token string) bool {
 	want, err := s.Token(run, digest)
 	return err == nil && hmac.Equal([]byte(want), []byte(token))

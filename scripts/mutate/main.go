@@ -114,7 +114,7 @@ func sample(all []mutation, count int, seed uint64) []mutation {
 	return chosen
 }
 
-// goPackage is what go list reports of a package.
+// goPackage contains the output of go list for a package.
 type goPackage struct {
 	ImportPath, Dir, Name, Export string
 	GoFiles                       []string

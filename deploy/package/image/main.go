@@ -40,7 +40,7 @@ type imageConfig struct {
 	libraries []string
 	// files are further files, by their paths in the image.
 	files map[string]string
-	// date is that of all files and of the image.
+	// date is the time of all files and of the image.
 	date time.Time
 }
 
