@@ -72,7 +72,9 @@ func (c *ExecutorConfig) applyShareLimit(ctx context.Context, t *task.TaskSpec) 
 		return "", fmt.Errorf("%s: %w", what, err)
 	}
 	if s.Method == gpu.EnforcedByDriver && t.Containerizer == job.Docker {
-		return "", fmt.Errorf("%s: the driver limits the Mesos agent's cgroups, and the Docker engine's containers are in none of them: use container: mesos, or --share-limit preload on the agent", what)
+		return "", fmt.Errorf("%s: the driver limits the Mesos agent's cgroups, and the Docker engine's containers are in none of "+
+			"them: use container: mesos, or --share-limit preload on the agent",
+			what)
 	}
 	env := shareEnvironment(t.DeviceShares, s.Devices)
 	for name, value := range s.Limit.Env {

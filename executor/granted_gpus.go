@@ -34,7 +34,8 @@ func (l *taskLoop) findGrantedGPUs(t task.TaskSpec) (gpu.DeviceAccess, error) {
 		// A MIG device has the node of its GPU, so the number of nodes is not
 		// the number of devices.
 	case len(reach.Minors) != want:
-		return gpu.DeviceAccess{}, fmt.Errorf("task holds %s and the executor's devices cgroup grants %d%s: check the agent's GPU isolator", formatGPUCount(want), len(reach.Minors), formatDeviceNodes(reach.Minors))
+		return gpu.DeviceAccess{}, fmt.Errorf("task holds %s and the executor's devices cgroup grants %d%s: check the agent's GPU isolator",
+			formatGPUCount(want), len(reach.Minors), formatDeviceNodes(reach.Minors))
 	}
 	return reach, nil
 }

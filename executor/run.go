@@ -89,8 +89,18 @@ func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Contai
 	logs := rotate.RotationLimits{Bytes: c.LogBytes, Files: c.LogFiles}
 	return map[job.Containerizer]task.Runtime{
 		job.Docker: c.withOrphanCleanup(&docker.EngineRuntime{
-			NewClient: c.NewDockerClient, PrepareVolume: c.PrepareVolume, ReadHost: c.ReadHost, DevDir: c.DevDir, LocksDir: c.ContainerLocksDir,
-			Sandbox: c.Sandbox, HostSandbox: c.Directory, AllowHostIPC: c.AllowHostIPC, AllowedDevices: c.AllowedDevices, DockerConfig: c.DockerConfig, Logs: logs, Log: c.Log,
+			NewClient:      c.NewDockerClient,
+			PrepareVolume:  c.PrepareVolume,
+			ReadHost:       c.ReadHost,
+			DevDir:         c.DevDir,
+			LocksDir:       c.ContainerLocksDir,
+			Sandbox:        c.Sandbox,
+			HostSandbox:    c.Directory,
+			AllowHostIPC:   c.AllowHostIPC,
+			AllowedDevices: c.AllowedDevices,
+			DockerConfig:   c.DockerConfig,
+			Logs:           logs,
+			Log:            c.Log,
 		}),
 		job.Mesos: c.withOrphanCleanup(&unified.NestedRuntime{Agent: httpagent.NewSender(agent.Send), Memory: memory, Sandbox: c.Sandbox, Logs: logs, Log: c.Log}),
 	}

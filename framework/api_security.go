@@ -92,7 +92,9 @@ func (a *APIConfig) checkListenAddress(addr net.Addr, log logrus.FieldLogger) er
 		return nil
 	}
 	if !a.Open {
-		return fmt.Errorf("listen on %s: every client that reaches it could do everything, or read tokens in transit: give --access, --api-tls-cert and --api-tls-key, listen on loopback, or open it by --insecure-api", at)
+		return fmt.Errorf("listen on %s: every client that reaches it could do everything, or read tokens in transit: "+
+			"give --access, --api-tls-cert and --api-tls-key, listen on loopback, or open it by --insecure-api",
+			at)
 	}
 	log.WithField("addr", at.String()).Warn("the API listens on a network address: every client that reaches it may do everything, or read the traffic")
 	return nil

@@ -108,7 +108,16 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	} else if err := decodeStrictly(n, &body); err != nil {
 		return role, err
 	}
-	role = queue.Role{Name: name, Weight: body.Weight, Order: body.Order, Patience: body.Patience, Strict: !body.Backfill, FitPolicy: body.Policy, KeepRuns: body.KeepRuns, KeepEnded: body.KeepEnded}
+	role = queue.Role{
+		Name:      name,
+		Weight:    body.Weight,
+		Order:     body.Order,
+		Patience:  body.Patience,
+		Strict:    !body.Backfill,
+		FitPolicy: body.Policy,
+		KeepRuns:  body.KeepRuns,
+		KeepEnded: body.KeepEnded,
+	}
 	for _, rule := range body.Notify {
 		role.Notify = append(role.Notify, job.NotificationRule{To: rule.To, On: rule.On})
 	}
@@ -239,7 +248,10 @@ func describeRoleError(n *yaml.Node, body any, err error) error {
 
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
-	return []string{"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended", "waiting_jobs", "user", "users", "half_life", "notify"}
+	return []string{
+		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended",
+		"waiting_jobs", "user", "users", "half_life", "notify",
+	}
 }
 
 // checkKeys returns an error for an unknown key, with the most similar known

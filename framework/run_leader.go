@@ -49,7 +49,16 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	defer s.setBackend(apiserver.NewUnavailableBackend("the scheduler is stopping"))
 	defer stop()
 	gauges, _ := s.cfg.Extension.(leader.MeasuredExtension)
-	leads := leader.New(l, leader.Config{Client: client, URL: s.url, Stopped: stopped.Done(), OwnerMaySubmit: s.security.maySubmit, Gauges: gauges, Workdirs: s.workdirs, Artifacts: s.artifacts, AutoscaleInterval: cfg.AutoscaleInterval})
+	leads := leader.New(l, leader.Config{
+		Client:            client,
+		URL:               s.url,
+		Stopped:           stopped.Done(),
+		OwnerMaySubmit:    s.security.maySubmit,
+		Gauges:            gauges,
+		Workdirs:          s.workdirs,
+		Artifacts:         s.artifacts,
+		AutoscaleInterval: cfg.AutoscaleInterval,
+	})
 	s.setLeadership(client, leads.ChangePolicy)
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
@@ -120,7 +129,9 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 
 // newMasterClient returns a client of the master. Its minimum offer size is an
 // executor's need: smaller offers cannot run any task. onStatus and workdirURL may be nil.
-func (c *SchedulerConfig) newMasterClient(frameworkID string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error)) (*master.Client, error) {
+func (c *SchedulerConfig) newMasterClient(
+	frameworkID string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error),
+) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
 		Name: c.Name, User: c.User, ProcessUser: c.ProcessUser, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,

@@ -69,7 +69,13 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	if cfg.Accounting != NoAccounting {
-		s.accounting = accounting.New(accounting.RecorderConfig{Path: cfg.Accounting, Keep: cfg.KeepAccounting, MaxMiB: cfg.AccountingMiB, Clock: cfg.Clock, Log: cfg.Log})
+		s.accounting = accounting.New(accounting.RecorderConfig{
+			Path:   cfg.Accounting,
+			Keep:   cfg.KeepAccounting,
+			MaxMiB: cfg.AccountingMiB,
+			Clock:  cfg.Clock,
+			Log:    cfg.Log,
+		})
 	}
 	if cfg.Notifications != "" {
 		settings, err := notifier.LoadSettings(cfg.Notifications)

@@ -170,10 +170,19 @@ func (u *DeviceUsage) validateFor(devices []string) error {
 		what      string
 		least, to float64
 	}{
-		{u.Duty, "duty", 0, 1}, {u.Celsius, "temperature", -273.15, 1000}, {u.Watts, "power", 0, 1e6},
-		{u.MemUsedMiB, "used memory", 0, 1e9}, {u.MemMiB, "memory", 0, 1e9}, {u.ThrottledSeconds, "throttling", 0, math.MaxFloat64},
-		{u.EnergyJoules, "energy", 0, math.MaxFloat64}, {&t.Seconds, "measured time", 0, 1e10}, {&t.BusySeconds, "busy time", 0, 1e10},
-		{&t.MemMiBSeconds, "memory over time", 0, 1e19}, {&t.MemUsedMiBSeconds, "used memory over time", 0, 1e19}, {&t.MaxMemMiB, "most used memory", 0, 1e9}, {&t.Joules, "energy", 0, 1e15},
+		{u.Duty, "duty", 0, 1},
+		{u.Celsius, "temperature", -273.15, 1000},
+		{u.Watts, "power", 0, 1e6},
+		{u.MemUsedMiB, "used memory", 0, 1e9},
+		{u.MemMiB, "memory", 0, 1e9},
+		{u.ThrottledSeconds, "throttling", 0, math.MaxFloat64},
+		{u.EnergyJoules, "energy", 0, math.MaxFloat64},
+		{&t.Seconds, "measured time", 0, 1e10},
+		{&t.BusySeconds, "busy time", 0, 1e10},
+		{&t.MemMiBSeconds, "memory over time", 0, 1e19},
+		{&t.MemUsedMiBSeconds, "used memory over time", 0, 1e19},
+		{&t.MaxMemMiB, "most used memory", 0, 1e9},
+		{&t.Joules, "energy", 0, 1e15},
 	} {
 		if v.of != nil && !(*v.of >= v.least && *v.of <= v.to) {
 			return fmt.Errorf("its %s is %g, want %g to %g", v.what, *v.of, v.least, v.to)

@@ -85,7 +85,8 @@ func checkProperty(s string) string {
 		return ""
 	}
 	name, _, _ = strings.Cut(name, "}")
-	if strings.HasPrefix(name, "java") || strings.HasPrefix(name, "Is") || strings.HasPrefix(name, "In") || strings.Contains(name, "=") || len(name) > 2 && isPosixClass(name) {
+	if strings.HasPrefix(name, "java") || strings.HasPrefix(name, "Is") || strings.HasPrefix(name, "In") ||
+		strings.Contains(name, "=") || len(name) > 2 && isPosixClass(name) {
 		return "a character property"
 	}
 	return ""

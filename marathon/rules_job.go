@@ -154,7 +154,9 @@ func (norm *appNormalizer) checkJobNetwork() {
 			norm.addError(elementPath("/networks", i)+"/name", "%s is no container network: choose another mode", n.Name)
 		}
 		if n.Name != "" && !resourceName.MatchString(n.Name) {
-			norm.addError(elementPath("/networks", i)+"/name", "%q is not a network's name: 1 to %d letters, digits, dots, dashes and underscores", n.Name, maxNameLength)
+			norm.addError(elementPath("/networks", i)+"/name",
+				"%q is not a network's name: 1 to %d letters, digits, dots, dashes and underscores", n.Name,
+				maxNameLength)
 		}
 		norm.checkCount(elementPath("/networks", i)+"/labels", len(n.Labels), maxLabels)
 		if _, ok := n.Labels[""]; ok {

@@ -148,7 +148,8 @@ func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []F
 	}
 	for _, f := range d.Files {
 		if bad[f.volumePath()] && sameFile(f.Source, filepath.Join(s.Dir, name, f.volumePath())) {
-			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, which is damaged too; reinstall the driver", name, f.volumePath(), f.Source)
+			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, which is damaged too; reinstall the driver",
+				name, f.volumePath(), f.Source)
 		}
 	}
 	v, err := s.createVolume(ctx, d, bad)

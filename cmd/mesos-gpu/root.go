@@ -43,7 +43,8 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	if api == "" {
 		api = cli.DefaultAPI
 	}
-	root.PersistentFlags().StringVar(&a.APIAddress, "api", api, "address of the scheduler, or several, comma-separated; or set MESOS_GPU_API; "+cli.DefaultSocket+" if it exists")
+	root.PersistentFlags().StringVar(&a.APIAddress, "api", api,
+		"address of the scheduler, or several, comma-separated; or set MESOS_GPU_API; "+cli.DefaultSocket+" if it exists")
 	if _, err := os.Stat(cli.DefaultSocket); err == nil && s.Getenv("MESOS_GPU_API") == "" {
 		a.APIAddress = "unix://" + cli.DefaultSocket
 	}

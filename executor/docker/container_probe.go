@@ -125,7 +125,9 @@ func (r *runningContainer) checkLeftCommands(ctx context.Context) error {
 	}
 	r.leftCommands = left
 	if len(left) >= maxLeftCommands {
-		return fmt.Errorf("command was not started: %d commands still run in the container after their timeout: let the command end itself, for example by timeout(1)", len(left))
+		return fmt.Errorf("command was not started: %d commands still run in the container after their timeout: "+
+			"let the command end itself, for example by timeout(1)",
+			len(left))
 	}
 	return nil
 }

@@ -56,7 +56,9 @@ func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
 	if c == nil || c.GetType() != mesos.ContainerInfo_DOCKER {
 		return s, nil
 	}
-	for _, step := range []func(task.TaskSpec, hostInfo, *mesos.ContainerInfo) error{s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.publishPorts} {
+	for _, step := range []func(task.TaskSpec, hostInfo, *mesos.ContainerInfo) error{
+		s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.publishPorts,
+	} {
 		if err := step(t, f, c); err != nil {
 			return containerSpec{}, fmt.Errorf("docker task: %w", err)
 		}

@@ -36,7 +36,8 @@ func (r *runningContainer) reconnectEngine(ctx context.Context, lost error) erro
 	case errdefs.IsNotFound(err):
 		return fmt.Errorf("docker engine at %s restarted while container %s ran, and the container is gone: submit the task again", r.engine.DaemonHost(), r.name)
 	case err != nil:
-		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again", r.engine.DaemonHost(), r.name, err)
+		return fmt.Errorf("docker engine at %s went away while container %s ran: %w: see why dockerd stopped on this agent, then submit the task again",
+			r.engine.DaemonHost(), r.name, err)
 	}
 	if r.engineRestarted = !state.Running; !r.engineRestarted {
 		r.log.Info("docker engine is back, the container still runs")

@@ -29,7 +29,8 @@ func listHostDevices(wanted, allowed []string, devicesFile string) (nodes []stri
 	}
 	for _, name := range wanted {
 		if !slices.ContainsFunc(allowed, func(prefix string) bool { return name == prefix || strings.HasPrefix(name, prefix+"/") }) {
-			return nil, fmt.Errorf("devices: %s: the operator of this agent does not allow it to tasks: add it to MESOS_GPU_ALLOW_DEVICES of the agent's executors", name)
+			return nil, fmt.Errorf("devices: %s: the operator of this agent does not allow it to tasks: add it to MESOS_GPU_ALLOW_DEVICES of the agent's executors",
+				name)
 		}
 		found := len(nodes)
 		err := filepath.WalkDir(name, func(at string, entry fs.DirEntry, err error) error {

@@ -64,7 +64,9 @@ func (l registryCredentials) deniedAdvice() string {
 	if l.source != "" {
 		return fmt.Sprintf("registry %s rejects the credentials of %s", l.registry, l.source)
 	}
-	return fmt.Sprintf("no credentials for registry %s: set pull_secret, set MESOS_GPU_DOCKER_CONFIG on the agent to a docker config.json that has them, or fetch one to %s in the sandbox", l.registry, sandboxConfig)
+	return fmt.Sprintf("no credentials for registry %s: set pull_secret, set MESOS_GPU_DOCKER_CONFIG on the agent to a docker "+
+		"config.json that has them, or fetch one to %s in the sandbox",
+		l.registry, sandboxConfig)
 }
 
 // isAccessDenied reports whether a registry denied access. The engine has no

@@ -87,7 +87,15 @@ func (rt *EngineRuntime) startContainer(ctx context.Context, engine *client.Clie
 		return nil, err
 	}
 	// From here on the engine may have a container to remove.
-	r := &runningContainer{engine: engine, name: containerName(t), task: t, procDir: cmp.Or(rt.procDir, "/proc"), sandbox: rt.Sandbox, logs: rt.Logs, log: rt.Log.WithField("container", containerName(t))}
+	r := &runningContainer{
+		engine:  engine,
+		name:    containerName(t),
+		task:    t,
+		procDir: cmp.Or(rt.procDir, "/proc"),
+		sandbox: rt.Sandbox,
+		logs:    rt.Logs,
+		log:     rt.Log.WithField("container", containerName(t)),
+	}
 	r.containerLock, err = lockContainer(rt.LocksDir, r.name, engine.DaemonHost())
 	if err != nil {
 		r.log.WithError(err).Warn("cannot lock the container: it is not removed if the executor is killed")

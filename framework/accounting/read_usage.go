@@ -60,7 +60,10 @@ func (r *Recorder) ReadUsage(ctx context.Context, read func(context.Context, *jo
 }
 
 // readAll reads the usage of the attempts and returns those to try again.
-func (r *Recorder) readAll(ctx context.Context, list []unmeasuredAttempt, read func(context.Context, *job.Task) (gpu.TaskUsage, error), isMissing func(error) bool) (failed []unmeasuredAttempt) {
+func (r *Recorder) readAll(
+	ctx context.Context, list []unmeasuredAttempt, read func(context.Context, *job.Task) (gpu.TaskUsage, error),
+	isMissing func(error) bool,
+) (failed []unmeasuredAttempt) {
 	var mu sync.Mutex
 	var reads sync.WaitGroup
 	slots := make(chan struct{}, maxUsageReads)

@@ -88,7 +88,8 @@ func Decide(p *job.AutoscalingPolicy, o Observation, past []Recommendation, chan
 
 	reason := []string{describeLoad(p, o, d.Load)}
 	if d.Recommended != d.Tasks {
-		reason = append(reason, fmt.Sprintf("%d %s recommended, stabilization %s", d.Recommended, gpu.Plural(d.Recommended, "task"), describeWindow(p, d.Recommended > o.Wanted)))
+		reason = append(reason, fmt.Sprintf("%d %s recommended, stabilization %s", d.Recommended,
+			gpu.Plural(d.Recommended, "task"), describeWindow(p, d.Recommended > o.Wanted)))
 	}
 	switch wait := changed.Add(p.Cooldown).Sub(now); {
 	case d.Tasks == o.Wanted:

@@ -23,7 +23,8 @@ func (c *Client) ReportAccounting(ctx context.Context, q api.AccountingQuery) (r
 
 // EachAccountedAttempt iterates over ended attempts, the oldest end first. It ignores q.By.
 func (c *Client) EachAccountedAttempt(ctx context.Context, q api.AccountingQuery) iter.Seq2[api.AccountedAttempt, error] {
-	return listPages(ctx, c, "/v1/accounting/attempts", accountingValues(q), entriesPerPage, func(l *api.AccountingList) ([]api.AccountedAttempt, string) { return l.Attempts, l.Next })
+	return listPages(ctx, c, "/v1/accounting/attempts", accountingValues(q), entriesPerPage,
+		func(l *api.AccountingList) ([]api.AccountedAttempt, string) { return l.Attempts, l.Next })
 }
 
 // AccountJob sums up the ended attempts of a job's run NAME@RUN, or of the newest one for NAME alone. It waits up to wait,

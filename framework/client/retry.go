@@ -229,7 +229,11 @@ func readProblem(res *http.Response, url string) error {
 		if res.StatusCode == http.StatusNotFound { // the API describes each unknown object by a problem
 			body = []byte("it is no mesos-gpu scheduler, or one of another version")
 		}
-		p = api.Problem{Title: http.StatusText(res.StatusCode), Status: res.StatusCode, Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(body)))}
+		p = api.Problem{
+			Title:  http.StatusText(res.StatusCode),
+			Status: res.StatusCode,
+			Detail: fmt.Sprintf("%s answered %s: %s", url, res.Status, strings.TrimSpace(string(body))),
+		}
 	}
 	return &p
 }

@@ -149,7 +149,8 @@ func checkFileSize(path string) error {
 
 // corruptFile returns ErrCorrupt with the cause and the remedy.
 func corruptFile(path string, err error) error {
-	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it and %s away to begin without the jobs it remembers", path, ErrCorrupt, err, markerPath(path))
+	return fmt.Errorf("open journal %s: %w (%v): restore it from a backup, or move it and %s away to begin without the jobs it remembers",
+		path, ErrCorrupt, err, markerPath(path))
 }
 
 // checkOrCreate validates an existing journal without writing to it, or creates the
@@ -191,7 +192,8 @@ func checkSchema(tx *bolt.Tx, meta *bolt.Bucket, path string) (int, error) {
 	case err != nil:
 		return 0, corruptFile(path, fmt.Errorf("schema version %q", meta.Get(schemaKey())))
 	case version > Schema:
-		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", path, ErrNewer, version, Schema)
+		return 0, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again",
+			path, ErrNewer, version, Schema)
 	case version < OldestSchema || tx.Bucket(jobsBucket()) == nil || tx.Bucket(tasksBucket()) == nil || version >= 3 && tx.Bucket(documentsBucket()) == nil:
 		return 0, corruptFile(path, fmt.Errorf("schema version %d without its buckets", version))
 	}

@@ -28,7 +28,8 @@ func checkMarkerAbsent(path, why string) error {
 	case err != nil:
 		return fmt.Errorf("open journal: %w", err)
 	}
-	return fmt.Errorf("open journal %s: %w (%s, and %s exists): restore it from a backup, or remove %s to begin without the jobs it held", path, ErrEmptied, why, markerPath(path), markerPath(path))
+	return fmt.Errorf("open journal %s: %w (%s, and %s exists): restore it from a backup, or remove %s to begin without the jobs it held",
+		path, ErrEmptied, why, markerPath(path), markerPath(path))
 }
 
 // writeMarkerOnce makes the marker before the first change is written: after a crash between the two, the journal is

@@ -57,7 +57,18 @@ func encodeStoredJob(j *job.Job) *storedJob {
 }
 
 func (s *storedJob) newJob() *job.Job {
-	return &job.Job{Spec: s.Spec, Run: s.Run, Submitted: s.Submitted, Version: s.Version, OldSpecs: s.OldSpecs, Scalings: s.Scalings, Hold: s.Hold, Revision: s.Revision, Notified: s.Notified, Tasks: make([]job.Task, s.Spec.Tasks)}
+	return &job.Job{
+		Spec:      s.Spec,
+		Run:       s.Run,
+		Submitted: s.Submitted,
+		Version:   s.Version,
+		OldSpecs:  s.OldSpecs,
+		Scalings:  s.Scalings,
+		Hold:      s.Hold,
+		Revision:  s.Revision,
+		Notified:  s.Notified,
+		Tasks:     make([]job.Task, s.Spec.Tasks),
+	}
 }
 
 // formatRunKey returns the key of a run: NAME for the first one of a job, as releases that had no runs wrote it, and

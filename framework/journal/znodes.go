@@ -223,7 +223,8 @@ func (z znodeStore) parseHead(data []byte) (h logHead, err error) {
 	case err != nil:
 		return h, z.corruptJournal(fmt.Errorf("parse %s: %w", headNode, err))
 	case h.Schema > Schema:
-		return h, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again", z.path, ErrNewer, h.Schema, Schema)
+		return h, fmt.Errorf("open journal %s: %w: it has schema version %d, this release reads up to %d: install the newer release again",
+			z.path, ErrNewer, h.Schema, Schema)
 	case h.Schema < 2 || h.Next < 1: // journals in ZooKeeper start with schema 2
 		return h, z.corruptJournal(fmt.Errorf("schema version %d, log from entry %d", h.Schema, h.Next))
 	case h.Snapshot == nil && h.Next != 1:
@@ -239,5 +240,6 @@ func (z znodeStore) corruptJournal(err error) error {
 	if errors.Is(err, zkconn.ErrLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("open journal %s: %w", z.path, err)
 	}
-	return fmt.Errorf("open journal %s: %w (%v): restore ZooKeeper from a backup, or name another path to begin without the jobs it remembers", z.path, ErrCorrupt, err)
+	return fmt.Errorf("open journal %s: %w (%v): restore ZooKeeper from a backup, or name another path to begin without the jobs it remembers",
+		z.path, ErrCorrupt, err)
 }

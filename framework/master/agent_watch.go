@@ -35,7 +35,10 @@ func (c *Client) WatchAgents(ctx context.Context, emit func([]ListedAgent)) erro
 
 // repeatList passes a list to deliver now and after each wait, until ctx ends or wait returns false. It then returns nil.
 // wait gets the pauses of listPauses. what names the list in the log.
-func repeatList[T any](ctx context.Context, cfg *ConnectionConfig, what string, list func(context.Context) (T, error), deliver func(T), wait func(soon, most time.Duration) bool) error {
+func repeatList[T any](
+	ctx context.Context, cfg *ConnectionConfig, what string, list func(context.Context) (T, error), deliver func(T),
+	wait func(soon, most time.Duration) bool,
+) error {
 	logged := "" // the last error that was logged: it is not repeated with each list
 	for {
 		began := time.Now()

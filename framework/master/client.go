@@ -18,7 +18,8 @@ var (
 	// ErrRemoved means that the master has removed the framework: its failover
 	// timeout expired or it was torn down. Its id cannot be used again and its
 	// tasks are gone.
-	ErrRemoved = errors.New("the master removed this framework: its failover timeout passed while no scheduler was connected, or it was torn down; a scheduler with a new journal registers a new framework")
+	ErrRemoved = errors.New("the master removed this framework: its failover timeout passed while no scheduler was connected, " +
+		"or it was torn down; a scheduler with a new journal registers a new framework")
 	// ErrReplaced means that another scheduler has subscribed with this
 	// framework's id. This one must stop, or the two would replace each other
 	// forever.

@@ -80,7 +80,15 @@ func (c *Client) Exec(ctx context.Context, cmd ExecCommand, s ExecStreams) (code
 	}
 	// A command that a terminal's size has ended before its start is launched once more, with the size delayed.
 	for delay := false; ; delay = true {
-		r := &remoteCommand{cfg: &c.cfg, httpClient: c.cfg.newHTTPClient(), command: cmd, streams: s, input: input, delayFirstSize: delay, firstOutput: make(chan struct{})}
+		r := &remoteCommand{
+			cfg:            &c.cfg,
+			httpClient:     c.cfg.newHTTPClient(),
+			command:        cmd,
+			streams:        s,
+			input:          input,
+			delayFirstSize: delay,
+			firstOutput:    make(chan struct{}),
+		}
 		r.id = mesos.ContainerID{Value: "exec-" + uuid.NewString(), Parent: &parent}
 		code, err = r.runCommand(ctx)
 		r.httpClient.CloseIdleConnections()

@@ -173,7 +173,9 @@ func (r *remoteCommand) writeInputRecords(w io.Writer, stop <-chan struct{}) err
 
 // heartbeatCall returns the record that keeps the input connection open.
 func heartbeatCall() *agent.Call {
-	return agentcalls.AttachContainerInputHeartbeat(&agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: heartbeatInterval.Nanoseconds()}})
+	return agentcalls.AttachContainerInputHeartbeat(&agent.ProcessIO_Control_Heartbeat{
+		Interval: &mesos.DurationInfo{Nanoseconds: heartbeatInterval.Nanoseconds()},
+	})
 }
 
 // maxInputChunk bounds one record of input.

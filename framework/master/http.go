@@ -63,7 +63,9 @@ func (c *ConnectionConfig) postCall(ctx context.Context, client *http.Client, ur
 }
 
 // postMessage posts a message with additional headers.
-func (c *ConnectionConfig) postMessage(ctx context.Context, client *http.Client, url string, message protoMarshaler, headers func(http.Header)) (*http.Response, error) {
+func (c *ConnectionConfig) postMessage(
+	ctx context.Context, client *http.Client, url string, message protoMarshaler, headers func(http.Header),
+) (*http.Response, error) {
 	body, err := message.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("encode call: %w", err)

@@ -33,7 +33,8 @@ func (c *Client) buildTasks(a sched.AcceptOffers, offers []mesos.Offer, framewor
 	for i, o := range offers {
 		// The master rejects an ACCEPT with offers of two roles.
 		if role, first := o.GetAllocationInfo().GetRole(), offers[0].GetAllocationInfo().GetRole(); role != first {
-			return nil, nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role", offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
+			return nil, nil, fmt.Errorf("offers %s and %s of agent %s are allocated to roles %s and %s: one ACCEPT takes offers of one role",
+				offers[0].ID.Value, offers[i].ID.Value, a.AgentID, first, role)
 		}
 		rest = append(rest, o.Resources...)
 	}
@@ -72,7 +73,9 @@ func (c *Client) listFetchedFiles(l sched.TaskLaunch) ([]job.FetchArtifact, erro
 
 // buildTask returns the TaskInfo of a launch, with the resources of the task and of its executor, and what is left of
 // the offers.
-func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent, frameworkID string, offered []mesos.Resource) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
+func (c *Client) buildTask(
+	l sched.TaskLaunch, files []job.FetchArtifact, agent, frameworkID string, offered []mesos.Resource,
+) (task mesos.TaskInfo, rest []mesos.Resource, err error) {
 	s := l.Spec.WithClientHolder()
 	l.Spec = s
 	forExecutor, rest, err := takeResources(offered, resourceRequest{cpus: l.Overhead.CPUs, mem: l.Overhead.MemMiB, disk: l.Overhead.DiskMiB})
@@ -95,8 +98,22 @@ func (c *Client) buildTask(l sched.TaskLaunch, files []job.FetchArtifact, agent,
 		killGrace, killPolicy = &s.KillGrace, nil
 	}
 	data, err := job.LaunchData{
-		Job: s.Name, Index: l.Index, Command: command, Env: mergeEnvironment(env, l.Env), Secrets: s.Secrets, SecretFiles: s.SecretFiles, PullSecret: s.PullSecret, Devices: s.Devices,
-		User: c.taskUser(s), Fetch: files, ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos, HealthChecks: more, Warn: s.Warn, KillGrace: killGrace, WarnPort: warningPort(s, l.Ports), ShutdownDelay: s.ShutdownDelay(),
+		Job:             s.Name,
+		Index:           l.Index,
+		Command:         command,
+		Env:             mergeEnvironment(env, l.Env),
+		Secrets:         s.Secrets,
+		SecretFiles:     s.SecretFiles,
+		PullSecret:      s.PullSecret,
+		Devices:         s.Devices,
+		User:            c.taskUser(s),
+		Fetch:           files,
+		ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos,
+		HealthChecks:    more,
+		Warn:            s.Warn,
+		KillGrace:       killGrace,
+		WarnPort:        warningPort(s, l.Ports),
+		ShutdownDelay:   s.ShutdownDelay(),
 	}.Encode()
 	if err != nil {
 		return task, nil, err
@@ -183,7 +200,10 @@ func mergeEnvironment(own, given map[string]string) map[string]string {
 // buildExecutor returns the executor of one task. Each task has its own, so
 // that the resources of the executor's container determine which devices the
 // task may open.
-func (c *Client) buildExecutor(l sched.TaskLaunch, files []job.FetchArtifact, frameworkID string, resources []mesos.Resource, labels *mesos.Labels) *mesos.ExecutorInfo {
+func (c *Client) buildExecutor(
+	l sched.TaskLaunch, files []job.FetchArtifact, frameworkID string, resources []mesos.Resource,
+	labels *mesos.Labels,
+) *mesos.ExecutorInfo {
 	shell, name := false, "mesos-gpu executor"
 	grace := l.Spec.KillGrace + shutdownSlack
 	return &mesos.ExecutorInfo{

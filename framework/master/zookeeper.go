@@ -178,7 +178,8 @@ func (d *zkDetector) readLeader(conn zkConn) (<-chan zk.Event, error) {
 		d.setError(fmt.Errorf("ZooKeeper's %s has %d nodes and none is a master's", d.path, len(nodes)))
 		return next, nil
 	case binaryInfo:
-		d.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not supported: name the masters by URL, or upgrade them", d.path, node))
+		d.setError(fmt.Errorf("master %s/%s registered in the binary form of Mesos before 0.24, which is not supported: name the masters by URL, or upgrade them",
+			d.path, node))
 		return next, nil
 	}
 	text, _, err := conn.Get(d.path + "/" + node)

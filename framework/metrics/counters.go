@@ -63,20 +63,24 @@ func NewSchedulerCounters() *SchedulerCounters {
 		offersHeld:     m.newGauge("offers_held", "Offers held for tasks that need more resources on the same agent."),
 		acceptFailures: m.newCounter("accept_failures_total", "ACCEPT calls that did not reach the master, or that it rejected."),
 		launches:       m.newCounterVec("launches_total", "Tasks launched, by role and by the type of the GPUs that they got.", "role", "type"),
-		waitTimes:      m.newHistogramVec("wait_seconds", "How long tasks had waited for a place when they were launched, by role and by the type of GPU that they requested.", waitBuckets, "role", "type"),
-		planTime:       m.newHistogram("place_seconds", "Duration of a planning cycle over the held offers and the waiting tasks.", placeBuckets),
-		offerToAccept:  m.newHistogram("offer_to_accept_seconds", "Time from an offer to its ACCEPT, including the write to the journal.", acceptBuckets),
-		taskEnds:       m.newCounterVec("task_ends_total", "Attempts at tasks that have ended, by role, state and reason.", "role", "state", "reason"),
-		commitTime:     m.newHistogram("journal_commit_seconds", "How long changes took to be recorded in the journal.", commitBuckets),
-		journalErrors:  m.newCounterVec("journal_errors_total", "Changes that could not be recorded in the journal, by reason.", "reason"),
-		journalSize:    m.newGauge("journal_size_bytes", "Size of the journal."),
-		calls:          m.newCounterVec("mesos_calls_total", "Calls to Mesos, by type and result.", "call", "result"),
-		callTime:       m.newHistogram("mesos_call_seconds", "How long Mesos took to answer calls.", callBuckets),
-		subscriptions:  m.newCounter("mesos_subscriptions_total", "Subscriptions that a Mesos master accepted."),
-		apiLimit:       m.newGaugeVec("api_limit", "Largest number of connections, streams, lists and other requests that the API serves at a time.", "resource"),
-		apiUse:         m.newGaugeVec("api_in_use", "Connections, streams, lists and other requests that the API serves now.", "resource"),
-		apiRejections:  m.newCounterVec("api_rejected_total", "Connections and requests that exceeded a limit, by the limit: of one client, of a role, or of all together.", "resource", "limit"),
-		lastEvent:      m.newGauge("mesos_last_event_timestamp_seconds", "Time of the last event or heartbeat from a Mesos master, in seconds since 1970."),
+		waitTimes: m.newHistogramVec("wait_seconds",
+			"How long tasks had waited for a place when they were launched, by role and by the type of GPU that they requested.",
+			waitBuckets, "role", "type"),
+		planTime:      m.newHistogram("place_seconds", "Duration of a planning cycle over the held offers and the waiting tasks.", placeBuckets),
+		offerToAccept: m.newHistogram("offer_to_accept_seconds", "Time from an offer to its ACCEPT, including the write to the journal.", acceptBuckets),
+		taskEnds:      m.newCounterVec("task_ends_total", "Attempts at tasks that have ended, by role, state and reason.", "role", "state", "reason"),
+		commitTime:    m.newHistogram("journal_commit_seconds", "How long changes took to be recorded in the journal.", commitBuckets),
+		journalErrors: m.newCounterVec("journal_errors_total", "Changes that could not be recorded in the journal, by reason.", "reason"),
+		journalSize:   m.newGauge("journal_size_bytes", "Size of the journal."),
+		calls:         m.newCounterVec("mesos_calls_total", "Calls to Mesos, by type and result.", "call", "result"),
+		callTime:      m.newHistogram("mesos_call_seconds", "How long Mesos took to answer calls.", callBuckets),
+		subscriptions: m.newCounter("mesos_subscriptions_total", "Subscriptions that a Mesos master accepted."),
+		apiLimit:      m.newGaugeVec("api_limit", "Largest number of connections, streams, lists and other requests that the API serves at a time.", "resource"),
+		apiUse:        m.newGaugeVec("api_in_use", "Connections, streams, lists and other requests that the API serves now.", "resource"),
+		apiRejections: m.newCounterVec("api_rejected_total",
+			"Connections and requests that exceeded a limit, by the limit: of one client, of a role, or of all together.",
+			"resource", "limit"),
+		lastEvent: m.newGauge("mesos_last_event_timestamp_seconds", "Time of the last event or heartbeat from a Mesos master, in seconds since 1970."),
 	}
 	c.initializeLabels()
 	return c
@@ -85,7 +89,10 @@ func NewSchedulerCounters() *SchedulerCounters {
 // initializeLabels sets counters with known labels to 0. Prometheus does not see an
 // increase if a series starts at 1.
 func (c *SchedulerCounters) initializeLabels() {
-	for _, why := range []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole, placement.DeclineCordoned, placement.DeclineLostLaunches} {
+	for _, why := range []placement.DeclineReason{
+		placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineReturnedToRole,
+		placement.DeclineCordoned, placement.DeclineLostLaunches,
+	} {
 		c.declined.WithLabelValues(string(why))
 	}
 	for _, resource := range []string{"connections", "streams", "lists", "requests", "sessions", "anonymous", "probes"} {
@@ -128,7 +135,13 @@ func (m metricFactory) newHistogram(name, help string, buckets []float64) promet
 }
 
 func (m metricFactory) newHistogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return mustRegister(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
+	return mustRegister(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace,
+		Subsystem: subsystem,
+		Name:      name,
+		Help:      help,
+		Buckets:   buckets,
+	}, labels))
 }
 
 // mustRegister registers a metric. It panics for a name that is registered already.

@@ -77,7 +77,13 @@ func readRecord(document []byte) (r gpuTimeRecord, err error) {
 // earlier attempts of its tasks. Those that ended since the last record count until their
 // end. If the record cannot be decoded, it starts at zero and also returns the error.
 func (c *SchedulerCounters) RestoreGPUTime(past sched.RecoveredState, attempts iter.Seq[job.Task], now time.Time) (*GPUTimeTracker, error) {
-	g := &GPUTimeTracker{types: c.types, countedUntil: now, current: map[roleAndType]int{}, tasks: map[string][]taskHolding{}, gpuSeconds: map[roleAndType]float64{}}
+	g := &GPUTimeTracker{
+		types:        c.types,
+		countedUntil: now,
+		current:      map[roleAndType]int{},
+		tasks:        map[string][]taskHolding{},
+		gpuSeconds:   map[roleAndType]float64{},
+	}
 	r, err := readRecord(past.Documents[sched.CountersKey])
 	for _, s := range r.GPUSeconds {
 		g.gpuSeconds[roleAndType{s.Role, s.Type}] += s.Seconds

@@ -124,7 +124,14 @@ const errorReadTimeout = 5 * time.Second
 // Deliver delivers the notifications that the model contains and will contain, until ctx ends. Mails of failures have what
 // readErrors returns. It reports the outcomes by send. A notification whose outcome is not recorded before ctx ends is delivered again by the next leader.
 func (n *Notifier) Deliver(ctx context.Context, m *readmodel.Model, readErrors ErrorReader, send func(sched.Event)) error {
-	run := &deliveryRun{Notifier: n, model: m, readErrors: readErrors, started: map[string]attemptKey{}, busy: map[string]int{}, done: make(chan delivery, maxDeliveries)}
+	run := &deliveryRun{
+		Notifier:   n,
+		model:      m,
+		readErrors: readErrors,
+		started:    map[string]attemptKey{},
+		busy:       map[string]int{},
+		done:       make(chan delivery, maxDeliveries),
+	}
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	wait := time.NewTimer(0)
@@ -262,7 +269,13 @@ func (r *deliveryRun) finish(d delivery, send func(sched.Event)) {
 		if !errors.As(d.err, new(*permanentError)) {
 			results[i].Next = s.Retry.NextAttempt(n, now)
 		}
-		log := r.cfg.Log.WithFields(logrus.Fields{"notification": n.ID, "job": n.Job, "event": n.Event, "to": notification.RedactTarget(n.To), "error": results[i].Error})
+		log := r.cfg.Log.WithFields(logrus.Fields{
+			"notification": n.ID,
+			"job":          n.Job,
+			"event":        n.Event,
+			"to":           notification.RedactTarget(n.To),
+			"error":        results[i].Error,
+		})
 		if results[i].Next.IsZero() {
 			log.Warn("a notification was not delivered, and is not tried again")
 		} else {

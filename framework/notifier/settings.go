@@ -230,7 +230,8 @@ func (f *settingsFile) readMail(s *Settings) (err error) {
 			return fmt.Errorf("mail: credential_file: %w", err)
 		}
 		var ok bool
-		if mail.user, mail.password, ok = strings.Cut(strings.TrimSpace(string(text)), ":"); !ok || mail.user == "" || strings.ContainsAny(string(bytes.TrimSpace(text)), "\r\n\x00") {
+		if mail.user, mail.password, ok = strings.Cut(strings.TrimSpace(string(text)), ":"); !ok || mail.user == "" ||
+			strings.ContainsAny(string(bytes.TrimSpace(text)), "\r\n\x00") {
 			return errors.New("mail: credential_file: write USER:PASSWORD in one line")
 		}
 	}

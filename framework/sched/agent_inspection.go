@@ -152,7 +152,11 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 		answer.states[t.TaskID] = t.State
 	}
 	if missing := s.findRunningTaskMissingIn(e.AgentID, answer); missing != "" {
-		s.changes.IncompleteAnswers = append(s.changes.IncompleteAnswers, IncompleteAnswer{AgentID: e.AgentID, Hostname: s.tasks[missing].get().Hostname, TaskID: missing})
+		s.changes.IncompleteAnswers = append(s.changes.IncompleteAnswers, IncompleteAnswer{
+			AgentID:  e.AgentID,
+			Hostname: s.tasks[missing].get().Hostname,
+			TaskID:   missing,
+		})
 		return nil // it is asked again
 	}
 	var next time.Time // when the agent is asked again; zero if all is decided
@@ -245,7 +249,9 @@ const (
 // judgeAttempt returns what an agent's answer says of an attempt, and when the agent must be asked again; zero if it need not
 // be. wasReported is whether the agent has received the attempt. The attempt may have been launched by difference earlier than
 // recorded.
-func (s *State) judgeAttempt(answer agentAnswer, t *job.Task, wasReported bool, d *attemptDoubt, difference time.Duration) (p agentPresence, askAgain time.Time) {
+func (s *State) judgeAttempt(
+	answer agentAnswer, t *job.Task, wasReported bool, d *attemptDoubt, difference time.Duration,
+) (p agentPresence, askAgain time.Time) {
 	switch state, isListed := answer.states[t.ID]; {
 	case isListed && state.IsLive():
 		return runsOnAgent, time.Time{}

@@ -49,7 +49,13 @@ func (a *agentSnapshot) isNewer(other *agentSnapshot) bool {
 }
 
 func newAgentTable() agentTable {
-	return agentTable{absentTotals: map[string]Agent{}, lastOffered: map[placement.AgentKey]*agentSnapshot{}, changedAgents: map[placement.AgentKey]bool{}, cordons: map[string]CordonState{}, launchLosses: map[string]launchLosses{}}
+	return agentTable{
+		absentTotals:  map[string]Agent{},
+		lastOffered:   map[placement.AgentKey]*agentSnapshot{},
+		changedAgents: map[placement.AgentKey]bool{},
+		cordons:       map[string]CordonState{},
+		launchLosses:  map[string]launchLosses{},
+	}
 }
 
 // CordonOf returns the cordon of a host, or the zero value.

@@ -53,7 +53,8 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
-	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() && t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() && t.attemptDoubt.isZero() {
+	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() &&
+		t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() && t.attemptDoubt.isZero() {
 		delete(d, id)
 	}
 }

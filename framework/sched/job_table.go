@@ -42,7 +42,14 @@ type jobTable struct {
 }
 
 func newJobTable() jobTable {
-	return jobTable{sharedTasks: map[*job.Job]bool{}, tasks: map[string]taskRef{}, placed: placedJobs{tasks: map[*job.Job]int{}}, updating: map[*job.Job]bool{}, clientKeys: map[clientKey]*job.Job{}, dependents: map[string][]string{}}
+	return jobTable{
+		sharedTasks: map[*job.Job]bool{},
+		tasks:       map[string]taskRef{},
+		placed:      placedJobs{tasks: map[*job.Job]int{}},
+		updating:    map[*job.Job]bool{},
+		clientKeys:  map[clientKey]*job.Job{},
+		dependents:  map[string][]string{},
+	}
 }
 
 // taskRef refers to a task by its job and index, whichever attempt of it is the current one.

@@ -115,7 +115,15 @@ func (l *SharedLimit) check(u *UsageByOwner, k jobOwner, n int) error {
 		return nil
 	}
 	if part = (part - (inPart - byOwner)) * l.Percent / 100; byOwner+n > part {
-		return &LimitError{Holder: fmt.Sprintf("%s in role %q", k.owner, k.role), Noun: l.Noun, Used: byOwner, Requested: n, Limit: part, Others: "other users", Percent: l.Percent}
+		return &LimitError{
+			Holder:    fmt.Sprintf("%s in role %q", k.owner, k.role),
+			Noun:      l.Noun,
+			Used:      byOwner,
+			Requested: n,
+			Limit:     part,
+			Others:    "other users",
+			Percent:   l.Percent,
+		}
 	}
 	return nil
 }

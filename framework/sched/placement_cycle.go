@@ -66,7 +66,12 @@ func (s *State) declineClosed() []Operation {
 	var declined []DeclinedOffer
 	for id, h := range s.offers.offers {
 		if c, ok := FindCordon(s.cordons, h.Hostname, h.AgentID); ok {
-			declined = append(declined, DeclinedOffer{OfferID: id, Reason: "its agent is cordoned: " + c.Reason, Category: placement.DeclineCordoned, Refuse: s.cfg.Policy.RefuseLong})
+			declined = append(declined, DeclinedOffer{
+				OfferID:  id,
+				Reason:   "its agent is cordoned: " + c.Reason,
+				Category: placement.DeclineCordoned,
+				Refuse:   s.cfg.Policy.RefuseLong,
+			})
 		} else if pause, why := s.launchPause(h.AgentID, s.now); pause > 0 {
 			declined = append(declined, DeclinedOffer{OfferID: id, Reason: why, Category: placement.DeclineLostLaunches, Refuse: pause})
 		}

@@ -26,14 +26,33 @@ type RecoveredState struct {
 func New(cfg SchedulerSettings, past RecoveredState) *State {
 	cfg.setDefaults()
 	s := &State{
-		cfg: cfg, frameworkID: past.FrameworkID, configuredRoles: cfg.Policy.Roles,
-		jobTable: newJobTable(), documentStore: documentStore{documents: map[string]map[string][]byte{}}, agentTable: newAgentTable(),
-		deadlines: deadlineTable{}, clients: map[string]int{}, offers: offerPool{offers: map[string]heldOffer{}}, offerDemands: offerDemands{}, returnedAt: map[string]time.Time{}, quotaBlockedRoles: map[string]bool{},
-		taskMix: taskMix{kinds: map[string]*fit.TypicalTask{}}, operatorQuotas: map[string]quota.Quota{},
-		strays: strayAttempts{}, inspections: map[string]*agentInspection{}, absentAgents: map[string]string{}, conflicts: map[placement.AgentKey]offerConflict{}, amountsReported: map[string]time.Time{},
+		cfg:               cfg,
+		frameworkID:       past.FrameworkID,
+		configuredRoles:   cfg.Policy.Roles,
+		jobTable:          newJobTable(),
+		documentStore:     documentStore{documents: map[string]map[string][]byte{}},
+		agentTable:        newAgentTable(),
+		deadlines:         deadlineTable{},
+		clients:           map[string]int{},
+		offers:            offerPool{offers: map[string]heldOffer{}},
+		offerDemands:      offerDemands{},
+		returnedAt:        map[string]time.Time{},
+		quotaBlockedRoles: map[string]bool{},
+		taskMix:           taskMix{kinds: map[string]*fit.TypicalTask{}},
+		operatorQuotas:    map[string]quota.Quota{},
+		strays:            strayAttempts{},
+		inspections:       map[string]*agentInspection{},
+		absentAgents:      map[string]string{},
+		conflicts:         map[placement.AgentKey]offerConflict{},
+		amountsReported:   map[string]time.Time{},
 	}
 	s.cfg.Policy.Fit.Patterns = &s.patterns
-	s.endedAttempts = endedAttempts{documents: &s.documentStore, beforeDrop: s.keepDroppedAttempt, byJob: map[job.RunID]*jobAttempts{}, byRole: map[string]*roleAttempts{}}
+	s.endedAttempts = endedAttempts{
+		documents:  &s.documentStore,
+		beforeDrop: s.keepDroppedAttempt,
+		byJob:      map[job.RunID]*jobAttempts{},
+		byRole:     map[string]*roleAttempts{},
+	}
 	s.notifications.documents = &s.documentStore
 	for _, role := range s.roleNames() {
 		s.offerDemands.entry(role)

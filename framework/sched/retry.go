@@ -42,7 +42,8 @@ func (s *State) endAttempt(ref taskRef, o attemptResult) []Operation {
 	case next.Message != "":
 		t.Message = next.Message
 	}
-	if ref.job.Spec.Gang && old.State != job.Waiting && old.KillReason != job.KillByGangRestart && old.KillReason != job.KillByPeer && (again || o.state != job.Finished) {
+	if ref.job.Spec.Gang && old.State != job.Waiting && old.KillReason != job.KillByGangRestart &&
+		old.KillReason != job.KillByPeer && (again || o.state != job.Finished) {
 		return s.endGang(ref, &old, again)
 	}
 	return nil
@@ -73,7 +74,8 @@ func (s *State) retryDecision(ref taskRef, old *job.Task, o attemptResult, ran b
 	case o.state == job.Failed && countFailures(ref)+1 <= spec.Retries:
 		next.Failures++
 		next.NotBefore = s.now.Add(backoff.Delay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, next.Failures-1))
-		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt, cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
+		next.Message = fmt.Sprintf("attempt %d failed: %s; retry %d of %d", attempt,
+			cmp.Or(o.message, o.reason, "no reason given"), countFailures(ref)+1, spec.Retries)
 	case o.state == job.Lost:
 		return s.retryLost(next, attempt, o, ran)
 	default:

@@ -103,7 +103,15 @@ func nextState(t *job.Task, u TaskUpdate) job.State {
 }
 
 func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
-	o := attemptResult{state: next, message: u.Message, reason: u.Reason, exitCode: u.ExitCode, drained: u.Drained, mismatch: u.Mismatch, machineFault: u.MachineFault}
+	o := attemptResult{
+		state:        next,
+		message:      u.Message,
+		reason:       u.Reason,
+		exitCode:     u.ExitCode,
+		drained:      u.Drained,
+		mismatch:     u.Mismatch,
+		machineFault: u.MachineFault,
+	}
 	switch t := ref.get(); {
 	case t.KillRequested.IsZero() || next == job.Finished:
 	case t.KillReason == job.KillByTimeout:

@@ -29,7 +29,15 @@ func (s *State) admitWaitingJob(k jobOwner, moved *job.Job) error {
 			continue
 		}
 		if n := s.countWaitingJobs(r.Name, k.owner); n >= limit {
-			return &LimitError{Holder: fmt.Sprintf("user %s in role %q", k.owner, r.Name), Noun: waitingJobs(n), Used: n, Requested: 1, Limit: limit, CountsWaitingJobs: true, User: k.owner}
+			return &LimitError{
+				Holder:            fmt.Sprintf("user %s in role %q", k.owner, r.Name),
+				Noun:              waitingJobs(n),
+				Used:              n,
+				Requested:         1,
+				Limit:             limit,
+				CountsWaitingJobs: true,
+				User:              k.owner,
+			}
 		}
 	}
 	return nil

@@ -14,7 +14,11 @@ const firstPlottedPercent = 60
 
 // PlotAllocation draws the allocation of each result by arrival as SVG. On the dotted line all arrived tasks have a place.
 func PlotAllocation(w io.Writer, title string, results []PolicyResult) error {
-	c := chart.LineChart{Title: title, X: chart.Axis{Label: "GPUs requested so far, of all", Low: firstPlottedPercent, High: firstPlottedPercent + 10}, Y: chart.Axis{Label: "GPUs in use, of all", Low: 100, High: 100}}
+	c := chart.LineChart{
+		Title: title,
+		X:     chart.Axis{Label: "GPUs requested so far, of all", Low: firstPlottedPercent, High: firstPlottedPercent + 10},
+		Y:     chart.Axis{Label: "GPUs in use, of all", Low: 100, High: 100},
+	}
 	for i := range results {
 		c.Lines = append(c.Lines, newChartLine(&c, results[i].Policy, results[i].Allocation))
 	}

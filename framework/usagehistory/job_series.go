@@ -118,7 +118,15 @@ func decodeJobSeries(text []byte) (*jobSeries, error) {
 
 // view returns the series as the API shows it.
 func (s *jobSeries) view() api.JobUsageHistory {
-	v := api.JobUsageHistory{Times: make([]int64, 0, len(s.Duty)), IntervalSeconds: int(s.Interval), MemMiB: s.MemMiB, GPUHours: roundTo(s.GPUMinutes/60, 1000), Duty: []*float64{}, DutyMax: []*float64{}, MemUsedMiB: []*float64{}}
+	v := api.JobUsageHistory{
+		Times:           make([]int64, 0, len(s.Duty)),
+		IntervalSeconds: int(s.Interval),
+		MemMiB:          s.MemMiB,
+		GPUHours:        roundTo(s.GPUMinutes/60, 1000),
+		Duty:            []*float64{},
+		DutyMax:         []*float64{},
+		MemUsedMiB:      []*float64{},
+	}
 	for i := range s.Duty {
 		v.Times = append(v.Times, min(s.Start+int64(i+1)*s.Interval, max(s.Updated, s.Start+1)))
 		v.Duty = append(v.Duty, fractionOf(s.Duty[i], 100))

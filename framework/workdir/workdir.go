@@ -26,12 +26,14 @@ const (
 )
 
 // reservedName matches names in the sandbox that belong to the agent and the executor.
-var reservedName = regexp.MustCompile(`^(stdout|stderr)(\.[0-9]+)?$|^executor\.log(\.[0-9]+)?$|^` + regexp.QuoteMeta(gpu.UsageFile) + `$|^` + regexp.QuoteMeta(job.WorkdirArchive) + `$`)
+var reservedName = regexp.MustCompile(`^(stdout|stderr)(\.[0-9]+)?$|^executor\.log(\.[0-9]+)?$|^` +
+	regexp.QuoteMeta(gpu.UsageFile) + `$|^` + regexp.QuoteMeta(job.WorkdirArchive) + `$`)
 
 // checkPath returns an error for a path that an archive must not contain.
 func checkPath(name string) error {
 	switch {
-	case name == "" || name == "." || path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../") || strings.Contains(name, "\x00"):
+	case name == "" || name == "." || path.IsAbs(name) || path.Clean(name) != name || name == ".." ||
+		strings.HasPrefix(name, "../") || strings.Contains(name, "\x00"):
 		return fmt.Errorf("%q is not a plain path in the folder", name)
 	case len(name) > maxPathBytes || strings.Count(name, "/") >= maxPathDepth:
 		return fmt.Errorf("%.40q… has %d bytes in %d folders, at most %d in %d are possible", name, len(name), strings.Count(name, "/"), maxPathBytes, maxPathDepth)
@@ -50,9 +52,11 @@ type SizeError struct {
 
 func (e *SizeError) Error() string {
 	if e.Unit == "bytes" {
-		return fmt.Sprintf("the working folder has at least %s, more than the limit of %s: exclude what the job does not need in %s", FormatBytes(e.Have), FormatBytes(e.Limit), IgnoreFile)
+		return fmt.Sprintf("the working folder has at least %s, more than the limit of %s: exclude what the job does not need in %s",
+			FormatBytes(e.Have), FormatBytes(e.Limit), IgnoreFile)
 	}
-	return fmt.Sprintf("the working folder has at least %d %s, more than the limit of %d: exclude what the job does not need in %s", e.Have, e.Unit, e.Limit, IgnoreFile)
+	return fmt.Sprintf("the working folder has at least %d %s, more than the limit of %d: exclude what the job does not need in %s",
+		e.Have, e.Unit, e.Limit, IgnoreFile)
 }
 
 // FormatBytes returns a number of bytes in MiB.

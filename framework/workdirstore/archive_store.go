@@ -112,7 +112,9 @@ func (s *ArchiveStore) Open(digest string) (*os.File, error) {
 // returns the digests that live jobs name. created is false if the archive was stored
 // before. The archive is received into a temporary file without the lock, so that a slow client delays nobody else;
 // the rename makes it visible as a whole. More than maxUploads callers wait until ctx ends.
-func (s *ArchiveStore) Put(ctx context.Context, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error)) (created bool, err error) {
+func (s *ArchiveStore) Put(
+	ctx context.Context, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error),
+) (created bool, err error) {
 	if !job.IsWorkdirDigest(digest) {
 		return false, fmt.Errorf("%w: %q is no digest: %s is followed by 64 hexadecimal digits in lower case", ErrInvalid, digest, job.WorkdirPrefix)
 	}
@@ -262,7 +264,8 @@ func (s *ArchiveStore) makeRoom(size int64, now time.Time, live map[string]bool)
 		total -= a.bytes
 	}
 	if total > s.maxBytes {
-		return fmt.Errorf("%w: with this one of %s it would have %s, more than its limit of %s, and live jobs or uploads of the last %s use the others", ErrFull, workdir.FormatBytes(size), workdir.FormatBytes(total), workdir.FormatBytes(s.maxBytes), graceTime)
+		return fmt.Errorf("%w: with this one of %s it would have %s, more than its limit of %s, and live jobs or uploads of the last %s use the others",
+			ErrFull, workdir.FormatBytes(size), workdir.FormatBytes(total), workdir.FormatBytes(s.maxBytes), graceTime)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 type apiCredential struct{ tokenFile, ca string }
 
 func (c *apiCredential) Register(f *pflag.FlagSet, getenv func(string) string) {
-	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"), "file with the token for the scheduler; or set MESOS_GPU_TOKEN_FILE, or MESOS_GPU_TOKEN to the token")
+	f.StringVar(&c.tokenFile, "token-file", getenv("MESOS_GPU_TOKEN_FILE"),
+		"file with the token for the scheduler; or set MESOS_GPU_TOKEN_FILE, or MESOS_GPU_TOKEN to the token")
 	f.StringVar(&c.ca, "ca", getenv("MESOS_GPU_CA"), "CA certificates for the scheduler, instead of the system's; or set MESOS_GPU_CA")
 }

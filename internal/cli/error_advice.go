@@ -93,8 +93,13 @@ func DescribeFlagError(err error) error {
 	}
 	f := bad.GetFlag()
 	takes := map[string]string{
-		"int": "a whole number, such as 2", "int64": "a whole number, such as 2", "uint": "a whole number, such as 2", "uintSlice": "whole numbers with commas between, such as 31,43",
-		"float64": "a number, such as 0.5", "duration": "a duration, such as 30s, 5m or 2h", "bool": "true or false",
+		"int":       "a whole number, such as 2",
+		"int64":     "a whole number, such as 2",
+		"uint":      "a whole number, such as 2",
+		"uintSlice": "whole numbers with commas between, such as 31,43",
+		"float64":   "a number, such as 0.5",
+		"duration":  "a duration, such as 30s, 5m or 2h",
+		"bool":      "true or false",
 	}[f.Value.Type()]
 	if takes == "" {
 		return err

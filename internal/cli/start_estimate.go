@@ -18,7 +18,8 @@ func FormatStartEstimate(e *api.StartEstimate, now time.Time) string {
 
 // DescribeStartEstimate returns an estimate as a sentence, with both bounds.
 func DescribeStartEstimate(e *api.StartEstimate, now time.Time) string {
-	return fmt.Sprintf("probably %s, at %s: 50 %% after %s, 90 %% after %s", formatTimeUntil(e.Expected, now), term.FormatTime(e.Expected), formatRange(e.Within50, now), formatRange(e.Within90, now))
+	return fmt.Sprintf("probably %s, at %s: 50 %% after %s, 90 %% after %s", formatTimeUntil(e.Expected, now),
+		term.FormatTime(e.Expected), formatRange(e.Within50, now), formatRange(e.Within90, now))
 }
 
 func formatTimeUntil(t, now time.Time) string {

@@ -191,7 +191,9 @@ func checkAddresses(f *Facts, report func(severity, problem, fix string)) {
 		several := strings.Contains(env["MESOS_ZK"]+env["MESOS_MASTER"], ",")
 		switch {
 		case env["MESOS_IP"] == "":
-			report(Warning, fmt.Sprintf("MESOS_IP of the %s is not set: Mesos uses what the hostname resolves to, often 127.0.1.1", role), "set MESOS_IP to the address that the other machines use")
+			report(Warning,
+				fmt.Sprintf("MESOS_IP of the %s is not set: Mesos uses what the hostname resolves to, often 127.0.1.1", role),
+				"set MESOS_IP to the address that the other machines use")
 		case err != nil:
 			report(Error, fmt.Sprintf("MESOS_IP=%s of the %s is not an address", env["MESOS_IP"], role), "set it to an IP address of this machine")
 		case !slices.Contains(f.LocalIPs, ip):
@@ -201,7 +203,9 @@ func checkAddresses(f *Facts, report func(severity, problem, fix string)) {
 		}
 		host := env["MESOS_HOSTNAME"]
 		if addrs := f.Resolved[host]; several && slices.ContainsFunc(addrs, netip.Addr.IsLoopback) {
-			report(Error, fmt.Sprintf("MESOS_HOSTNAME=%s resolves to %s: other machines would call themselves", host, joinAddrs(addrs)), "remove the line of 127.0.1.1 from /etc/hosts, or set MESOS_HOSTNAME to the address")
+			report(Error,
+				fmt.Sprintf("MESOS_HOSTNAME=%s resolves to %s: other machines would call themselves", host, joinAddrs(addrs)),
+				"remove the line of 127.0.1.1 from /etc/hosts, or set MESOS_HOSTNAME to the address")
 		}
 	}
 }
@@ -232,7 +236,8 @@ func checkClock(f *Facts, report func(severity, problem, fix string)) {
 	}
 	for _, host := range slices.Sorted(maps.Keys(f.Clock.Offsets)) {
 		if d := f.Clock.Offsets[host]; d.Abs() > maxClockOffset {
-			report(Error, fmt.Sprintf("the clock differs by %s from that of %s", d.Round(time.Second), host), "synchronize the clocks of both machines with the same servers")
+			report(Error, fmt.Sprintf("the clock differs by %s from that of %s", d.Round(time.Second), host),
+				"synchronize the clocks of both machines with the same servers")
 		}
 	}
 }
@@ -243,21 +248,29 @@ func checkZooKeeper(f *Facts, report func(severity, problem, fix string)) {
 	for _, s := range servers {
 		z := f.ZooKeepers[s]
 		if z.Problem != "" {
-			report(Warning, fmt.Sprintf("the ZooKeeper server %s does not answer: %s", s, z.Problem), "start it (systemctl start zookeeper) and open ports 2181, 2888 and 3888 between the machines")
+			report(Warning, fmt.Sprintf("the ZooKeeper server %s does not answer: %s", s, z.Problem),
+				"start it (systemctl start zookeeper) and open ports 2181, 2888 and 3888 between the machines")
 			continue
 		}
 		answers++
 		if z.Mode == "standalone" && len(servers) > 1 {
-			report(Error, fmt.Sprintf("the ZooKeeper server %s is standalone, not one of %d", s, len(servers)), "list all servers as server.N in "+ZooConf+" and restart it")
+			report(Error, fmt.Sprintf("the ZooKeeper server %s is standalone, not one of %d", s, len(servers)),
+				"list all servers as server.N in "+ZooConf+" and restart it")
 		}
 	}
 	if n := len(servers); n > 0 && answers <= n/2 {
-		report(Error, fmt.Sprintf("%d of %d ZooKeeper servers answer: masters and schedulers cannot elect a leader", answers, n), fmt.Sprintf("let at least %d run", n/2+1))
+		report(Error,
+			fmt.Sprintf("%d of %d ZooKeeper servers answer: masters and schedulers cannot elect a leader", answers, n),
+			fmt.Sprintf("let at least %d run", n/2+1))
 	}
 	if n := len(servers); n > 0 && n%2 == 0 {
 		report(Warning, fmt.Sprintf("%d ZooKeeper servers tolerate no more failures than %d", n, n-1), "use an odd number of servers")
 	}
-	urls := map[string]string{"the masters' MESOS_ZK": f.Env[Master]["MESOS_ZK"], "the agent's MESOS_MASTER": f.Env[Agent]["MESOS_MASTER"], "the scheduler's master": f.Conf[Scheduler]["master"]}
+	urls := map[string]string{
+		"the masters' MESOS_ZK":    f.Env[Master]["MESOS_ZK"],
+		"the agent's MESOS_MASTER": f.Env[Agent]["MESOS_MASTER"],
+		"the scheduler's master":   f.Conf[Scheduler]["master"],
+	}
 	first := ""
 	for _, name := range slices.Sorted(maps.Keys(urls)) {
 		url := urls[name]
@@ -277,7 +290,8 @@ func checkFiles(f *Facts, report func(severity, problem, fix string)) {
 		i := f.Files[file]
 		switch {
 		case i.Missing:
-			report(Error, fmt.Sprintf("%s, which the configuration names, does not exist", file), "write it as docs/guides/cluster.md describes, or copy it from another machine of the cluster")
+			report(Error, fmt.Sprintf("%s, which the configuration names, does not exist", file),
+				"write it as docs/guides/cluster.md describes, or copy it from another machine of the cluster")
 		case i.Problem != "":
 			report(Error, fmt.Sprintf("%s: %s", file, i.Problem), "correct the file; a credential is {\"principal\": \"NAME\", \"secret\": \"TEXT\"}")
 		case i.Secret && i.Mode&0o077&^0o040 != 0:
@@ -297,19 +311,25 @@ func checkAuthentication(f *Facts, report func(severity, problem, fix string)) {
 		}
 	}
 	if isSet(Master, "MESOS_AUTHENTICATE_HTTP_FRAMEWORKS") && f.Env[Master]["MESOS_HTTP_FRAMEWORK_AUTHENTICATORS"] == "" {
-		report(Error, "MESOS_AUTHENTICATE_HTTP_FRAMEWORKS is set without MESOS_HTTP_FRAMEWORK_AUTHENTICATORS: the master does not start", "set MESOS_HTTP_FRAMEWORK_AUTHENTICATORS=basic")
+		report(Error,
+			"MESOS_AUTHENTICATE_HTTP_FRAMEWORKS is set without MESOS_HTTP_FRAMEWORK_AUTHENTICATORS: the master does not start",
+			"set MESOS_HTTP_FRAMEWORK_AUTHENTICATORS=basic")
 	}
 	if isSet(Master, "MESOS_AUTHENTICATE_HTTP_FRAMEWORKS") && f.has(Scheduler) && f.Conf[Scheduler]["credential"] == "" {
 		report(Error, "the master requires frameworks to authenticate, but the scheduler has no credential", "set credential in "+SchedulerConf)
 	}
 	if isSet(Agent, "MESOS_AUTHENTICATE_HTTP_READWRITE") && !isSet(Agent, "MESOS_AUTHENTICATE_HTTP_EXECUTORS") {
-		report(Error, "MESOS_AUTHENTICATE_HTTP_READWRITE is set without MESOS_AUTHENTICATE_HTTP_EXECUTORS: tasks cannot start", "set MESOS_AUTHENTICATE_HTTP_EXECUTORS=true and MESOS_JWT_SECRET_KEY")
+		report(Error,
+			"MESOS_AUTHENTICATE_HTTP_READWRITE is set without MESOS_AUTHENTICATE_HTTP_EXECUTORS: tasks cannot start",
+			"set MESOS_AUTHENTICATE_HTTP_EXECUTORS=true and MESOS_JWT_SECRET_KEY")
 	}
 	if isSet(Agent, "MESOS_AUTHENTICATE_HTTP_READWRITE") && f.Conf[Agent]["credential"] == "" {
 		report(Error, "the agent requires authentication, but the daemon has no credential", "set credential in "+AgentConf)
 	}
 	if tls := isSet(Agent, "LIBPROCESS_SSL_ENABLED"); f.has(Agent) && f.Conf[Agent] != nil && tls != strings.HasPrefix(f.Conf[Agent]["agent"], "https://") {
-		report(Error, fmt.Sprintf("LIBPROCESS_SSL_ENABLED of the agent is %v, but the daemon connects to %s", tls, cmp.Or(f.Conf[Agent]["agent"], "http://127.0.0.1:5051")), "set agent in "+AgentConf+" to the address with the right scheme")
+		report(Error,
+			fmt.Sprintf("LIBPROCESS_SSL_ENABLED of the agent is %v, but the daemon connects to %s", tls, cmp.Or(f.Conf[Agent]["agent"], "http://127.0.0.1:5051")),
+			"set agent in "+AgentConf+" to the address with the right scheme")
 	}
 }
 
@@ -324,7 +344,9 @@ func checkQuorum(f *Facts, report func(severity, problem, fix string)) {
 		return
 	}
 	if n := len(f.Mesos.Masters); n > 0 && quorum <= n/2 {
-		report(Error, fmt.Sprintf("MESOS_QUORUM=%d is not more than half of the %d masters: two could lead, and the registry be lost", quorum, n), fmt.Sprintf("set it to %d on all masters", n/2+1))
+		report(Error,
+			fmt.Sprintf("MESOS_QUORUM=%d is not more than half of the %d masters: two could lead, and the registry be lost", quorum, n),
+			fmt.Sprintf("set it to %d on all masters", n/2+1))
 	}
 }
 
@@ -387,7 +409,8 @@ func checkCgroups(f *Facts, report func(severity, problem, fix string)) {
 	if c.V2Mounted {
 		need, got, fix = []string{"cpu", "memory", "pids"}, c.V2, "enable them in the root group: echo +cpu +memory +pids > /sys/fs/cgroup/cgroup.subtree_control"
 		if v := f.Mesos.Installed; v != "" && compareVersions(v, "1.12") < 0 {
-			report(Error, fmt.Sprintf("Mesos %s supports cgroup v1 only, this machine has v2", v), "install Mesos 1.12 or newer, or boot with systemd.unified_cgroup_hierarchy=0")
+			report(Error, fmt.Sprintf("Mesos %s supports cgroup v1 only, this machine has v2", v),
+				"install Mesos 1.12 or newer, or boot with systemd.unified_cgroup_hierarchy=0")
 		}
 	}
 	var missing []string
@@ -417,7 +440,8 @@ func checkModule(f *Facts, report func(severity, problem, fix string)) {
 	m := f.Module
 	build := "build it for this Mesos: make module MESOS_PREFIX=…, and install it to " + cmp.Or(m.File, "the path in "+ModulesFile)
 	if f.Env[Agent] != nil && f.Env[Agent]["MESOS_MODULES"] == "" {
-		report(Warning, "the agent loads no module: containers are not confined to their GPUs", "set MESOS_MODULES and MESOS_ISOLATION as mesos-gpu cluster config writes them")
+		report(Warning, "the agent loads no module: containers are not confined to their GPUs",
+			"set MESOS_MODULES and MESOS_ISOLATION as mesos-gpu cluster config writes them")
 		return
 	}
 	switch {
@@ -435,10 +459,13 @@ func checkModule(f *Facts, report func(severity, problem, fix string)) {
 
 func checkDaemon(f *Facts, report func(severity, problem, fix string)) {
 	for _, device := range slices.Sorted(maps.Keys(f.Daemon.StrayHolders)) {
-		report(Warning, fmt.Sprintf("GPU %s is not offered: %s holds it and is no task of the agent", device, f.Daemon.StrayHolders[device]), "end that container; mesos-gpu agent devices shows when the GPU is free")
+		report(Warning,
+			fmt.Sprintf("GPU %s is not offered: %s holds it and is no task of the agent", device, f.Daemon.StrayHolders[device]),
+			"end that container; mesos-gpu agent devices shows when the GPU is free")
 	}
 	if f.Daemon.Problem != "" {
-		report(Error, "the agent daemon does not answer, so no GPU container starts: "+f.Daemon.Problem, "systemctl enable --now mesos-gpu-agent; its log says why it does not start: journalctl -u mesos-gpu-agent")
+		report(Error, "the agent daemon does not answer, so no GPU container starts: "+f.Daemon.Problem,
+			"systemctl enable --now mesos-gpu-agent; its log says why it does not start: journalctl -u mesos-gpu-agent")
 	}
 }
 
@@ -452,11 +479,13 @@ func checkDriver(f *Facts, report func(severity, problem, fix string)) {
 	case d.PCI == 0:
 		report(Error, "this machine has no NVIDIA GPU, and the daemon simulates none", "use the role agent only on machines with GPUs, or set simulate in "+AgentConf)
 	case d.Kernel == "":
-		report(Error, fmt.Sprintf("%d GPUs have no driver: its kernel module is not loaded", d.PCI), "install NVIDIA's driver; then modprobe nvidia, and systemctl restart mesos-gpu-agent")
+		report(Error, fmt.Sprintf("%d GPUs have no driver: its kernel module is not loaded", d.PCI),
+			"install NVIDIA's driver; then modprobe nvidia, and systemctl restart mesos-gpu-agent")
 	case d.Problem != "":
 		report(Error, "the driver's library does not work: "+d.Problem, "install library and kernel module of the same version, "+d.Kernel)
 	case d.Library != d.Kernel:
-		report(Error, fmt.Sprintf("the driver's library is %s, its kernel module %s", d.Library, d.Kernel), "reboot, or reload the module after an upgrade of the driver")
+		report(Error, fmt.Sprintf("the driver's library is %s, its kernel module %s", d.Library, d.Kernel),
+			"reboot, or reload the module after an upgrade of the driver")
 	}
 }
 
@@ -472,10 +501,13 @@ func checkScheduler(f *Facts, report func(severity, problem, fix string)) {
 	ip, err := netip.ParseAddr(host)
 	open := conf["listen"] != "" && (err != nil || !ip.IsLoopback())
 	if open && conf["insecure-api"] != "true" && (conf["access"] == "" || conf["api-tls-cert"] == "") {
-		report(Error, fmt.Sprintf("the scheduler listens on %s without access control or certificate, and does not start", conf["listen"]), "set access, api-tls-cert and api-tls-key, or listen on 127.0.0.1")
+		report(Error,
+			fmt.Sprintf("the scheduler listens on %s without access control or certificate, and does not start", conf["listen"]),
+			"set access, api-tls-cert and api-tls-key, or listen on 127.0.0.1")
 	}
 	if open && conf["insecure-api"] == "true" {
-		report(Warning, fmt.Sprintf("every client that reaches %s may do everything", conf["listen"]), "set access, api-tls-cert and api-tls-key, and remove insecure-api")
+		report(Warning, fmt.Sprintf("every client that reaches %s may do everything", conf["listen"]),
+			"set access, api-tls-cert and api-tls-key, and remove insecure-api")
 	}
 	if strings.HasPrefix(conf["journal"], "zk://") && conf["journal-auth-file"] == "" {
 		report(Warning, "every client of ZooKeeper may change the journal", "set journal-auth-file to a file with USER:PASSWORD")

@@ -200,7 +200,8 @@ func (c *ClusterConfig) commonOptions() []option {
 			option{"Its key, mode 0600; on a machine with a scheduler 0640, of the group mesos-gpu.", "LIBPROCESS_SSL_KEY_FILE", path.Join(c.TLS, "key.pem")},
 			option{"The authority of the cluster's certificates.", "LIBPROCESS_SSL_CA_FILE", path.Join(c.TLS, "ca.pem")},
 			option{"Verify the certificates of servers.", "LIBPROCESS_SSL_VERIFY_SERVER_CERT", "1"},
-			option{"Compare the certificate with the address that was called, not with a name that a name server returns for it.", "LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME", "openssl"},
+			option{"Compare the certificate with the address that was called, not with a name that a name server returns for it.",
+				"LIBPROCESS_SSL_HOSTNAME_VALIDATION_SCHEME", "openssl"},
 			option{"As above: masters and agents call each other by address.", "LIBPROCESS_SSL_VERIFY_IPADD", "1"},
 			option{"Ciphers with forward secrecy. Clients of today reject Mesos's default, which has none.", "LIBPROCESS_SSL_CIPHERS", "ECDHE+AESGCM:ECDHE+CHACHA20"})
 	}
@@ -254,7 +255,11 @@ func (c *ClusterConfig) masterFiles() ([]File, error) {
 		files = append(files, File{Path: "/etc/mesos/credentials.json", Mode: 0o600, Text: text})
 	}
 	return append(files,
-		File{Path: MasterEnv, Mode: 0o644, Text: formatEnv("Options of mesos-master. To apply a change: systemctl restart mesos-master. Tasks keep running.", options)},
+		File{
+			Path: MasterEnv,
+			Mode: 0o644,
+			Text: formatEnv("Options of mesos-master. To apply a change: systemctl restart mesos-master. Tasks keep running.", options),
+		},
 		c.unit("mesos-master", "Mesos master", "zookeeper.service", MasterEnv, "", path.Join(c.MesosPrefix, "sbin/mesos-master"))), nil
 }
 
@@ -281,7 +286,10 @@ func (c *ClusterConfig) formatCredential(principal string) (string, error) {
 
 // isolators returns the agent's --isolation: what the keys of job files need.
 func (c *ClusterConfig) isolators() string {
-	list := []string{"cgroups/devices", "cgroups/cpu", "cgroups/mem", "filesystem/linux", "docker/runtime", "disk/du", "volume/host_path", "posix/rlimits", "namespaces/ipc", "network/cni", "io_mesosgpu_GpuIsolator"}
+	list := []string{
+		"cgroups/devices", "cgroups/cpu", "cgroups/mem", "filesystem/linux", "docker/runtime", "disk/du",
+		"volume/host_path", "posix/rlimits", "namespaces/ipc", "network/cni", "io_mesosgpu_GpuIsolator",
+	}
 	if c.CgroupV2 {
 		list = list[1:] // the daemon attaches the programs that deny devices
 	}
@@ -314,11 +322,17 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 		if err := errors.Join(err, derr, aerr); err != nil {
 			return nil, err
 		}
-		files = append(files, File{Path: "/etc/mesos/agent-credential.json", Mode: 0o600, Text: own}, File{Path: "/etc/mesos/agent-http-credentials.json", Mode: 0o600, Text: all},
-			File{Path: "/etc/mesos/executor-key", Mode: 0o600, Text: c.Secrets[agentPrincipal] + c.Secrets[daemonPrincipal] + "\n"}, File{Path: "/etc/mesos-gpu/daemon-credential.json", Mode: 0o600, Text: daemon})
+		files = append(files, File{Path: "/etc/mesos/agent-credential.json", Mode: 0o600, Text: own},
+			File{Path: "/etc/mesos/agent-http-credentials.json", Mode: 0o600, Text: all},
+			File{
+				Path: "/etc/mesos/executor-key",
+				Mode: 0o600,
+				Text: c.Secrets[agentPrincipal] + c.Secrets[daemonPrincipal] + "\n",
+			}, File{Path: "/etc/mesos-gpu/daemon-credential.json", Mode: 0o600, Text: daemon})
 	}
 	if c.TLS != "" {
-		options = append(options, option{"Executors call the agent by a unix socket: the agent passes them neither TLS nor its authority.", "MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS", "true"})
+		options = append(options, option{"Executors call the agent by a unix socket: the agent passes them neither TLS nor its authority.",
+			"MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS", "true"})
 		conf["agent"] = "https://" + c.IP + ":5051"
 		conf["tls-ca"] = path.Join(c.TLS, "ca.pem")
 	}
@@ -326,15 +340,23 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules := fmt.Sprintf("{\"libraries\": [{\"file\": %q, \"modules\": [{\"name\": \"io_mesosgpu_GpuIsolator\", \"parameters\": [\n  {\"key\": \"socket\", \"value\": \"/run/mesos-gpu/agent.sock\"},\n  {\"key\": \"runtime_dir\", \"value\": \"/run/mesos\"}]}]}]}\n", c.Module)
+	modules := fmt.Sprintf("{\"libraries\": [{\"file\": %q, \"modules\": [{\"name\": \"io_mesosgpu_GpuIsolator\", \"parameters\": "+
+		"[\n  {\"key\": \"socket\", \"value\": \"/run/mesos-gpu/agent.sock\"},\n  {\"key\": \"runtime_dir\", \"value\": \"/run/mesos\"}]}]}]}\n",
+		c.Module)
 	flags := "mesos-gpu agent flags"
 	if c.Simulate != "" {
 		flags += " --simulate " + c.Simulate
 	}
 	service := "# Tasks survive a restart of the agent, in cgroups that systemd leaves alone.\nKillMode=process\nDelegate=yes\n"
 	return append(files, File{Path: AgentConf, Mode: 0o644, Text: text, Packaged: etc.Agent}, File{Path: ModulesFile, Mode: 0o644, Text: modules},
-		File{Path: AgentEnv, Mode: 0o644, Text: formatEnv("Options of mesos-agent. To apply a change: systemctl restart mesos-agent. Some need an empty MESOS_WORK_DIR/meta, which ends the tasks.", options)},
-		c.unit("mesos-agent", "Mesos agent", "mesos-gpu-agent.service", AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'", path.Join(c.MesosPrefix, "sbin/mesos-agent"), flags))), nil
+		File{
+			Path: AgentEnv,
+			Mode: 0o644,
+			Text: formatEnv("Options of mesos-agent. To apply a change: systemctl restart mesos-agent. Some need an empty MESOS_WORK_DIR/meta, which ends the tasks.",
+				options),
+		},
+		c.unit("mesos-agent", "Mesos agent", "mesos-gpu-agent.service", AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'",
+			path.Join(c.MesosPrefix, "sbin/mesos-agent"), flags))), nil
 }
 
 func (c *ClusterConfig) schedulerFiles() ([]File, error) {
@@ -349,7 +371,9 @@ func (c *ClusterConfig) schedulerFiles() ([]File, error) {
 		case c.InsecureAPI:
 			conf["insecure-api"] = "true"
 		case c.TLS == "":
-			return nil, errors.New("several schedulers listen on the network, which needs certificates and an access file: give --tls DIR, or let every client do everything by --insecure-api")
+			return nil,
+				errors.New("several schedulers listen on the network, which needs certificates and an access file: " +
+					"give --tls DIR, or let every client do everything by --insecure-api")
 		default:
 			conf["access"] = "/etc/mesos-gpu/access.yaml"
 		}

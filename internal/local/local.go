@@ -151,7 +151,8 @@ func (c *localCluster) listenFor(part, addr string) (net.Listener, error) {
 		l, err = net.Listen("tcp", addr)
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("listen on %s for the embedded %s: another program, perhaps another mesos-gpu local, has the port: stop it, or give --free-ports", addr, part)
+		return nil, fmt.Errorf("listen on %s for the embedded %s: another program, perhaps another mesos-gpu local, has the port: stop it, or give --free-ports",
+			addr, part)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for the embedded %s: %w", part, err)

@@ -232,9 +232,19 @@ func (a *localAgent) newDaemon(advertised func()) (*daemon.Daemon, error) {
 		open = func() (daemon.Hardware, error) { return daemon.SimulatedHardware(a.host), nil }
 	}
 	return daemon.New(daemon.DaemonConfig{
-		AgentURL: "http://" + a.listener.Addr().String() + "/slave(1)", StateDir: filepath.Join(a.dir, "gpus"),
-		Authorization: c.secret.basicAuthorization(), OpenHardware: open, Provider: true, OnAdvertised: advertised, Log: log, Socket: a.daemonSocket(), Unmanaged: true,
-		SharedDevices: c.Share, ShareLimit: c.ShareLimit, Scaling: c.Scaling, Limiters: a.limiters,
+		AgentURL:      "http://" + a.listener.Addr().String() + "/slave(1)",
+		StateDir:      filepath.Join(a.dir, "gpus"),
+		Authorization: c.secret.basicAuthorization(),
+		OpenHardware:  open,
+		Provider:      true,
+		OnAdvertised:  advertised,
+		Log:           log,
+		Socket:        a.daemonSocket(),
+		Unmanaged:     true,
+		SharedDevices: c.Share,
+		ShareLimit:    c.ShareLimit,
+		Scaling:       c.Scaling,
+		Limiters:      a.limiters,
 	})
 }
 

@@ -106,7 +106,8 @@ func OpenWorkDir(dir, userName string) error {
 			return fmt.Errorf("open work directory for user %s: %w", userName, err)
 		}
 		if !open {
-			return fmt.Errorf("tasks without an image run as user %s, who cannot enter %s, a parent of their sandboxes: choose another directory by --work-dir or TMPDIR, "+
+			return fmt.Errorf("tasks without an image run as user %s, who cannot enter %s, a parent of their sandboxes: "+
+				"choose another directory by --work-dir or TMPDIR, "+
 				"or run them as root with --process-user root", userName, parent)
 		}
 	}

@@ -193,7 +193,13 @@ func NewStream(r *http.Request) (*EventStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &EventStream{media: media, framed: r.Header.Get(HeaderMessageAccept) != "", patience: closeTimeout, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
+	return &EventStream{
+		media:    media,
+		framed:   r.Header.Get(HeaderMessageAccept) != "",
+		patience: closeTimeout,
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+	}, nil
 }
 
 // maxQueue limits the queued events of a client that does not read. Beyond it

@@ -61,7 +61,8 @@ func WriteHAProxy(list []Endpoint, s HAProxySettings) string {
 	for _, e := range list {
 		fmt.Fprintf(&b, "\nbackend %s\n    mode %s\n    balance leastconn\n", e.Name, haproxyMode(&e))
 		if e.HTTP {
-			b.WriteString("    option http-server-close\n    retry-on conn-failure empty-response\n    http-request disable-l7-retry unless { method GET HEAD OPTIONS PUT DELETE }\n")
+			b.WriteString("    option http-server-close\n    retry-on conn-failure empty-response\n    http-request " +
+				"disable-l7-retry unless { method GET HEAD OPTIONS PUT DELETE }\n")
 		}
 		for _, server := range e.Servers {
 			fmt.Fprintf(&b, "    server %s %s\n", server.Name, server.Address)

@@ -60,7 +60,13 @@ func ListEndpoints(jobs []api.JobView) []Endpoint {
 }
 
 func newEndpoint(j *api.JobView, at int, port job.Port) Endpoint {
-	e := Endpoint{Name: j.Spec.Name, Job: j.Spec.Name, First: at == 0, ServicePort: port.Service, HTTP: strings.HasPrefix(port.Name, "http") && port.Name != "https"}
+	e := Endpoint{
+		Name:        j.Spec.Name,
+		Job:         j.Spec.Name,
+		First:       at == 0,
+		ServicePort: port.Service,
+		HTTP:        strings.HasPrefix(port.Name, "http") && port.Name != "https",
+	}
 	if at > 0 {
 		e.Name += "-" + safeName(cmp.Or(port.Name, strconv.Itoa(at)))
 	}

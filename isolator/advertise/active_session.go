@@ -159,7 +159,8 @@ func (t *activeSession) computeTotal(ctx context.Context) *advertisedTotal {
 }
 
 func (t *advertisedTotal) equal(o *advertisedTotal) bool {
-	return o != nil && t.leftover == o.leftover && slices.Equal(t.withheld, o.withheld) && sameItems(t.ids, o.ids, strings.Compare) && sameItems(t.shared, o.shared, compareUUIDs)
+	return o != nil && t.leftover == o.leftover && slices.Equal(t.withheld, o.withheld) &&
+		sameItems(t.ids, o.ids, strings.Compare) && sameItems(t.shared, o.shared, compareUUIDs)
 }
 
 func compareUUIDs(a, b gpu.DeviceShare) int { return strings.Compare(a.UUID, b.UUID) }

@@ -72,7 +72,8 @@ func ParseRequest(resources []MesosResource) (DeviceRequest, error) {
 	}
 	for _, p := range request.Shares {
 		if slices.Contains(request.Named, p.UUID) {
-			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a share of it is requested by %s: request one or the other", p.UUID, gpu.MemResource(p.UUID))
+			return DeviceRequest{}, rejectf("device %s is named by gpu_ids, and a share of it is requested by %s: request one or the other",
+				p.UUID, gpu.MemResource(p.UUID))
 		}
 	}
 	return request, nil

@@ -112,10 +112,12 @@ func (a *Allocator) checkShares(s deviceSource, shares, current []gpu.DeviceShar
 // checkCapacity returns an error if a share does not fit next to the shares of other containers.
 func (s deviceSource) checkCapacity(p, all, others gpu.DeviceShare) error {
 	if free := all.MemMiB - others.MemMiB; p.MemMiB > free {
-		return rejectHeld(p.UUID, "container %s requests %d MiB of device %s, %d of its %d MiB are free%s", s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())
+		return rejectHeld(p.UUID, "container %s requests %d MiB of device %s, %d of its %d MiB are free%s",
+			s.container, p.MemMiB, p.UUID, max(0, free), all.MemMiB, s.ancestorNote())
 	}
 	if free := all.Cores - others.Cores; p.Cores > free {
-		return rejectHeld(p.UUID, "container %s requests %d %% of the cores of device %s, %d of %d %% are free%s", s.container, p.Cores, p.UUID, max(0, free), all.Cores, s.ancestorNote())
+		return rejectHeld(p.UUID, "container %s requests %d %% of the cores of device %s, %d of %d %% are free%s",
+			s.container, p.Cores, p.UUID, max(0, free), all.Cores, s.ancestorNote())
 	}
 	return nil
 }

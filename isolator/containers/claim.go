@@ -129,7 +129,8 @@ func (m *Manager) CheckPrepared(container string, devices []string) (holder gpu.
 	held := m.allocations.EffectiveDevices(container)
 	for _, d := range devices {
 		if !slices.Contains(held, d) {
-			return gpu.ContainerDevices{}, true, &allocation.RejectedError{Why: fmt.Sprintf("container %s was prepared with %d GPUs, and %s is not one of them", container, len(held), d)}
+			return gpu.ContainerDevices{}, true, &allocation.RejectedError{Why: fmt.Sprintf("container %s was prepared with %d GPUs, and %s is not one of them",
+				container, len(held), d)}
 		}
 	}
 	_, shares := m.allocations.EffectiveShares(container)

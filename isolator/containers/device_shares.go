@@ -89,7 +89,11 @@ func (m *Manager) admitShares(ctx context.Context, container string, shares []gp
 	}
 	for _, p := range shares {
 		if p.MemMiB == 0 {
-			return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("the size of container %s's share of device %s is not known: the container was restored from its cgroup, and keeps its share until it ends", container, p.UUID)}
+			return share.LimitSetup{}, &allocation.RejectedError{
+				Why: fmt.Sprintf("the size of container %s's share of device %s is not known: "+
+					"the container was restored from its cgroup, and keeps its share until it ends",
+					container, p.UUID),
+			}
 		}
 	}
 	return share.LimitContainer(ctx, m.cfg.Limiter, m.cfg.Log, container, shares)

@@ -149,7 +149,13 @@ func Open(cfg ManagerConfig) (*Manager, error) {
 	if cfg.CgroupsRoot == "" {
 		cfg.CgroupsRoot = "mesos"
 	}
-	m := &Manager{cfg: cfg, records: recordStore{dir: cfg.Dir}, allocations: allocation.New(cfg.Stock, cfg.LookUpShare, cfg.LookUpParent), infos: map[string]containerInfo{}, orphans: map[string]bool{}}
+	m := &Manager{
+		cfg:         cfg,
+		records:     recordStore{dir: cfg.Dir},
+		allocations: allocation.New(cfg.Stock, cfg.LookUpShare, cfg.LookUpParent),
+		infos:       map[string]containerInfo{},
+		orphans:     map[string]bool{},
+	}
 	if err := m.loadRecords(); err != nil {
 		return nil, fmt.Errorf("open containers: %w", err)
 	}
@@ -349,5 +355,13 @@ func (m *Manager) existingDevices(devices []string) []string {
 }
 
 func (f containerInfo) describeHolder(container string, devices []string, shares []gpu.DeviceShare) gpu.ContainerDevices {
-	return gpu.ContainerDevices{Container: container, Framework: f.Framework, Executor: f.Executor, Task: f.Task, Job: f.Job, Devices: nonNilList(devices), Shares: shares}
+	return gpu.ContainerDevices{
+		Container: container,
+		Framework: f.Framework,
+		Executor:  f.Executor,
+		Task:      f.Task,
+		Job:       f.Job,
+		Devices:   nonNilList(devices),
+		Shares:    shares,
+	}
 }

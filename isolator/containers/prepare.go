@@ -95,7 +95,11 @@ func (m *Manager) admitToLimiter(ctx context.Context, l LaunchRequest, t *transa
 		return setup, err
 	}
 	if setup.OwnRootfs && (l.Task != "" || allocation.ParentID(l.Container) != "") {
-		return share.LimitSetup{}, &allocation.RejectedError{Why: fmt.Sprintf("it has a share of a GPU and no image, and %s limits only processes in a root file system of their own: give the task an image, or run this agent with another --share-limit", m.cfg.Limiter.Method())}
+		return share.LimitSetup{}, &allocation.RejectedError{
+			Why: fmt.Sprintf("it has a share of a GPU and no image, and %s limits only processes in a root file system of their "+
+				"own: give the task an image, or run this agent with another --share-limit",
+				m.cfg.Limiter.Method()),
+		}
 	}
 	setup.Mounts = nil
 	return setup, nil

@@ -97,7 +97,8 @@ func (s recordStore) bindLocation(home string, containers int) error {
 	case err == nil && strings.TrimSpace(string(was)) == home:
 		return nil
 	case err == nil && containers > 0:
-		return fmt.Errorf("%s contains records of %d containers of a daemon with %s, but this daemon has %s: start it with the former flags, or with its own --runtime-dir; "+
+		return fmt.Errorf("%s contains records of %d containers of a daemon with %s, but this daemon has %s: "+
+			"start it with the former flags, or with its own --runtime-dir; "+
 			"once none of those containers runs, remove the folder", s.dir, containers, strings.TrimSpace(string(was)), home)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read the location of the containers' cgroups: %w", err)

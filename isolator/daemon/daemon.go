@@ -139,7 +139,9 @@ func New(cfg DaemonConfig) (*Daemon, error) {
 	case cfg.changesMIG() && (strings.Contains(cfg.SharedDevices, migPrefix) || strings.Contains(cfg.Stock, migPrefix)):
 		return nil, errors.New("agent daemon: with --mig the MIG devices change: name whole GPUs in --share and --stock")
 	case cfg.managesContainers() && path.Clean("/"+cfg.CgroupsRoot) == "/":
-		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of the hierarchy, which contains all processes of the host and not only containers", cfg.CgroupsRoot)
+		return nil, fmt.Errorf("agent daemon: the agent's --cgroups_root %q is the root of the hierarchy, "+
+			"which contains all processes of the host and not only containers",
+			cfg.CgroupsRoot)
 	case cfg.managesContainers() && (cfg.RuntimeDir == "" || cfg.DriverVolume == nil || cfg.NeedsDriver == nil):
 		return nil, errors.New("agent daemon: containers need a runtime folder, DriverVolume and NeedsDriver")
 	}
@@ -340,7 +342,9 @@ func restrictToNamed(named, all gpu.Host) gpu.Host {
 
 // serveAPI manages the containers and serves the API. It also returns the containers and their
 // claims, for other components.
-func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner) (components []component, all containerAPI, claims *deviceClaims, err error) {
+func (d *Daemon) serveAPI(
+	w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, partitioner *mig.Partitioner,
+) (components []component, all containerAPI, claims *deviceClaims, err error) {
 	agent, err := mesosagent.New(mesosagent.ClientConfig{
 		AgentURL: d.cfg.AgentURL, Authorization: d.cfg.Authorization, TLS: d.cfg.TLS, MinInterval: claimQueryInterval, Log: d.cfg.Log,
 	})
@@ -351,7 +355,9 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	metricsHandler, err := d.newMetricsHandler(w, h, func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) }, shares.limiter)
+	metricsHandler, err := d.newMetricsHandler(w, h,
+		func() []gpu.ContainerDevices { return mesosagent.MergeHolders(all.Holders(), agent.Holders()) },
+		shares.limiter)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -371,7 +377,9 @@ func (d *Daemon) serveAPI(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Devic
 
 // trackContainers opens the allocations of the agent's containers, those that the module prepares
 // and those that executors claim.
-func (d *Daemon) trackContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient) (containerAPI, *deviceClaims, []component, error) {
+func (d *Daemon) trackContainers(
+	w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing, agent *mesosagent.AgentClient,
+) (containerAPI, *deviceClaims, []component, error) {
 	open := func() (managedContainers, error) { return d.openContainers(w, h, stockDevices, shares) }
 	if d.cfg.Unmanaged {
 		open = func() (managedContainers, error) { return d.openUnmanaged(h, shares) }
@@ -442,8 +450,19 @@ func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu
 		return known && c.IsOffered()
 	}
 	all, err := containers.Open(containers.ManagerConfig{
-		Kernel: kernel, Dir: filepath.Join(d.cfg.RuntimeDir, "containers"), CgroupsRoot: d.cfg.CgroupsRoot, CgroupVersion: kernel.CgroupVersion(),
-		Stock: ids, IsGrantable: usable, LookUpShare: shares.SharedCapacity, LookUpParent: func(uuid string) string { return parentGPU(h, uuid) }, Limiter: shares.limiter, DriverVolume: d.cfg.DriverVolume, NeedsDriver: d.cfg.NeedsDriver, CheckImage: d.cfg.CheckImage, Log: d.cfg.Log,
+		Kernel:        kernel,
+		Dir:           filepath.Join(d.cfg.RuntimeDir, "containers"),
+		CgroupsRoot:   d.cfg.CgroupsRoot,
+		CgroupVersion: kernel.CgroupVersion(),
+		Stock:         ids,
+		IsGrantable:   usable,
+		LookUpShare:   shares.SharedCapacity,
+		LookUpParent:  func(uuid string) string { return parentGPU(h, uuid) },
+		Limiter:       shares.limiter,
+		DriverVolume:  d.cfg.DriverVolume,
+		NeedsDriver:   d.cfg.NeedsDriver,
+		CheckImage:    d.cfg.CheckImage,
+		Log:           d.cfg.Log,
 	})
 	if err != nil {
 		return managedContainers{}, err
@@ -457,7 +476,14 @@ func (d *Daemon) newMetricsHandler(w *watch.Watcher, h gpu.Host, holders func() 
 	if err != nil {
 		return nil, fmt.Errorf("name this host: %w", err)
 	}
-	return metrics.NewHandler(metrics.ExporterConfig{Agent: name, Version: d.cfg.Version, Host: h, Devices: w.DeviceStates, Holders: holders, ShareUsage: limiter.ReadUsage})
+	return metrics.NewHandler(metrics.ExporterConfig{
+		Agent:      name,
+		Version:    d.cfg.Version,
+		Host:       h,
+		Devices:    w.DeviceStates,
+		Holders:    holders,
+		ShareUsage: limiter.ReadUsage,
+	})
 }
 
 // readBootID returns an id that changes with each boot; "" if the kernel has none.

@@ -81,7 +81,10 @@ func (c *deviceClaims) Claim(ctx context.Context, request containers.ClaimReques
 	r := reported[i]
 	for _, d := range request.Devices {
 		if !slices.Contains(r.Devices, d) {
-			return gpu.ContainerDevices{}, &allocation.RejectedError{Why: fmt.Sprintf("claim devices for container %s: the agent gave it %d GPUs, and %s is not one of them", request.Container, len(r.Devices), d)}
+			return gpu.ContainerDevices{}, &allocation.RejectedError{
+				Why: fmt.Sprintf("claim devices for container %s: the agent gave it %d GPUs, and %s is not one of them",
+					request.Container, len(r.Devices), d),
+			}
 		}
 	}
 	if len(r.Devices) == 0 {

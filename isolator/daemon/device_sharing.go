@@ -103,7 +103,10 @@ type discoveredContainer struct {
 	seenAt time.Time
 }
 
-func newDiscoveredContainers(admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient, devicesInUseHere func(string) bool, log logrus.FieldLogger) *discoveredContainers {
+func newDiscoveredContainers(
+	admitted map[string]discoveredContainer, l share.Limiter, agent *mesosagent.AgentClient,
+	devicesInUseHere func(string) bool, log logrus.FieldLogger,
+) *discoveredContainers {
 	return &discoveredContainers{limiter: l, agent: agent, isManaged: devicesInUseHere, log: log, admitted: admitted, released: map[string]time.Time{}}
 }
 

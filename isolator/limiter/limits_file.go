@@ -86,7 +86,8 @@ func (d DeviceLimit) formatFlags() string {
 func ParseLimits(text []byte) (ContainerLimits, error) {
 	lines := strings.Split(string(text), "\n")
 	if len(text) > maxLimitsBytes || len(lines) < 4 || lines[len(lines)-1] != "" {
-		return ContainerLimits{}, fmt.Errorf("parse limits: %d bytes in %d lines, want version, books and devices in at most %d bytes", len(text), len(lines), maxLimitsBytes)
+		return ContainerLimits{}, fmt.Errorf("parse limits: %d bytes in %d lines, want version, books and devices in at most %d bytes",
+			len(text), len(lines), maxLimitsBytes)
 	}
 	if lines[0] != "mesos-gpu-limits 1" {
 		return ContainerLimits{}, fmt.Errorf("parse limits: version line %q, want %q", lines[0], "mesos-gpu-limits 1")

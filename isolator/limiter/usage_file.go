@@ -160,7 +160,14 @@ func parseUsageFile(data []byte, l ContainerLimits, lives func(slot int) bool) (
 		if r.Checksum != r.computeChecksum(l.Nonce) {
 			return nil, fmt.Errorf("%w: device %s has checksum %016x, want %016x", ErrDamaged, d.UUID, r.Checksum, r.computeChecksum(l.Nonce))
 		}
-		uses[i] = ContainerUsage{UUID: d.UUID, LimitBytes: d.MemoryBytes, ContextBytes: r.ContextBytes, Throttled: time.Duration(r.ThrottledNs), Refusals: r.Refusals, NotMeasured: r.NoSamples >= noSamplesAfter}
+		uses[i] = ContainerUsage{
+			UUID:         d.UUID,
+			LimitBytes:   d.MemoryBytes,
+			ContextBytes: r.ContextBytes,
+			Throttled:    time.Duration(r.ThrottledNs),
+			Refusals:     r.Refusals,
+			NotMeasured:  r.NoSamples >= noSamplesAfter,
+		}
 	}
 	for i, s := range b.Slot {
 		if err := s.addUsage(uses, l.Nonce, func() bool { return lives(i) }); err != nil {

@@ -40,7 +40,12 @@ func listExecutorRuns(a agentState) []*executorRun {
 		if c.ContainerID.Parent != nil || c.ExecutorID == nil {
 			continue // nested: its executor's container holds the devices
 		}
-		r := &executorRun{container: c.ContainerID.Value, framework: c.FrameworkID.GetValue(), executor: c.ExecutorID.Value, pid: int(c.ContainerStatus.GetExecutorPID())}
+		r := &executorRun{
+			container: c.ContainerID.Value,
+			framework: c.FrameworkID.GetValue(),
+			executor:  c.ExecutorID.Value,
+			pid:       int(c.ContainerStatus.GetExecutorPID()),
+		}
 		runs[[2]string{r.framework, r.executor}] = r
 		order = append(order, r)
 	}

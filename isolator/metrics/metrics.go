@@ -80,9 +80,10 @@ func newRegistry(c ExporterConfig) (*prometheus.Registry, error) {
 		registry.Register(newInfoMetric("build_info", "The version of mesos-gpu, and of Go that built it; always 1.", prometheus.Labels{
 			"agent": c.Agent, "version": c.Version, "goversion": runtime.Version(),
 		})),
-		registry.Register(newInfoMetric("driver_info", "The driver's version, the highest CUDA version it serves, and whether the GPUs are simulated; always 1.", prometheus.Labels{
-			"agent": c.Agent, "driver": c.Host.Driver, "cuda": c.Host.CUDA, "simulated": strconv.FormatBool(c.Host.Simulated),
-		})),
+		registry.Register(newInfoMetric("driver_info",
+			"The driver's version, the highest CUDA version it serves, and whether the GPUs are simulated; always 1.", prometheus.Labels{
+				"agent": c.Agent, "driver": c.Host.Driver, "cuda": c.Host.CUDA, "simulated": strconv.FormatBool(c.Host.Simulated),
+			})),
 	)
 }
 

@@ -49,7 +49,8 @@ func (p *Partitioner) loadState() error {
 		err = errors.New("gpus is missing")
 	}
 	if err != nil {
-		return fmt.Errorf("read the state of MIG GPUs: %s has %d bytes of invalid content (%w): remove it once no GPU has instances of this daemon", path, len(text), err)
+		return fmt.Errorf("read the state of MIG GPUs: %s has %d bytes of invalid content (%w): remove it once no GPU has instances of this daemon",
+			path, len(text), err)
 	}
 	for uuid, g := range was.GPUs {
 		if was.Boot != p.cfg.BootID {

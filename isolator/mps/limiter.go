@@ -114,7 +114,8 @@ func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 // runs keeps the limits with which it was started.
 func (m *Limiter) AdmitContainer(ctx context.Context, container string, shares []gpu.DeviceShare) (share.LimitSetup, error) {
 	if len(shares) != 1 {
-		return share.LimitSetup{}, fmt.Errorf("it has shares of %d devices and a process can use one through MPS: request 1, or run this agent with another --share-limit", len(shares))
+		return share.LimitSetup{},
+			fmt.Errorf("it has shares of %d devices and a process can use one through MPS: request 1, or run this agent with another --share-limit", len(shares))
 	}
 	s, before, err := m.addContainer(ctx, container, shares)
 	if err != nil {

@@ -213,7 +213,13 @@ func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile
 			return nil, fmt.Errorf("read MIG profile %d: %w", n, newNVMLError(ret))
 		}
 		name, _, _ := bytes.Cut(info.Name[:], []byte{0})
-		p := layout.InstanceProfile{Name: profileName(string(name)), ID: int(info.Id), Slices: int(info.SliceCount), MemMiB: int64(info.MemorySizeMB), Max: int(info.InstanceCount)}
+		p := layout.InstanceProfile{
+			Name:   profileName(string(name)),
+			ID:     int(info.Id),
+			Slices: int(info.SliceCount),
+			MemMiB: int64(info.MemorySizeMB),
+			Max:    int(info.InstanceCount),
+		}
 		places, ret := handle.GetGpuInstancePossiblePlacements(&nvml.GpuInstanceProfileInfo{Id: info.Id})
 		if ret != nvml.SUCCESS {
 			return nil, fmt.Errorf("read the placements of MIG profile %s: %w", p.Name, newNVMLError(ret))

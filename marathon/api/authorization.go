@@ -61,7 +61,9 @@ func (svc *authorizedService) runAuthorized(ctx context.Context, permits func(*a
 }
 
 // deployAuthorized is runAuthorized for changes that return a deployment.
-func (svc *authorizedService) deployAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error)) (d deploy.Deployment, err error) {
+func (svc *authorizedService) deployAuthorized(
+	ctx context.Context, permits func(*authorizedService) error, do func(AppService) (deploy.Deployment, error),
+) (d deploy.Deployment, err error) {
 	err = svc.runAuthorized(ctx, permits, func(s AppService) (err error) {
 		d, err = do(s)
 		return err

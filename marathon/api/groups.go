@@ -23,7 +23,12 @@ func (s *apiServer) routeGroups(p resourcePath) methodHandlers {
 	case p.part == "versions":
 		return methodHandlers{http.MethodGet: at(s.groupVersion)}
 	}
-	return methodHandlers{http.MethodGet: at(s.showGroup), http.MethodPost: at(s.createGroup), http.MethodPut: at(s.putGroup), http.MethodDelete: at(s.removeGroup)}
+	return methodHandlers{
+		http.MethodGet:    at(s.showGroup),
+		http.MethodPost:   at(s.createGroup),
+		http.MethodPut:    at(s.putGroup),
+		http.MethodDelete: at(s.removeGroup),
+	}
 }
 
 // groupInfo is a group in an answer. Lists that are not embedded are absent.

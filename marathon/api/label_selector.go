@@ -46,7 +46,9 @@ func parseLabelSelector(text string) (appSelector, error) {
 	for rest := text; strings.TrimSpace(rest) != ""; {
 		one, n := parseOneSelector(rest)
 		if n == 0 || n < len(rest) && rest[n] != ',' {
-			return nil, newProblem(http.StatusUnprocessableEntity, "read the label selector %q: at %q: write name, name==value, name!=value, name in (a, b) or name notin (a, b), with commas between", text, rest)
+			return nil, newProblem(http.StatusUnprocessableEntity,
+				"read the label selector %q: at %q: write name, name==value, name!=value, name in (a, b) or name notin (a, b), with commas between",
+				text, rest)
 		}
 		all = append(all, one)
 		if rest = rest[n:]; rest == "," {

@@ -167,7 +167,10 @@ func (s *apiServer) killAppTask(w http.ResponseWriter, r *http.Request, p resour
 }
 
 // killSelected ends the wanted tasks of an app and answers with them as they were.
-func (s *apiServer) killSelected(w http.ResponseWriter, r *http.Request, app string, wanted func(AppTask) bool, killed func(http.ResponseWriter, []AppTask)) error {
+func (s *apiServer) killSelected(
+	w http.ResponseWriter, r *http.Request, app string, wanted func(AppTask) bool,
+	killed func(http.ResponseWriter, []AppTask),
+) error {
 	k, err := readKillOptions(r)
 	if err != nil {
 		return err
@@ -179,7 +182,10 @@ func (s *apiServer) killSelected(w http.ResponseWriter, r *http.Request, app str
 	return s.killAndAnswer(w, r.Context(), selectTasks([]AppStatus{a}, wanted), k, killed)
 }
 
-func (s *apiServer) killAndAnswer(w http.ResponseWriter, ctx context.Context, tasks []AppTask, k killOptions, killed func(http.ResponseWriter, []AppTask)) error {
+func (s *apiServer) killAndAnswer(
+	w http.ResponseWriter, ctx context.Context, tasks []AppTask, k killOptions,
+	killed func(http.ResponseWriter, []AppTask),
+) error {
 	var ids []string
 	for _, t := range tasks {
 		ids = append(ids, t.ID)

@@ -194,7 +194,9 @@ func (s *DesiredState) checkDocumentSizes(d changeDraft, next []appTransition) e
 			}
 		}
 		if kept > maxDocument-documentMargin {
-			return invalidAt("/", "app %s has instances of so many versions that %d bytes are to be kept, more than %d: wait for its deployment", t.id, kept, maxDocument-documentMargin)
+			return invalidAt("/",
+				"app %s has instances of so many versions that %d bytes are to be kept, more than %d: wait for its deployment",
+				t.id, kept, maxDocument-documentMargin)
 		}
 	}
 	return nil

@@ -56,7 +56,9 @@ func (p *portAllotment) fillPorts(app *marathon.App) (*marathon.App, error) {
 		return p.next
 	})
 	if missing > 0 {
-		return nil, invalidAt("/", "%d ports of %s have no number, and the service ports %s are all in use: give them numbers, or widen --marathon-service-ports", missing, app.ID, p.state.ServicePorts)
+		return nil, invalidAt("/",
+			"%d ports of %s have no number, and the service ports %s are all in use: give them numbers, or widen --marathon-service-ports",
+			missing, app.ID, p.state.ServicePorts)
 	}
 	return app, nil
 }

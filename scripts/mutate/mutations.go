@@ -226,7 +226,8 @@ func (f *finder) mutateReturn(s *ast.ReturnStmt, results *ast.FieldList) {
 			zeros = append(zeros, "*new("+f.source(r.Type)+")")
 		}
 	}
-	f.add(s.Pos(), shorten(f.source(s))+" returns zero values", f.open(s, "if mutant(%d) { return "+strings.ReplaceAll(strings.Join(zeros, ", "), "%", "%%")+" }; "))
+	f.add(s.Pos(), shorten(f.source(s))+" returns zero values", f.open(s, "if mutant(%d) { return "+
+		strings.ReplaceAll(strings.Join(zeros, ", "), "%", "%%")+" }; "))
 }
 
 // isZero reports whether e is the zero value of its type.

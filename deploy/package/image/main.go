@@ -95,8 +95,12 @@ func writeImage(c imageConfig, out string) error {
 	file.Architecture, file.OS, file.Created = c.arch, "linux", v1.Time{Time: c.date}
 	file.Config = v1.Config{
 		User: user, Entrypoint: []string{"/" + programPath, c.daemon}, WorkingDir: "/var/lib/mesos-gpu/" + c.daemon,
-		Env:    []string{"PATH=/usr/bin:/bin"},
-		Labels: map[string]string{"org.opencontainers.image.title": "mesos-gpu " + c.daemon, "org.opencontainers.image.version": c.version, "org.opencontainers.image.licenses": "Apache-2.0"},
+		Env: []string{"PATH=/usr/bin:/bin"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "mesos-gpu " + c.daemon,
+			"org.opencontainers.image.version":  c.version,
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		},
 	}
 	if img, err = mutate.ConfigFile(img, file); err != nil {
 		return err
@@ -128,7 +132,8 @@ func (c imageConfig) makeLayer() ([]byte, error) {
 		}
 	}
 	texts := map[string]string{
-		"etc/passwd":        fmt.Sprintf("root:x:0:0::/root:/bin/false\nmesos-gpu:x:%d:%[1]d::/var/lib/mesos-gpu/scheduler:/bin/false\nnobody:x:65534:65534::/:/bin/false\n", schedulerUser),
+		"etc/passwd": fmt.Sprintf("root:x:0:0::/root:/bin/false\nmesos-gpu:x:%d:%[1]d::/var/lib/mesos-gpu/scheduler:/bin/false\nnobody:x:65534:65534::/:/bin/false\n",
+			schedulerUser),
 		"etc/group":         fmt.Sprintf("root:x:0:\nmesos-gpu:x:%d:\nnogroup:x:65534:\n", schedulerUser),
 		"etc/nsswitch.conf": "hosts: files dns\n",
 	}

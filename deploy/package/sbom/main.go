@@ -106,7 +106,11 @@ func describeProgram(program, version string, date time.Time, folders map[string
 	}
 	slices.SortFunc(doc.Packages[1:], func(a, b *spdx.Package) int { return cmp.Compare(a.PackageName, b.PackageName) })
 	for i, p := range doc.Packages {
-		r := &spdx.Relationship{RefA: common.MakeDocElementID("", string(root.PackageSPDXIdentifier)), RefB: common.MakeDocElementID("", string(p.PackageSPDXIdentifier)), Relationship: common.TypeRelationshipContains}
+		r := &spdx.Relationship{
+			RefA:         common.MakeDocElementID("", string(root.PackageSPDXIdentifier)),
+			RefB:         common.MakeDocElementID("", string(p.PackageSPDXIdentifier)),
+			Relationship: common.TypeRelationshipContains,
+		}
 		if i == 0 {
 			r.RefA, r.Relationship = common.MakeDocElementID("", "DOCUMENT"), common.TypeRelationshipDescribe
 		}
@@ -118,9 +122,15 @@ func describeProgram(program, version string, date time.Time, folders map[string
 func standardLibrary(version string) *spdx.Package {
 	number := strings.TrimPrefix(version, "go")
 	return &spdx.Package{
-		PackageName: "stdlib", PackageSPDXIdentifier: "Package-go-stdlib", PackageVersion: version, PackageSupplier: &spdx.Supplier{SupplierType: "Organization", Supplier: "Go"},
-		PackageDownloadLocation: "https://go.dev/dl/" + version + ".src.tar.gz", PackageLicenseConcluded: "BSD-3-Clause", PackageLicenseDeclared: "BSD-3-Clause",
-		PackageCopyrightText: "NOASSERTION", PackageExternalReferences: packageURL("pkg:golang/stdlib@" + number),
+		PackageName:               "stdlib",
+		PackageSPDXIdentifier:     "Package-go-stdlib",
+		PackageVersion:            version,
+		PackageSupplier:           &spdx.Supplier{SupplierType: "Organization", Supplier: "Go"},
+		PackageDownloadLocation:   "https://go.dev/dl/" + version + ".src.tar.gz",
+		PackageLicenseConcluded:   "BSD-3-Clause",
+		PackageLicenseDeclared:    "BSD-3-Clause",
+		PackageCopyrightText:      "NOASSERTION",
+		PackageExternalReferences: packageURL("pkg:golang/stdlib@" + number),
 	}
 }
 

@@ -82,12 +82,14 @@ func (h *HostPermissions) CheckSpec(s *job.Spec) error {
 	mounts, hostIPC := hostAccessOf(s)
 	for _, m := range mounts {
 		if !slices.ContainsFunc(h.Volumes, func(prefix string) bool { return coversPath(prefix, path.Clean(m.source)) }) {
-			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s", m.key, m.source, h.grantedBy("--allow-volumes"), joinOrNone(h.Volumes)))
+			why = append(why, fmt.Sprintf("%s: %s is the agent's own: the scheduler's operator allows such paths %s, and has allowed %s",
+				m.key, m.source, h.grantedBy("--allow-volumes"), joinOrNone(h.Volumes)))
 		}
 	}
 	for _, d := range s.Devices {
 		if !slices.ContainsFunc(h.Devices, func(prefix string) bool { return coversPath(prefix, path.Clean(d)) }) {
-			why = append(why, fmt.Sprintf("devices: %s is the agent's own: the scheduler's operator allows such devices %s, and has allowed %s", d, h.grantedBy("--allow-devices"), joinOrNone(h.Devices)))
+			why = append(why, fmt.Sprintf("devices: %s is the agent's own: the scheduler's operator allows such devices %s, and has allowed %s",
+				d, h.grantedBy("--allow-devices"), joinOrNone(h.Devices)))
 		}
 	}
 	if hostIPC && !h.HostIPC {

@@ -73,12 +73,15 @@ func (l *SpecAllowList) checkSpec(s *job.Spec) (why []string) {
 	}
 	for _, name := range namedVolumes(s) {
 		if !l.RoleVolumes && !l.sharesVolume(name) {
-			refuse("volumes: %s: the access file allows jobs of this role to mount these named volumes: %s; an operator can add this one to named_volumes, or set role_volumes to give each role its own", name, joinOrNone(l.NamedVolumes))
+			refuse("volumes: %s: the access file allows jobs of this role to mount these named volumes: %s; "+
+				"an operator can add this one to named_volumes, or set role_volumes to give each role its own",
+				name, joinOrNone(l.NamedVolumes))
 		}
 	}
 	for _, user := range append([]string{s.User}, optionValues(s, "user")...) {
 		if user != "" && user != job.UnixUser(s.Owner) && !isPermitted(l.Users, user) {
-			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework", user, joinOrNone(l.Users))
+			refuse("user: %s: the access file allows %s to jobs of this role; leave it out to run as the user of the image or of the framework",
+				user, joinOrNone(l.Users))
 		}
 	}
 	return why

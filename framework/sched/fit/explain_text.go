@@ -27,7 +27,12 @@ type demandExplainer struct {
 }
 
 func (c *Cluster) newExplainer(d *Demand) demandExplainer {
-	return demandExplainer{Cluster: c, demand: d, class: c.classifyDemand(d), typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types})}
+	return demandExplainer{
+		Cluster:         c,
+		demand:          d,
+		class:           c.classifyDemand(d),
+		typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types}),
+	}
 }
 
 // countClosedAgents counts the agents of the role that accept no tasks.

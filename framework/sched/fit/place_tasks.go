@@ -125,7 +125,8 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 // admitsClass reports whether the agent accepts the class by what stateNumberOf
 // ignores: role, maintenance, ports and constraints.
 func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
-	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount && (cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.Has(i))
+	return r.roleID == cl.roleID && r.untilMaintenance >= cl.minAvailable && r.portCount >= cl.portCount &&
+		(cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.Has(i))
 }
 
 // availableGPUs returns how many whole GPUs of the agent one task may get: for a
@@ -217,7 +218,12 @@ func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 			memory = deviceMemory(r.hardware, s, c.sharesOf(r)[s].total)
 		}
 		parts[at] = gpu.DeviceShare{
-			UUID: r.uuids[s], Type: r.hardware.Slots[s].Type, MemMiB: int64(need.mem), Cores: int(need.cores), MilliDevices: milliOfAmount(need, memory), LimitedBy: r.hardware.ShareLimit,
+			UUID:         r.uuids[s],
+			Type:         r.hardware.Slots[s].Type,
+			MemMiB:       int64(need.mem),
+			Cores:        int(need.cores),
+			MilliDevices: milliOfAmount(need, memory),
+			LimitedBy:    r.hardware.ShareLimit,
 		}
 		c.takeShare(r, s, need)
 	}

@@ -22,7 +22,15 @@ type PlacementPolicy struct {
 // policyTable returns all policies, the default first.
 func policyTable() []placementScorer {
 	return []placementScorer{
-		{name: "headroom", scoreState: scoreBinpack, scoreTask: scoreHeadroom, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, surveysScarcity: true, isExpensive: true},
+		{
+			name:             "headroom",
+			scoreState:       scoreBinpack,
+			scoreTask:        scoreHeadroom,
+			chooseSlot:       chooseLeastFragmentedSlot,
+			usesTypicalTasks: true,
+			surveysScarcity:  true,
+			isExpensive:      true,
+		},
 		{name: "binpack", scoreState: scoreBinpack},
 		{name: "spread", scoreState: scoreSpread, prefersRoomy: true},
 		{name: "fgd", scoreState: scoreBinpack, scoreTask: scoreFragmentation, chooseSlot: chooseLeastFragmentedSlot, usesTypicalTasks: true, isExpensive: true},

@@ -39,7 +39,14 @@ func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 		if gpuTypes {
 			col, valueOf = c.index.findGPUTypeColumn(&d.Request.Types)
 		}
-		t := &constraintCounter{constraint: con, column: col, countsGPUTypes: gpuTypes, tasksByValue: make([]int, len(col.Values())), knownValues: make([]bool, len(col.Values())), firstValue: noValue}
+		t := &constraintCounter{
+			constraint:     con,
+			column:         col,
+			countsGPUTypes: gpuTypes,
+			tasksByValue:   make([]int, len(col.Values())),
+			knownValues:    make([]bool, len(col.Values())),
+			firstValue:     noValue,
+		}
 		elsewhere := map[string]bool{}
 		for _, a := range d.PeerAgents {
 			v, ok := valueOf(a)

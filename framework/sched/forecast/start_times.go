@@ -137,7 +137,15 @@ type jobKind struct {
 }
 
 func newPlayback(in *Input, jobs []WaitingJob, rnd *rand.Rand) *playback {
-	p := &playback{in: in, jobs: jobs, rnd: rnd, room: map[string]int{}, free: make([]int, len(in.Agents)), starts: make([]time.Duration, len(jobs)), tasksLeft: make([]int, len(jobs))}
+	p := &playback{
+		in:        in,
+		jobs:      jobs,
+		rnd:       rnd,
+		room:      map[string]int{},
+		free:      make([]int, len(in.Agents)),
+		starts:    make([]time.Duration, len(jobs)),
+		tasksLeft: make([]int, len(jobs)),
+	}
 	for i := range in.Agents {
 		p.free[i] = in.Agents[i].Free
 	}

@@ -102,7 +102,10 @@ func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.S
 		verb = "holds"
 	}
 	if limit := j.Spec.MaxParallel; limit > 0 && w.placed >= limit {
-		return placement.PendingCause{Needs: "the end of another task of the job", Available: fmt.Sprintf("%d %s a place, and max_parallel is %d", w.placed, verb, limit)}
+		return placement.PendingCause{
+			Needs:     "the end of another task of the job",
+			Available: fmt.Sprintf("%d %s a place, and max_parallel is %d", w.placed, verb, limit),
+		}
 	}
 	if j.Spec.Gang && w.placed > 0 {
 		return placement.PendingCause{Needs: "the end of its other tasks", Available: fmt.Sprintf("%d still %s a place, and a gang starts together", w.placed, verb)}

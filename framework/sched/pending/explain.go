@@ -197,7 +197,8 @@ func (e *Explainer) describeClosed(d *fit.Demand, gang int) string {
 			cordoned = append(cordoned, name)
 		}
 	}
-	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned") + summarizeClosed(paused, "paused") + summarizeClosed(conflicting, "held back")
+	return summarizeClosed(draining, "being drained") + summarizeClosed(cordoned, "cordoned") +
+		summarizeClosed(paused, "paused") + summarizeClosed(conflicting, "held back")
 }
 
 // summarizeClosed counts closed agents and names the first.

@@ -62,7 +62,13 @@ type demandSurvey struct {
 // machines. It does not modify its arguments; equal inputs give equal results in any order of offers.
 func FindUnmetDemand(offers []*fit.Offer, in placement.PlanInput, p placement.Policy) []UnmetDemand {
 	cluster, leftoverOf := placement.NewClusterOfOffers(offers, &in, &p)
-	s := &demandSurvey{Allocator: placement.NewAllocator(cluster, &in, &p), in: &in, overhead: p.Overhead, byDemand: map[string]int{}, constraintsMet: map[string]bool{}}
+	s := &demandSurvey{
+		Allocator:      placement.NewAllocator(cluster, &in, &p),
+		in:             &in,
+		overhead:       p.Overhead,
+		byDemand:       map[string]int{},
+		constraintsMet: map[string]bool{},
+	}
 	cluster.ReleaseLeftovers(leftoverOf)
 	for i := range in.Running {
 		if r := &in.Running[i]; r.Ending && !r.Stuck { // its resources are about to be offered

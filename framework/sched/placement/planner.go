@@ -143,7 +143,8 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	if limit := pl.limitBehindHead(j, key.avoidReserved); limit != nil {
 		pl.leaveWaiting(j, len(j.Tasks), PendingCause{
 			BlockedBy: BlockedByReservation, Needs: "its turn",
-			Available: fmt.Sprintf("%s goes first, and user %s may run %d %s in role %s", pl.backfill.heads[j.Spec.Role].job, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
+			Available: fmt.Sprintf("%s goes first, and user %s may run %d %s in role %s",
+				pl.backfill.heads[j.Spec.Role].job, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
 		})
 		return
 	}

@@ -497,7 +497,11 @@ func (r *reclaimer) reserveOn(at int) bool {
 		r.reserved[key] = before
 	}
 	more := fit.TaskResources{
-		Amount:    fit.Amount{CPUs: max(left.Amount.CPUs-before.Amount.CPUs, 0), MemMiB: max(left.Amount.MemMiB-before.Amount.MemMiB, 0), DiskMiB: max(left.Amount.DiskMiB-before.Amount.DiskMiB, 0)},
+		Amount: fit.Amount{
+			CPUs:    max(left.Amount.CPUs-before.Amount.CPUs, 0),
+			MemMiB:  max(left.Amount.MemMiB-before.Amount.MemMiB, 0),
+			DiskMiB: max(left.Amount.DiskMiB-before.Amount.DiskMiB, 0),
+		},
 		GPUs:      max(left.GPUs-before.GPUs, 0),
 		DeviceIDs: slices.DeleteFunc(left.DeviceIDs, func(id string) bool { return slices.Contains(before.DeviceIDs, id) }),
 	}

@@ -112,7 +112,8 @@ func validateChildren(parent *RoleEntitlement, children []*RoleEntitlement) erro
 	}
 	sum := func(n int, name string, most int) {
 		if n > most {
-			errs = append(errs, fmt.Errorf("role %q deserves %s=%d, the roles below it (%s) deserve %s=%d together", parent.Role, name, most, strings.Join(names, ", "), name, n))
+			errs = append(errs, fmt.Errorf("role %q deserves %s=%d, the roles below it (%s) deserve %s=%d together",
+				parent.Role, name, most, strings.Join(names, ", "), name, n))
 		}
 	}
 	_, hasAll := parent.Deserved[AllTypes]

@@ -70,7 +70,18 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
-	return &Tracker{entitlements: entitlements, agents: agents, deserved: newDeservedTree(entitlements, agents), users: newUserUsage(entitlements), held: map[string]map[string]int{}, ending: map[string]map[string]int{}, reserved: map[string]map[string]int{}, total: map[string]int{}, shares: map[string]int{}, kept: map[string][]Limit{}}
+	return &Tracker{
+		entitlements: entitlements,
+		agents:       agents,
+		deserved:     newDeservedTree(entitlements, agents),
+		users:        newUserUsage(entitlements),
+		held:         map[string]map[string]int{},
+		ending:       map[string]map[string]int{},
+		reserved:     map[string]map[string]int{},
+		total:        map[string]int{},
+		shares:       map[string]int{},
+		kept:         map[string][]Limit{},
+	}
 }
 
 // AddUsage adds whole GPUs by type and shares of other devices to what a role holds; sign -1 removes them.

@@ -72,7 +72,12 @@ func newUserUsage(entitlements []RoleEntitlement) *userUsage {
 	for i := range entitlements {
 		e := &entitlements[i]
 		if limits(e.EachUser) || slices.ContainsFunc(slices.Collect(maps.Values(e.NamedUsers)), limits) {
-			return &userUsage{gpus: map[string]map[User]map[string]int{}, reserved: map[string]map[User]map[string]int{}, demand: map[string]map[User]map[string]int{}, jobs: map[string]map[User]map[string]bool{}}
+			return &userUsage{
+				gpus:     map[string]map[User]map[string]int{},
+				reserved: map[string]map[User]map[string]int{},
+				demand:   map[string]map[User]map[string]int{},
+				jobs:     map[string]map[User]map[string]bool{},
+			}
 		}
 	}
 	return nil

@@ -18,7 +18,13 @@ import (
 func AgentsFromTrace(list []sim.RecordedAgent) []ReplayAgent {
 	agents := make([]ReplayAgent, len(list))
 	for i, a := range list {
-		agents[i] = ReplayAgent{ID: a.Name, GPUs: a.GPUs, Model: a.Model, RDMA: float64(a.RDMA), Has: sched.Amount{CPUs: float64(a.CPUMilli) / 1000, MemMiB: float64(a.MemMiB)}}
+		agents[i] = ReplayAgent{
+			ID:    a.Name,
+			GPUs:  a.GPUs,
+			Model: a.Model,
+			RDMA:  float64(a.RDMA),
+			Has:   sched.Amount{CPUs: float64(a.CPUMilli) / 1000, MemMiB: float64(a.MemMiB)},
+		}
 	}
 	return agents
 }

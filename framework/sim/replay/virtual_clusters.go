@@ -49,7 +49,10 @@ func ReadHeliosJobs(r io.Reader, name string, bad func(error)) ([]VirtualCluster
 	return readVirtualClusterJobs(r, name, bad, parseHeliosRow, "submit_time", "duration", "gpu_num", "cpu_num", "vc", "user")
 }
 
-func readVirtualClusterJobs(r io.Reader, name string, bad func(error), parse func([]string) (VirtualClusterJob, time.Time, error), columns ...string) ([]VirtualClusterJob, error) {
+func readVirtualClusterJobs(
+	r io.Reader, name string, bad func(error), parse func([]string) (VirtualClusterJob, time.Time, error),
+	columns ...string,
+) ([]VirtualClusterJob, error) {
 	t, err := openColumns(r, name, columns...)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,10 @@ type pendingOffer struct {
 // are offered.
 func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*virtualMaster, error) {
 	m := &virtualMaster{
-		index: map[string]int{}, ports: []sched.PortRange{{First: 31000, Last: 32000}}, offers: map[string]*pendingOffer{}, order: rand.New(rand.NewSource(seed)).Perm(len(agents)),
+		index:   map[string]int{},
+		ports:   []sched.PortRange{{First: 31000, Last: 32000}},
+		offers:  map[string]*pendingOffer{},
+		order:   rand.New(rand.NewSource(seed)).Perm(len(agents)),
 		filters: offers.NewFilters[filterSlot](func(have, want resourceSet) bool { return want.fitsIn(have) }),
 	}
 	for i, a := range agents {
@@ -181,7 +184,11 @@ func (m *virtualMaster) describeOffer(o *pendingOffer) sched.Offer {
 	a := &m.agents[o.agent]
 	s := sched.Offer{
 		ID: o.id, AgentID: a.ID, Hostname: a.ID, Role: m.roles[o.role].name, GPUs: o.resources.gpus.countDevices(),
-		Free:  sched.Amount{CPUs: float64(o.resources.cpus) / 1000, MemMiB: float64(o.resources.mem) / 1000, DiskMiB: float64(o.resources.rdma) / 1000}, // see setRDMA
+		Free: sched.Amount{
+			CPUs:    float64(o.resources.cpus) / 1000,
+			MemMiB:  float64(o.resources.mem) / 1000,
+			DiskMiB: float64(o.resources.rdma) / 1000,
+		}, // see setRDMA
 		Types: a.types, Ports: m.ports,
 	}
 	s.DeviceIDs = make([]string, 0, s.GPUs)
@@ -216,7 +223,11 @@ func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
 // takeResources takes what a launch needs from an agent, and returns an error if that is not free.
 func (m *virtualMaster) takeResources(i, role int, l *sched.TaskLaunch) (resourceSet, error) {
 	a := &m.agents[i]
-	need := resourceSet{cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs), mem: toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB), rdma: toMilli(rdmaOf(l.Spec))}
+	need := resourceSet{
+		cpus: toMilli(l.Spec.CPUs) + toMilli(l.Overhead.CPUs),
+		mem:  toMilli(l.Spec.MemMiB) + toMilli(l.Overhead.MemMiB),
+		rdma: toMilli(rdmaOf(l.Spec)),
+	}
 	for _, id := range l.DeviceIDs {
 		g := slices.Index(a.devices, id)
 		if g < 0 {

@@ -50,12 +50,15 @@ func (a *agentCommands) agentCommand() *cobra.Command {
 	c := a.daemonCommand(&common)
 	p := c.PersistentFlags()
 	p.StringVar(&common.simulate, "simulate", "", "simulated GPUs such as 2xV100,1xK80 instead of this machine's")
-	p.StringVar(&common.advertise, "advertise", advertiseProvider, "how GPUs are advertised. provider: through the agent's resource provider API, which removes failed GPUs from the offers; flags: in the agent's own flags")
-	p.StringVar(&common.stock, "stock", "", "GPUs for frameworks that request them by number, such as Marathon: minor numbers or UUIDs separated by commas, or all")
+	p.StringVar(&common.advertise, "advertise", advertiseProvider,
+		"how GPUs are advertised. provider: through the agent's resource provider API, which removes failed GPUs from the offers; flags: in the agent's own flags")
+	p.StringVar(&common.stock, "stock", "",
+		"GPUs for frameworks that request them by number, such as Marathon: minor numbers or UUIDs separated by commas, or all")
 	p.StringVar(&common.role, "gpu-role", "", "role that receives offers of the other GPUs; empty: all roles")
 	common.share.Register(p)
 	common.mig.register(p)
-	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(), a.shareCommand(true), a.shareCommand(false), a.migCommand())
+	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(),
+		a.shareCommand(true), a.shareCommand(false), a.migCommand())
 	return c
 }
 
@@ -125,7 +128,8 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	f.StringVar(&cfg.StateDir, "state-dir", daemon.DefaultStateDir, "directory for the resource provider id and for cordons")
 	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for the state of running containers; a reboot may delete it")
 	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "Unix socket for the agent's module and for mesos-gpu agent's commands")
-	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen, "address of /metrics and the read-only API; an address other than loopback is open to every client that can reach it; empty disables it")
+	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen,
+		"address of /metrics and the read-only API; an address other than loopback is open to every client that can reach it; empty disables it")
 	f.StringVar(&cfg.CgroupsRoot, "cgroups-root", daemon.DefaultCgroupsRoot, "the Mesos agent's --cgroups_root")
 	f.StringVar(&cfg.CgroupVersion, "cgroups", "", "cgroup version that enforces device rules, v1 or v2; empty: detect it")
 	f.StringVar(&driverRoot, "driver-root", "/", "root of the file system with the driver")

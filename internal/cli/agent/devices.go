@@ -35,7 +35,9 @@ func (a *agentCommands) devicesCommand() *cobra.Command {
 			return a.PrintRows("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
 				d := devices[i]
 				return strings.Join([]string{
-					fmt.Sprint(d.Device.Minor), d.Device.Type(), deviceState(d), formatSample(d, gpu.DutyRatio, 100, "%"), formatSample(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), formatShares(d),
+					fmt.Sprint(d.Device.Minor), d.Device.Type(), deviceState(d),
+					formatSample(d, gpu.DutyRatio, 100, "%"),
+					formatSample(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), formatShares(d),
 					term.DashIfEmpty(strings.Join(d.Holders, " ")), d.Device.UUID, conditionReason(d.Condition),
 				}, "\t")
 			}, "SHARED", "MEMORY", "USED", "UUID", "TYPE", "HOLDERS")

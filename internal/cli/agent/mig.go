@@ -25,7 +25,8 @@ import (
 type migFlags struct{ list, layout string }
 
 func (f *migFlags) register(p *pflag.FlagSet) {
-	p.StringVar(&f.list, "mig", mig.None, "GPUs in MIG mode that the daemon may partition while they are idle: comma-separated minor numbers or UUIDs, all, or none")
+	p.StringVar(&f.list, "mig", mig.None,
+		"GPUs in MIG mode that the daemon may partition while they are idle: comma-separated minor numbers or UUIDs, all, or none")
 	p.StringVar(&f.layout, "mig-layout", "", "`layout` of these GPUs, such as 3g.20gb,2x2g.10gb, until mesos-gpu agent mig requests another one; empty: unchanged")
 }
 
@@ -111,7 +112,8 @@ func (a *agentCommands) migCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mig [GPU LAYOUT]", Short: "Show the MIG layouts of GPUs, or request another layout for a GPU",
 		Long: "Without arguments: the GPUs that the daemon may partition (--mig), their layouts and the possible profiles.\n" +
-			"With a GPU, by minor number or UUID, and a layout such as 3g.20gb,2x2g.10gb: the GPU is partitioned accordingly once no task uses a MIG device that must be removed.",
+			"With a GPU, by minor number or UUID, and a layout such as 3g.20gb,2x2g.10gb: " +
+			"the GPU is partitioned accordingly once no task uses a MIG device that must be removed.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 0 && len(args) != 2 {
 				return fmt.Errorf("want no arguments, or GPU and LAYOUT; got %d", len(args))
@@ -178,7 +180,10 @@ func (a *agentCommands) printMIGLayouts(list []mig.PartitionedGPU) error {
 		if g.Pending {
 			wanted += ", once idle"
 		}
-		return strings.Join([]string{fmt.Sprint(g.Minor), g.Model, term.DashIfEmpty(formatLayout(ours)), term.DashIfEmpty(formatLayout(others)), wanted, g.UUID, term.DashIfEmpty(g.Reason)}, "\t")
+		return strings.Join([]string{
+			fmt.Sprint(g.Minor), g.Model, term.DashIfEmpty(formatLayout(ours)), term.DashIfEmpty(formatLayout(others)),
+			wanted, g.UUID, term.DashIfEmpty(g.Reason),
+		}, "\t")
 	}, "MODEL", "OTHERS'", "UUID")
 	for _, g := range list {
 		if err == nil {

@@ -33,8 +33,11 @@ type ShareFlags struct {
 
 func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may share: comma-separated minor numbers or UUIDs, all, or none")
-	p.StringVar(&f.Limit, "share-limit", share.AutoMethod, "how tasks are limited to their shares: mig, mps, preload, none or driver; auto chooses the first of mig, mps, preload and none that is available for docker tasks too")
-	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1, "factor for the offered memory of a shared GPU; above 1, the requests of all tasks together may exceed its memory")
+	p.StringVar(&f.Limit, "share-limit", share.AutoMethod,
+		"how tasks are limited to their shares: mig, mps, preload, none or driver; auto chooses the first of mig, mps, "+
+			"preload and none that is available for docker tasks too")
+	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1,
+		"factor for the offered memory of a shared GPU; above 1, the requests of all tasks together may exceed its memory")
 	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "factor for the offered compute of a shared GPU")
 	p.StringVar(&f.library, "share-library", preload.DefaultLibrary, "library that --share-limit preload loads into tasks")
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not use MPS from a shared GPU, by compute mode EXCLUSIVE_PROCESS")

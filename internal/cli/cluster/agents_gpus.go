@@ -82,24 +82,26 @@ func formatAgentNote(g api.AgentSummary) string {
 }
 
 func (a *clusterCommands) gpusCommand() *cobra.Command {
-	return a.NewShowCommand("gpus", "List every GPU and the task that holds it", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
-		gpus, err := api.ListGPUs(ctx)
-		return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return printGPUs(p, gpus) }}, err
-	})
+	return a.NewShowCommand("gpus", "List every GPU and the task that holds it", nil,
+		func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+			gpus, err := api.ListGPUs(ctx)
+			return cli.CommandResult{Data: gpus, Print: func(p *term.TablePrinter) error { return printGPUs(p, gpus) }}, err
+		})
 }
 
 func printGPUs(p *term.TablePrinter, gpus []api.GPUView) error {
-	err := term.PrintTable(p.DropFirst("MODEL", "MEMORY", "SHARED", "UUID").WithEmptyText("No agent has offered a GPU yet."), gpus, []term.TableColumn[api.GPUView]{
-		{Name: "HOST", Value: func(g api.GPUView) string { return g.Hostname }},
-		{Name: "TYPE", Value: func(g api.GPUView) string { return g.Type }},
-		{Name: "MODEL", Value: func(g api.GPUView) string { return g.Model }},
-		{Name: "MEMORY", Value: func(g api.GPUView) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
-		{Name: "UUID", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.UUID) }},
-		{Name: "STATE", Value: formatGPUState},
-		{Name: "SHARED", Value: func(g api.GPUView) string { return formatSharedCapacity(g.Shared) }},
-		{Name: "TASK", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.Task) }},
-		{Name: "NOTE", Value: func(g api.GPUView) string { return g.Note }},
-	}, term.TableColumn[api.GPUView]{Name: "PCI", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.PCI) }},
+	err := term.PrintTable(p.DropFirst("MODEL", "MEMORY", "SHARED", "UUID").WithEmptyText("No agent has offered a GPU yet."),
+		gpus, []term.TableColumn[api.GPUView]{
+			{Name: "HOST", Value: func(g api.GPUView) string { return g.Hostname }},
+			{Name: "TYPE", Value: func(g api.GPUView) string { return g.Type }},
+			{Name: "MODEL", Value: func(g api.GPUView) string { return g.Model }},
+			{Name: "MEMORY", Value: func(g api.GPUView) string { return fmt.Sprintf("%d MiB", g.MemMiB) }},
+			{Name: "UUID", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.UUID) }},
+			{Name: "STATE", Value: formatGPUState},
+			{Name: "SHARED", Value: func(g api.GPUView) string { return formatSharedCapacity(g.Shared) }},
+			{Name: "TASK", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.Task) }},
+			{Name: "NOTE", Value: func(g api.GPUView) string { return g.Note }},
+		}, term.TableColumn[api.GPUView]{Name: "PCI", Value: func(g api.GPUView) string { return term.DashIfEmpty(g.PCI) }},
 		term.TableColumn[api.GPUView]{Name: "AGENT", Value: func(g api.GPUView) string { return g.Agent }})
 	if err != nil || p.NoHeaders {
 		return err

@@ -19,10 +19,11 @@ import (
 )
 
 func (a *clusterCommands) queueCommand() *cobra.Command {
-	return a.NewShowCommand("queue", "List the jobs with tasks that wait, in the order in which they choose", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
-		jobs, err := api.ListQueue(ctx)
-		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return printQueue(p, jobs) }}, err
-	})
+	return a.NewShowCommand("queue", "List the jobs with tasks that wait, in the order in which they choose", nil,
+		func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+			jobs, err := api.ListQueue(ctx)
+			return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error { return printQueue(p, jobs) }}, err
+		})
 }
 
 func printQueue(p *term.TablePrinter, jobs []api.QueuedJob) error {
@@ -46,13 +47,14 @@ func (a *clusterCommands) quotaCommand() *cobra.Command {
 		Use: "quota", Short: "Show and set the GPU quotas of roles", Args: cli.RejectUnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	get := a.NewShowCommand("get", "Show the roles' quotas and what they hold", nil, func(ctx context.Context, api *client.Client, only []string) (cli.CommandResult, error) {
-		roles, err := api.ListRoles(ctx)
-		if err == nil && len(only) > 0 {
-			roles, err = findRole(roles, only[0])
-		}
-		return cli.CommandResult{Data: roles, Print: func(p *term.TablePrinter) error { return printRoles(p, roles) }}, err
-	})
+	get := a.NewShowCommand("get", "Show the roles' quotas and what they hold", nil,
+		func(ctx context.Context, api *client.Client, only []string) (cli.CommandResult, error) {
+			roles, err := api.ListRoles(ctx)
+			if err == nil && len(only) > 0 {
+				roles, err = findRole(roles, only[0])
+			}
+			return cli.CommandResult{Data: roles, Print: func(p *term.TablePrinter) error { return printRoles(p, roles) }}, err
+		})
 	get.Use, get.Args = "get [ROLE]", cli.AtMost("ROLE")
 	set := &cobra.Command{
 		Use: "set ROLE QUOTA", Short: "Limit the GPUs that a role may hold", Args: checkQuotaArguments,
@@ -178,7 +180,8 @@ func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *stri
 	for _, warning := range now.Warnings {
 		fmt.Fprintf(a.Stderr, "mesos-gpu: %s\n", term.EscapeControls(warning))
 	}
-	fmt.Fprintln(a.Stdout, term.EscapeControls(fmt.Sprintf("role %s: quota %s, held %s", now.Name, formatQuota(&now), term.DashIfEmpty(formatByType(now.Allocated)))))
+	fmt.Fprintln(a.Stdout, term.EscapeControls(fmt.Sprintf("role %s: quota %s, held %s", now.Name, formatQuota(&now),
+		term.DashIfEmpty(formatByType(now.Allocated)))))
 	return nil
 }
 
@@ -186,15 +189,19 @@ func (a *clusterCommands) setQuota(ctx context.Context, role string, quota *stri
 // the scheduler. `mesos-gpu agent cordon` cordons single devices on the agent itself.
 func (a *clusterCommands) cordonCommands() []*cobra.Command {
 	var why string
-	cordon := a.NewEachCommand("cordon", "AGENT", "agent", "Withdraw agents from new tasks; running tasks continue", "cordoned", func(api *client.Client, ctx context.Context, agent string) error {
-		return api.CordonAgent(ctx, agent, why)
-	})
-	drain := a.NewEachCommand("drain", "AGENT", "agent", "Cordon agents, stop their tasks with their kill grace and queue them again", "draining", func(api *client.Client, ctx context.Context, agent string) error {
-		return api.DrainAgent(ctx, agent, why)
-	})
-	uncordon := a.NewEachCommand("uncordon", "AGENT", "agent", "Make agents available again", "uncordoned", func(api *client.Client, ctx context.Context, agent string) error {
-		return api.UncordonAgent(ctx, agent)
-	})
+	cordon := a.NewEachCommand("cordon", "AGENT", "agent", "Withdraw agents from new tasks; running tasks continue",
+		"cordoned", func(api *client.Client, ctx context.Context, agent string) error {
+			return api.CordonAgent(ctx, agent, why)
+		})
+	drain := a.NewEachCommand("drain", "AGENT", "agent",
+		"Cordon agents, stop their tasks with their kill grace and queue them again", "draining",
+		func(api *client.Client, ctx context.Context, agent string) error {
+			return api.DrainAgent(ctx, agent, why)
+		})
+	uncordon := a.NewEachCommand("uncordon", "AGENT", "agent", "Make agents available again", "uncordoned",
+		func(api *client.Client, ctx context.Context, agent string) error {
+			return api.UncordonAgent(ctx, agent)
+		})
 	for _, c := range []*cobra.Command{cordon, drain} {
 		c.RunE = a.checkAgentsBefore(c.RunE, &why)
 		c.Flags().StringVar(&why, "reason", "", "reason, shown to other users")

@@ -62,21 +62,23 @@ type borrowedGPUs struct {
 }
 
 func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
-	c := a.NewShowCommand("explain", "Show what a role deserves, demands, is entitled to and holds, and who borrows", []string{"ROLE"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
-		roles, err := api.ListRoles(ctx)
-		if err != nil {
-			return cli.CommandResult{}, err
-		}
-		of, err := findRole(roles, args[0])
-		if err != nil {
-			return cli.CommandResult{}, err
-		}
-		e := explainQuota(&of[0], roles)
-		return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
-	})
+	c := a.NewShowCommand("explain", "Show what a role deserves, demands, is entitled to and holds, and who borrows",
+		[]string{"ROLE"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+			roles, err := api.ListRoles(ctx)
+			if err != nil {
+				return cli.CommandResult{}, err
+			}
+			of, err := findRole(roles, args[0])
+			if err != nil {
+				return cli.CommandResult{}, err
+			}
+			e := explainQuota(&of[0], roles)
+			return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
+		})
 	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
 		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
-		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of late, the one served first at first.\n" +
+		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of " +
+		"late, the one served first at first.\n" +
 		"If an operator of Mesos has set a quota of GPUs for the role, it follows with what all frameworks use of it.\n" +
 		"If the role limits its users, each user with what the user has of each limit follows, and if it limits the jobs that wait, their number."
 	return c
@@ -84,10 +86,22 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 
 // explainQuota returns the allocations of a role by type, with "*" last.
 func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
-	e := quotaExplanation{Role: r.Name, MesosQuota: r.MesosQuota, HalfLifeSeconds: r.HalfLifeSeconds, Recent: r.Recent, Users: r.Users, UserLimits: r.UserLimits, WaitingJobs: r.WaitingJobs, WaitingJobsLimit: r.WaitingJobsLimit, Types: []typeAllocation{}, Borrowers: []borrowedGPUs{}}
+	e := quotaExplanation{
+		Role:             r.Name,
+		MesosQuota:       r.MesosQuota,
+		HalfLifeSeconds:  r.HalfLifeSeconds,
+		Recent:           r.Recent,
+		Users:            r.Users,
+		UserLimits:       r.UserLimits,
+		WaitingJobs:      r.WaitingJobs,
+		WaitingJobsLimit: r.WaitingJobsLimit,
+		Types:            []typeAllocation{},
+		Borrowers:        []borrowedGPUs{},
+	}
 	lends := slices.ContainsFunc(roles, func(o api.RoleStatus) bool { return len(o.Deserved) > 0 })
 	names := map[string]bool{"*": true}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)), slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(r.Deserved)), slices.Collect(maps.Keys(r.Quota)),
+		slices.Collect(maps.Keys(r.Demanded)), slices.Collect(maps.Keys(r.Allocated))) {
 		names[name] = true
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(names), compareTypeNames) {

@@ -42,18 +42,19 @@ func topOrders() map[string]func(a, b *usageRow) int {
 
 func (a *clusterCommands) topCommand() *cobra.Command {
 	by, order := topByTask, "host"
-	c := a.NewShowCommand("top", "Show what the GPUs of running tasks do now", nil, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
-		if err := checkTopFlags(by, order); err != nil {
-			return cli.CommandResult{}, err
-		}
-		tasks, err := api.ListUsage(ctx, strings.Join(args, ""))
-		if by == topByAgent {
-			agents := sortUsage(agentUsageRows(tasks), order)
-			return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return printAgentUsage(p, agents) }}, err
-		}
-		uses := sortUsage(taskUsageRows(tasks), order)
-		return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return printTaskUsage(p, uses) }}, err
-	})
+	c := a.NewShowCommand("top", "Show what the GPUs of running tasks do now", nil,
+		func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+			if err := checkTopFlags(by, order); err != nil {
+				return cli.CommandResult{}, err
+			}
+			tasks, err := api.ListUsage(ctx, strings.Join(args, ""))
+			if by == topByAgent {
+				agents := sortUsage(agentUsageRows(tasks), order)
+				return cli.CommandResult{Data: agents, Print: func(p *term.TablePrinter) error { return printAgentUsage(p, agents) }}, err
+			}
+			uses := sortUsage(taskUsageRows(tasks), order)
+			return cli.CommandResult{Data: tasks, Print: func(p *term.TablePrinter) error { return printTaskUsage(p, uses) }}, err
+		})
 	c.Use, c.Args = "top [JOB]", cli.AtMost("JOB")
 	c.Long = c.Short + ", as their agents' mesos-gpu agent measures every few seconds; on a terminal again every 2 s, unless --watch=false.\n" +
 		"A dash is a value that is not measured. Duty, power and temperature of a GPU that tasks share are the whole GPU's."
@@ -64,7 +65,8 @@ func (a *clusterCommands) topCommand() *cobra.Command {
 		}
 		return nil
 	}
-	c.Flags().StringVar(&by, "by", by, "one line for each "+cli.JoinWithOr([]string{topByTask, topByAgent})+"; for an agent: sums, the mean utilization and the highest temperature of its GPUs")
+	c.Flags().StringVar(&by, "by", by, "one line for each "+cli.JoinWithOr([]string{topByTask, topByAgent})+
+		"; for an agent: sums, the mean utilization and the highest temperature of its GPUs")
 	c.Flags().StringVar(&order, "sort", order, "sort by "+cli.JoinWithOr(topSortKeys())+"; a leading dash reverses the order")
 	cli.CompleteFixed(c, "by", []string{topByTask, topByAgent})
 	cli.CompleteFixed(c, "sort", topSortKeys())

@@ -91,7 +91,8 @@ func parseTimeFlag(flag, text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
 		return t, nil
 	}
-	return time.Time{}, &cli.UsageError{Err: fmt.Errorf("--%s %s: use a duration such as 12h or 7d, a date such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z", flag, text)}
+	return time.Time{},
+		&cli.UsageError{Err: fmt.Errorf("--%s %s: use a duration such as 12h or 7d, a date such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z", flag, text)}
 }
 
 func (a *clusterCommands) showUsage(ctx context.Context, f *usageFlags) error {
@@ -144,7 +145,10 @@ func printGroups(p *term.TablePrinter, report *api.AccountingReport) error {
 	}
 	var columns []term.TableColumn[api.AccountingGroup]
 	for _, key := range report.By {
-		columns = append(columns, term.TableColumn[api.AccountingGroup]{Name: strings.ToUpper(key), Value: func(g api.AccountingGroup) string { return term.DashIfEmpty(g.Keys[key]) }})
+		columns = append(columns, term.TableColumn[api.AccountingGroup]{
+			Name:  strings.ToUpper(key),
+			Value: func(g api.AccountingGroup) string { return term.DashIfEmpty(g.Keys[key]) },
+		})
 	}
 	columns = append(columns, []term.TableColumn[api.AccountingGroup]{
 		{Name: "ATTEMPTS", Value: func(g api.AccountingGroup) string { return strconv.Itoa(g.Attempts) }},
@@ -188,22 +192,23 @@ func (a *clusterCommands) showAttempts(ctx context.Context, c *client.Client, q 
 }
 
 func printAttempts(p *term.TablePrinter, list []api.AccountedAttempt) error {
-	return term.PrintTable(p.DropFirst("ENERGY", "MEMORY", "WAIT", "USER", "ROLE", "HOST").WithEmptyText("No attempt ended in this time."), list, []term.TableColumn[api.AccountedAttempt]{
-		{Name: "TASK", Value: func(t api.AccountedAttempt) string { return t.Task }},
-		{Name: "USER", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(t.Owner) }},
-		{Name: "ROLE", Value: func(t api.AccountedAttempt) string { return t.Role }},
-		{Name: "STATE", Value: func(t api.AccountedAttempt) string { return string(t.State) }},
-		{Name: "REASON", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(t.Reason) }},
-		{Name: "GPUS", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(formatByType(t.GPUTypes)) }},
-		{Name: "GPU TIME", Value: func(t api.AccountedAttempt) string { return cli.FormatGPUHours(t.GPUSeconds) }},
-		{Name: "DUTY", Value: func(t api.AccountedAttempt) string { return cli.FormatPercent(usageOf(&t).Duty()) }},
-		{Name: "MEMORY", Value: func(t api.AccountedAttempt) string { return cli.FormatPercent(usageOf(&t).MemFraction()) }},
-		{Name: "ENERGY", Value: func(t api.AccountedAttempt) string { return cli.FormatEnergy(usageOf(&t).Joules) }},
-		{Name: "WAIT", Value: func(t api.AccountedAttempt) string {
-			return term.FormatDuration(time.Duration(t.WaitSeconds * float64(time.Second)))
-		}},
-		{Name: "ENDED", Value: func(t api.AccountedAttempt) string { return term.FormatTime(t.Ended) }},
-	},
+	return term.PrintTable(p.DropFirst("ENERGY", "MEMORY", "WAIT", "USER", "ROLE", "HOST").WithEmptyText("No attempt ended in this time."),
+		list, []term.TableColumn[api.AccountedAttempt]{
+			{Name: "TASK", Value: func(t api.AccountedAttempt) string { return t.Task }},
+			{Name: "USER", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(t.Owner) }},
+			{Name: "ROLE", Value: func(t api.AccountedAttempt) string { return t.Role }},
+			{Name: "STATE", Value: func(t api.AccountedAttempt) string { return string(t.State) }},
+			{Name: "REASON", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(t.Reason) }},
+			{Name: "GPUS", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(formatByType(t.GPUTypes)) }},
+			{Name: "GPU TIME", Value: func(t api.AccountedAttempt) string { return cli.FormatGPUHours(t.GPUSeconds) }},
+			{Name: "DUTY", Value: func(t api.AccountedAttempt) string { return cli.FormatPercent(usageOf(&t).Duty()) }},
+			{Name: "MEMORY", Value: func(t api.AccountedAttempt) string { return cli.FormatPercent(usageOf(&t).MemFraction()) }},
+			{Name: "ENERGY", Value: func(t api.AccountedAttempt) string { return cli.FormatEnergy(usageOf(&t).Joules) }},
+			{Name: "WAIT", Value: func(t api.AccountedAttempt) string {
+				return term.FormatDuration(time.Duration(t.WaitSeconds * float64(time.Second)))
+			}},
+			{Name: "ENDED", Value: func(t api.AccountedAttempt) string { return term.FormatTime(t.Ended) }},
+		},
 		term.TableColumn[api.AccountedAttempt]{Name: "HOST", Value: func(t api.AccountedAttempt) string { return term.DashIfEmpty(t.Host) }},
 	)
 }

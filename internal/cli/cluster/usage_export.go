@@ -158,9 +158,18 @@ func sumColumns(s *api.AccountingSums) (names, values []string) {
 		name  string
 		value float64
 	}{
-		{"attempts", float64(s.Attempts)}, {"unfinished", float64(s.Unfinished)}, {"gpu_seconds", s.GPUSeconds}, {"unfinished_gpu_seconds", s.UnfinishedGPUSeconds},
-		{"cpu_seconds", s.CPUSeconds}, {"wait_seconds", s.WaitSeconds}, {"measured_gpu_seconds", s.Usage.GPUSeconds}, {"busy_gpu_seconds", s.Usage.BusyGPUSeconds},
-		{"mem_mib_seconds", s.Usage.MemMiBSeconds}, {"mem_used_mib_seconds", s.Usage.MemUsedMiBSeconds}, {"max_mem_mib", s.Usage.MaxMemMiB}, {"joules", s.Usage.Joules},
+		{"attempts", float64(s.Attempts)},
+		{"unfinished", float64(s.Unfinished)},
+		{"gpu_seconds", s.GPUSeconds},
+		{"unfinished_gpu_seconds", s.UnfinishedGPUSeconds},
+		{"cpu_seconds", s.CPUSeconds},
+		{"wait_seconds", s.WaitSeconds},
+		{"measured_gpu_seconds", s.Usage.GPUSeconds},
+		{"busy_gpu_seconds", s.Usage.BusyGPUSeconds},
+		{"mem_mib_seconds", s.Usage.MemMiBSeconds},
+		{"mem_used_mib_seconds", s.Usage.MemUsedMiBSeconds},
+		{"max_mem_mib", s.Usage.MaxMemMiB},
+		{"joules", s.Usage.Joules},
 	} {
 		names, values = append(names, c.name), append(values, formatNumber(c.value))
 	}

@@ -25,8 +25,10 @@ func addAPIFlags(f *pflag.FlagSet, a *framework.APIConfig) {
 	f.IntVar(&a.MaxStreams, "api-max-streams", framework.DefaultMaxStreams, "open event streams and logs")
 	f.IntVar(&a.MaxLists, "api-max-lists", framework.DefaultMaxLists, "lists that are sent at a time")
 	f.IntVar(&a.MaxRequests, "api-max-requests", framework.DefaultMaxRequests, "other requests that are served at a time")
-	f.IntVar(&a.ClientPercent, "api-client-percent", framework.DefaultClientPercent, "part of each of these limits, in percent, that one user may use; of the connections, and without --access, one address")
-	f.BoolVar(&a.Open, "insecure-api", false, "allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")
+	f.IntVar(&a.ClientPercent, "api-client-percent", framework.DefaultClientPercent,
+		"part of each of these limits, in percent, that one user may use; of the connections, and without --access, one address")
+	f.BoolVar(&a.Open, "insecure-api", false,
+		"allow an API address other than loopback without --access and a certificate: every client that can reach it has all permissions")
 }
 
 // checkListenAddress rejects an address without a port or a host.

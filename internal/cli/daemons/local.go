@@ -54,15 +54,19 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	c.Flags().StringVar(&f.executor, "executor", "", "path of the mesos-gpu that runs the tasks; default: this program")
 	_ = c.Flags().MarkHidden("executor") // for a daemon with the race detector, whose tasks then run without it
 	c.Flags().BoolVar(&f.freePorts, "free-ports", false, "use free ports for addresses that are not set")
-	c.Flags().StringVar(&f.workDir, "work-dir", "", "directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
-	c.Flags().BoolVar(&f.keepTasks, "keep-tasks", false, "with --work-dir: leave tasks running when this command is stopped; the next one adopts them if it starts within 15 minutes")
-	c.Flags().DurationVar(&f.keepSandboxes, "keep-sandboxes", embedded.DefaultKeepSandboxes, "how long the sandboxes of ended tasks and unused images are kept on an empty disk; the fuller it is, the shorter")
+	c.Flags().StringVar(&f.workDir, "work-dir", "",
+		"directory for sandboxes and state, in which tasks survive a crash of this command; default: a temporary one, removed at the end")
+	c.Flags().BoolVar(&f.keepTasks, "keep-tasks", false,
+		"with --work-dir: leave tasks running when this command is stopped; the next one adopts them if it starts within 15 minutes")
+	c.Flags().DurationVar(&f.keepSandboxes, "keep-sandboxes", embedded.DefaultKeepSandboxes,
+		"how long the sandboxes of ended tasks and unused images are kept on an empty disk; the fuller it is, the shorter")
 	c.Flags().StringVar(&f.imageDir, "images", "", "directory of docker archives NAME:TAG.tar, the images of jobs with container: mesos")
 	f.share.Register(c.Flags())
 	c.Flags().StringVar(&f.jobFile, "run", "", "run this job file, then stop the cluster and exit with the job's exit status")
 	addPolicyFlags(c.Flags(), &f.scheduler)
 	addAPIFlags(c.Flags(), &f.scheduler.API)
-	c.Flags().StringVar(&f.scheduler.API.Socket, "socket", "", "unix socket of the API, which identifies users; their tasks without an image run as themselves. Other addresses then need a token. Needs root")
+	c.Flags().StringVar(&f.scheduler.API.Socket, "socket", "",
+		"unix socket of the API, which identifies users; their tasks without an image run as themselves. Other addresses then need a token. Needs root")
 	c.Flags().StringVar(&f.scheduler.API.OperatorsGroup, "operators-group", "", "with --socket: group of this machine that has all permissions, as root has them")
 	addProcessUserFlag(c.Flags(), &f.scheduler, "")
 	processUser := c.Flags().Lookup("process-user")
@@ -129,9 +133,22 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 	}
 	f.scheduler.Extension = newMarathonExtension(a.Version, f.settings, &f.scheduler, log.WithField("part", "marathon"))
 	cfg := local.ClusterConfig{
-		WorkDir: work, Hosts: hosts, API: f.listenAddress("listen", f.listen), Master: f.listenAddress("master", f.master), Agent: f.listenAddress("agent", f.agent),
-		Binary: binary, Images: f.imageDir, Isolate: os.Geteuid() == 0, Recover: f.workDir != "" && spec == nil, KeepTasks: f.keepTasks, KeepSandboxes: f.keepSandboxes, Log: log, Scheduler: f.scheduler,
-		Share: f.share.List, ShareLimit: f.share.Limit, Scaling: f.share.Scaling,
+		WorkDir:       work,
+		Hosts:         hosts,
+		API:           f.listenAddress("listen", f.listen),
+		Master:        f.listenAddress("master", f.master),
+		Agent:         f.listenAddress("agent", f.agent),
+		Binary:        binary,
+		Images:        f.imageDir,
+		Isolate:       os.Geteuid() == 0,
+		Recover:       f.workDir != "" && spec == nil,
+		KeepTasks:     f.keepTasks,
+		KeepSandboxes: f.keepSandboxes,
+		Log:           log,
+		Scheduler:     f.scheduler,
+		Share:         f.share.List,
+		ShareLimit:    f.share.Limit,
+		Scaling:       f.share.Scaling,
 		ExecutorEnv: a.passedEnv("DOCKER_HOST", "GODEBUG", "GORACE", "GOTRACEBACK",
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),
 	}
@@ -146,7 +163,8 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 		err = local.Run(ctx, cfg, func(at local.ClusterURLs) {
 			systemd.NotifyReady()
 			systemd.SetStatus(describeHosts(hosts) + "; API " + at.API)
-			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, %s %s\n", at.API, at.Master, gpu.Plural(len(at.Agents), "agent"), strings.Join(at.Agents, ", "))
+			fmt.Fprintf(a.Stdout, "mesos-gpu local is up: API %s, master %s, %s %s\n", at.API, at.Master,
+				gpu.Plural(len(at.Agents), "agent"), strings.Join(at.Agents, ", "))
 			fmt.Fprintf(a.Stdout, "open %s in a browser to see it\n", at.API)
 		})
 	}

@@ -71,7 +71,8 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&cfg.Master, "master", framework.DefaultMaster, "zk://HOST:PORT,.../PATH as in the masters' --zk, or the URLs of one or more masters separated by commas")
+	f.StringVar(&cfg.Master, "master", framework.DefaultMaster,
+		"zk://HOST:PORT,.../PATH as in the masters' --zk, or the URLs of one or more masters separated by commas")
 	f.StringVar(&cfg.ZKAuthFile, "zk-auth-file", "", "file with USER:PASSWORD for the masters' ZooKeeper")
 	f.StringVar(&cfg.CredentialFile, "credential", "", "file with the framework's principal and secret, in the format of Mesos's --credential")
 	f.StringVar(&encryption.CAFile, "tls-ca", "", "certificates to trust if masters and agents use TLS")
@@ -81,26 +82,41 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.BoolVar(&cfg.ReregisterRemoved, "reregister-removed", false, "subscribe with a new framework id if the master has removed the framework")
 	f.StringVar(&cfg.APIAddr, "listen", framework.DefaultAPIAddr, "address of the API; an address other than loopback requires --access and a certificate")
 	addAPIFlags(f, &cfg.API)
-	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal, "file of the journal; or zk://HOST:PORT,.../PATH for several schedulers, of which one leads")
+	f.StringVar(&cfg.JournalPath, "journal", framework.DefaultJournal,
+		"file of the journal; or zk://HOST:PORT,.../PATH for several schedulers, of which one leads")
 	f.StringVar(&cfg.JournalAuthFile, "journal-auth-file", "", "file with USER:PASSWORD for a journal in ZooKeeper")
-	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "", "URL at which clients of the standbys, and agents that fetch working folders, reach this API; empty: derived from --listen")
-	f.StringVar(&cfg.Workdirs, "workdirs", "", "folder of uploaded working folders; several schedulers share it on common storage; empty: workdirs beside the file of the journal, else "+framework.DefaultWorkdirs)
+	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "",
+		"URL at which clients of the standbys, and agents that fetch working folders, reach this API; empty: derived from --listen")
+	f.StringVar(&cfg.Workdirs, "workdirs", "",
+		"folder of uploaded working folders; several schedulers share it on common storage; empty: workdirs beside the file of the journal, else "+
+			framework.DefaultWorkdirs)
 	addSizeFlag(f, &cfg.WorkdirsMiB, "workdirs-size", framework.DefaultWorkdirsMiB, "maximum size of --workdirs, such as 20GiB; a number without a unit is MiB")
-	f.DurationVar(&cfg.KeepWorkdirs, "keep-workdirs", framework.DefaultKeepWorkdirs, "how long a working folder is kept after its last use; those of live jobs are kept in any case")
-	f.StringVar(&cfg.Artifacts, "artifacts", "", "folder to which artifacts of ended tasks are copied, such as a mounted NFS, or s3://BUCKET/PREFIX; several schedulers share it; empty: jobs may have none")
-	addSizeFlag(f, &cfg.ArtifactsMiB, "artifacts-size", framework.DefaultArtifactsMiB, "maximum size of the artifacts of one task, such as 10GiB; a number without a unit is MiB")
-	f.StringVar(&cfg.Accounting, "accounting", "", "file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: accounting.db beside the file of the journal, else "+framework.DefaultAccounting)
+	f.DurationVar(&cfg.KeepWorkdirs, "keep-workdirs", framework.DefaultKeepWorkdirs,
+		"how long a working folder is kept after its last use; those of live jobs are kept in any case")
+	f.StringVar(&cfg.Artifacts, "artifacts", "",
+		"folder to which artifacts of ended tasks are copied, such as a mounted NFS, or s3://BUCKET/PREFIX; several schedulers share it; empty: jobs may have none")
+	addSizeFlag(f, &cfg.ArtifactsMiB, "artifacts-size", framework.DefaultArtifactsMiB,
+		"maximum size of the artifacts of one task, such as 10GiB; a number without a unit is MiB")
+	f.StringVar(&cfg.Accounting, "accounting", "",
+		"file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: "+
+			"accounting.db beside the file of the journal, else "+
+			framework.DefaultAccounting)
 	f.DurationVar(&cfg.KeepAccounting, "keep-accounting", accounting.DefaultKeep, "how long the accounting keeps the end of a task")
-	addSizeFlag(f, &cfg.AccountingMiB, "accounting-size", accounting.DefaultMaxMiB, "maximum size of the accounting, such as 2GiB; a number without a unit is MiB; then the oldest ends are removed")
+	addSizeFlag(f, &cfg.AccountingMiB, "accounting-size", accounting.DefaultMaxMiB,
+		"maximum size of the accounting, such as 2GiB; a number without a unit is MiB; then the oldest ends are removed")
 	f.StringVar(&cfg.ExecutorPath, "executor", framework.DefaultExecutor, "path of mesos-gpu on the agents")
 	f.StringVar(&cfg.Name, "name", framework.DefaultName, "name of the framework")
 	addPolicyFlags(f, &cfg)
-	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers, "how long an offer that pending work can use is held; a negative value disables holding")
+	f.DurationVar(&cfg.Sched.HoldOffers, "hold-offers", sched.DefaultHoldOffers,
+		"how long an offer that pending work can use is held; a negative value disables holding")
 	addPredictFlag(f, &cfg)
-	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout, "how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
-	f.IntVar(&cfg.Sched.LimitShare, "limit-share", sched.DefaultLimitShare, "percentage, 1 to 100, of the limits of live tasks, their texts and schedules that one role or user may use of what the others leave free")
+	f.DurationVar(&cfg.Sched.UnreachableTimeout, "unreachable-timeout", sched.DefaultUnreachableTimeout,
+		"how long an agent may be unreachable before its tasks are restarted elsewhere; a negative value means forever")
+	f.IntVar(&cfg.Sched.LimitShare, "limit-share", sched.DefaultLimitShare,
+		"percentage, 1 to 100, of the limits of live tasks, their texts and schedules that one role or user may use of what the others leave free")
 	f.IntVar(&cfg.Sched.KeepRuns, "keep-runs", sched.DefaultKeepRuns, "how many runs of a job are kept, including the newest; roles may set another number")
-	f.DurationVar(&cfg.Sched.KeepEnded, "keep-ended", 0, "how long the record of a job is kept after its end; 0: until --keep-runs or the limit of all ended jobs; roles may set another time")
+	f.DurationVar(&cfg.Sched.KeepEnded, "keep-ended", 0,
+		"how long the record of a job is kept after its end; 0: until --keep-runs or the limit of all ended jobs; roles may set another time")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
 	jobs.AddMarathonFlags(f, &settings)
 	addServicePortsFlag(f, &settings)
@@ -115,21 +131,26 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 
 // addPredictFlag adds the flag for predictions of run times.
 func addPredictFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
-	f.BoolVar(&cfg.Sched.PredictRunTimes, "predict-run-times", true, "predict the run times of jobs that declare none from similar jobs, for backfill, the order shortest and estimated starts")
+	f.BoolVar(&cfg.Sched.PredictRunTimes, "predict-run-times", true,
+		"predict the run times of jobs that declare none from similar jobs, for backfill, the order shortest and estimated starts")
 }
 
 func addNotificationsFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
-	f.StringVar(&cfg.Notifications, "notifications", "", "file with the mail server and the hosts of webhooks that jobs may notify; read again on SIGHUP; empty: no notifications")
+	f.StringVar(&cfg.Notifications, "notifications", "",
+		"file with the mail server and the hosts of webhooks that jobs may notify; read again on SIGHUP; empty: no notifications")
 }
 
 func addAutoscaleFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
-	f.DurationVar(&cfg.AutoscaleInterval, "autoscale-interval", leader.DefaultAutoscaleInterval, "time between two measurements of the load of services that are scaled by it")
+	f.DurationVar(&cfg.AutoscaleInterval, "autoscale-interval", leader.DefaultAutoscaleInterval,
+		"time between two measurements of the load of services that are scaled by it")
 }
 
 // addPolicyFlags adds the flags about roles and placement.
 func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
-	f.DurationVar(&cfg.Sched.HalfLife, "fair-share-half-life", 0, "after how long GPU time of the past counts half in the fair share of roles and of the users of a role; 0: only what tasks hold counts, and users are not compared")
+	f.DurationVar(&cfg.Sched.HalfLife, "fair-share-half-life", 0,
+		"after how long GPU time of the past counts half in the fair share of roles and of the users of a role; 0: "+
+			"only what tasks hold counts, and users are not compared")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
 }
@@ -148,7 +169,8 @@ func addServicePortsFlag(f *pflag.FlagSet, s *marathon.ParseSettings) {
 // addAllowFlags adds the flags that permit jobs to use resources of the host.
 func addAllowFlags(f *pflag.FlagSet, a *admission.HostPermissions) {
 	f.StringSliceVar(&a.Volumes, "allow-volumes", nil, "paths on agents that jobs may mount, including subfolders, such as /data,/scratch; empty: none")
-	f.StringSliceVar(&a.Devices, "allow-devices", nil, "device nodes on agents, or folders of them, that docker tasks may open if their agent allows it too, such as /dev/infiniband; empty: none")
+	f.StringSliceVar(&a.Devices, "allow-devices", nil,
+		"device nodes on agents, or folders of them, that docker tasks may open if their agent allows it too, such as /dev/infiniband; empty: none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "allow jobs to share the agent's memory segments and semaphores (ipc: host)")
 }
 

@@ -14,11 +14,13 @@ import (
 )
 
 func (a *jobCommands) artifactsCommand() *cobra.Command {
-	c := a.NewShowCommand("artifacts", "List the artifacts of a job's tasks", []string{"JOB"}, func(ctx context.Context, c *client.Client, args []string) (cli.CommandResult, error) {
-		list, err := c.ListArtifacts(ctx, args[0])
-		return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printArtifacts(p, args[0], list) }}, err
-	})
-	c.Long = "List the files that the scheduler has copied from the sandboxes of a job's ended tasks: those of the key artifacts. mesos-gpu cp reads them, also after Mesos has removed the sandboxes."
+	c := a.NewShowCommand("artifacts", "List the artifacts of a job's tasks", []string{"JOB"},
+		func(ctx context.Context, c *client.Client, args []string) (cli.CommandResult, error) {
+			list, err := c.ListArtifacts(ctx, args[0])
+			return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printArtifacts(p, args[0], list) }}, err
+		})
+	c.Long = "List the files that the scheduler has copied from the sandboxes of a job's ended tasks: those of the key artifacts. " +
+		"mesos-gpu cp reads them, also after Mesos has removed the sandboxes."
 	c.Example = "  mesos-gpu artifacts train\n  mesos-gpu artifacts train@2\n  mesos-gpu cp train:results ."
 	return c
 }

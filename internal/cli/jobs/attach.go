@@ -80,7 +80,10 @@ func (a *jobCommands) checkInteractive(spec *job.Spec, detach, keep bool) error 
 	case !spec.TakesClient():
 		return nil
 	case detach || keep:
-		return &cli.UsageError{Err: errors.New("a job with --stdin or --tty ends with its client: leave out --detach and --detach-on-interrupt, or run a job without them and open mesos-gpu shell in it")}
+		return &cli.UsageError{
+			Err: errors.New("a job with --stdin or --tty ends with its client: leave out --detach and --detach-on-interrupt, " +
+				"or run a job without them and open mesos-gpu shell in it"),
+		}
 	case spec.TTY && a.terminalInput() == nil:
 		return &cli.UsageError{Err: errors.New("-t needs a terminal, and standard input is not one: leave -t out")}
 	}

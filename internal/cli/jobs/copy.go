@@ -27,7 +27,8 @@ func (a *jobCommands) copyCommand() *cobra.Command {
 			source, fromTask := parseTaskPath(args[0])
 			target, intoTask := parseTaskPath(args[1])
 			if fromTask == intoTask {
-				return &cli.UsageError{Err: fmt.Errorf("one of %s and %s must be JOB:PATH, and the other a local path: write ./%s for a local name with a colon", args[0], args[1], args[0])}
+				return &cli.UsageError{Err: fmt.Errorf("one of %s and %s must be JOB:PATH, and the other a local path: write ./%s for a local name with a colon",
+					args[0], args[1], args[0])}
 			}
 			api, err := a.NewClient()
 			if err != nil {
@@ -117,19 +118,21 @@ func (p *copyProgress) add(copied, total int64) {
 func (p *copyProgress) finish() { p.done() }
 
 func (a *jobCommands) listFilesCommand() *cobra.Command {
-	c := a.NewShowCommand("ls", "List the files in a task's sandbox", []string{"JOB[.NUMBER][:PATH]"}, func(ctx context.Context, c *client.Client, args []string) (cli.CommandResult, error) {
-		of, ok := parseTaskPath(args[0])
-		if !ok {
-			of = taskPath{task: args[0]}
-		}
-		task, err := resolveTask(ctx, c, of.task)
-		if err != nil {
-			return cli.CommandResult{}, err
-		}
-		list, err := c.ListTaskFiles(ctx, task.ID, of.path)
-		return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printFiles(p, list) }}, err
-	})
-	c.Long = "List the files in a task's sandbox, in which tasks start, until Mesos removes it some time after the end of the task. For the list of jobs see mesos-gpu ps."
+	c := a.NewShowCommand("ls", "List the files in a task's sandbox", []string{"JOB[.NUMBER][:PATH]"},
+		func(ctx context.Context, c *client.Client, args []string) (cli.CommandResult, error) {
+			of, ok := parseTaskPath(args[0])
+			if !ok {
+				of = taskPath{task: args[0]}
+			}
+			task, err := resolveTask(ctx, c, of.task)
+			if err != nil {
+				return cli.CommandResult{}, err
+			}
+			list, err := c.ListTaskFiles(ctx, task.ID, of.path)
+			return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printFiles(p, list) }}, err
+		})
+	c.Long = "List the files in a task's sandbox, in which tasks start, until Mesos removes it some time after the end of the " +
+		"task. For the list of jobs see mesos-gpu ps."
 	c.Example = "  mesos-gpu ls train\n  mesos-gpu ls train.3:checkpoints"
 	c.ValidArgsFunction = a.completeRunning
 	return c

@@ -20,22 +20,24 @@ import (
 )
 
 func (a *jobCommands) describeCommand() *cobra.Command {
-	return a.NewShowCommand("describe", "Show a job: where its tasks run, why they wait, and how earlier attempts ended", []string{"JOB"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
-		j, err := api.GetJob(ctx, args[0])
-		if isNotFound(err) {
-			return describeSchedule(ctx, api, args[0], err)
-		}
-		appendix := jobAppendix{}
-		if err == nil && !a.ForPrograms {
-			appendix = readAppendix(ctx, api, args[0], &j)
-		}
-		return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error {
-			if err := printJob(p, &j); err != nil {
-				return err
+	return a.NewShowCommand("describe",
+		"Show a job: where its tasks run, why they wait, and how earlier attempts ended", []string{"JOB"},
+		func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
+			j, err := api.GetJob(ctx, args[0])
+			if isNotFound(err) {
+				return describeSchedule(ctx, api, args[0], err)
 			}
-			return appendix.print(p)
-		}}, err
-	})
+			appendix := jobAppendix{}
+			if err == nil && !a.ForPrograms {
+				appendix = readAppendix(ctx, api, args[0], &j)
+			}
+			return cli.CommandResult{Data: j, Print: func(p *term.TablePrinter) error {
+				if err := printJob(p, &j); err != nil {
+					return err
+				}
+				return appendix.print(p)
+			}}, err
+		})
 }
 
 func printJob(p *term.TablePrinter, j *api.JobView) error {
@@ -78,7 +80,8 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	line("container", "%s %s", s.Containerizer, cmp.Or(s.Image, "without an image"))
 	facts = append(facts, term.LabeledFact{Name: "command", Text: formatCommand(s.Command), KeepLines: true})
 	if v := s.Service; v != nil {
-		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(), gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
+		line("service", "wants %d %s; pauses of %s by %g to %s before one is started again", j.WantedTasks(),
+			gpu.Plural(j.WantedTasks(), "task"), v.Backoff.Initial, v.Backoff.Factor, v.Backoff.Max)
 	}
 	if s.Service != nil && s.Service.Autoscaling.IsSet() {
 		line("autoscaling", "%s", describeAutoscaling(j))
@@ -102,14 +105,15 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	}
 	p.PrintFacts(append(facts, wishes...))
 	fmt.Fprintln(p)
-	err = term.PrintTable(p.DropFirst(append(term.ColumnNames(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...), unretiredTasks(j), append([]term.TableColumn[job.Task]{
-		{Name: "TASK", Value: func(t job.Task) string { return t.ID }},
-		{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
-		{Name: "HEALTH", Value: func(t job.Task) string { return formatHealth(&t) }},
-		{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
-		{Name: "PORTS", Value: func(t job.Task) string { return term.DashIfEmpty(strings.Trim(fmt.Sprint(t.Ports), "[]")) }},
-		{Name: "GPUS", Value: func(t job.Task) string { return term.DashIfEmpty(formatDevices(&t)) }},
-	}, append(matrixColumns(&s), endingColumns(&s)...)...), timeColumns()...)
+	err = term.PrintTable(p.DropFirst(append(term.ColumnNames(matrixColumns(&s)), "PORTS", "GPUS", "HEALTH", "AGENT", "EXIT")...),
+		unretiredTasks(j), append([]term.TableColumn[job.Task]{
+			{Name: "TASK", Value: func(t job.Task) string { return t.ID }},
+			{Name: "STATE", Value: func(t job.Task) string { return string(t.State) }},
+			{Name: "HEALTH", Value: func(t job.Task) string { return formatHealth(&t) }},
+			{Name: "AGENT", Value: func(t job.Task) string { return term.DashIfEmpty(t.Hostname) }},
+			{Name: "PORTS", Value: func(t job.Task) string { return term.DashIfEmpty(strings.Trim(fmt.Sprint(t.Ports), "[]")) }},
+			{Name: "GPUS", Value: func(t job.Task) string { return term.DashIfEmpty(formatDevices(&t)) }},
+		}, append(matrixColumns(&s), endingColumns(&s)...)...), timeColumns()...)
 	if err != nil || len(j.Attempts) == 0 {
 		return err
 	}

@@ -158,7 +158,8 @@ func (l *launcherOutput) Write(p []byte) (int, error) {
 func (l *launcherOutput) exitStatus(code int) int {
 	line := string(l.first)
 	switch {
-	case code == exitCannotRun && strings.HasPrefix(line, "OCI runtime exec failed") && (strings.Contains(line, "executable file not found") || strings.Contains(line, "no such file or directory")):
+	case code == exitCannotRun && strings.HasPrefix(line, "OCI runtime exec failed") &&
+		(strings.Contains(line, "executable file not found") || strings.Contains(line, "no such file or directory")):
 		return exitNotFound // some engines return 126 for it
 	case code != 1 || !strings.HasPrefix(line, "Failed to execute '"):
 		return code

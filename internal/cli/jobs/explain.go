@@ -24,7 +24,8 @@ func (a *jobCommands) explainCommand() *cobra.Command {
 			if err != nil {
 				return &cli.UsageError{Err: fmt.Errorf("%w: see mesos-gpu explain", err)}
 			}
-			return a.PrintResult(cli.CommandResult{Data: keysAsData([]jobfile.KeyInfo{key})[0], Print: func(p *term.TablePrinter) error { return printKey(p, key) }}, a.NewPrinter())
+			return a.PrintResult(cli.CommandResult{Data: keysAsData([]jobfile.KeyInfo{key})[0], Print: func(p *term.TablePrinter) error { return printKey(p, key) }},
+				a.NewPrinter())
 		},
 	}
 	a.AddOutputFlag(c)

@@ -20,13 +20,19 @@ func jobFlagGroups() []flagGroup {
 	return []flagGroup{
 		{"This command", []string{"command", "detach", "detach-on-interrupt", "help", "local-port", "stdin", "tty", "verbose"}},
 		{"Job", []string{"after", "label", "max-parallel", "name", "tasks"}},
-		{"GPUs", []string{"gpu-cores", "gpu-cuda", "gpu-driver", "gpu-mem", "gpu-memory", "gpu-topology", "gpu-type", "gpu-uuid", "gpus", "not-gpu-type", "not-gpu-uuid"}},
+		{"GPUs", []string{
+			"gpu-cores", "gpu-cuda", "gpu-driver", "gpu-mem", "gpu-memory", "gpu-topology", "gpu-type", "gpu-uuid",
+			"gpus", "not-gpu-type", "not-gpu-uuid",
+		}},
 		{"Other resources and agents", []string{"constraint", "cpus", "device", "disk", "mem", "shm-size", "ulimit"}},
 		{"Command and files", []string{"checkpoint-dir", "env", "env-file", "secret", "secret-file", "user", "volume", "workdir"}},
 		{"Container", []string{"container", "entrypoint", "image", "ipc", "network", "ports", "publish", "pull", "pull-secret"}},
 		{"Scheduling", []string{"gang", "guaranteed", "max-wait", "min-run-time", "preempt-after", "preemptible", "priority", "role", "run-time"}},
 		{"End and retries", []string{"idle", "kill-grace", "notify", "on-timeout", "restart", "retries", "timeout"}},
-		{"Health check", []string{"health-cmd", "health-delay", "health-http", "health-interval", "health-retries", "health-start-period", "health-tcp", "health-timeout"}},
+		{"Health check", []string{
+			"health-cmd", "health-delay", "health-http", "health-interval", "health-retries", "health-start-period",
+			"health-tcp", "health-timeout",
+		}},
 	}
 }
 

@@ -122,13 +122,14 @@ func (a *jobCommands) holdsCommand() *cobra.Command {
 }
 
 func printHolds(p *term.TablePrinter, holds []api.HoldView) error {
-	return term.PrintTable(p.DropFirst("BY").WithEmptyText("No user and no role is held: mesos-gpu queue also shows held jobs."), holds, []term.TableColumn[api.HoldView]{
-		{Name: "KIND", Value: func(h api.HoldView) string { return string(h.Kind) }},
-		{Name: "NAME", Value: func(h api.HoldView) string { return h.Name }},
-		{Name: "BY", Value: func(h api.HoldView) string { return term.DashIfEmpty(h.By) }},
-		{Name: "SINCE", Value: func(h api.HoldView) string { return term.FormatAge(h.Since) }},
-		{Name: "REASON", Value: func(h api.HoldView) string { return term.DashIfEmpty(h.Reason) }},
-	})
+	return term.PrintTable(p.DropFirst("BY").WithEmptyText("No user and no role is held: mesos-gpu queue also shows held jobs."),
+		holds, []term.TableColumn[api.HoldView]{
+			{Name: "KIND", Value: func(h api.HoldView) string { return string(h.Kind) }},
+			{Name: "NAME", Value: func(h api.HoldView) string { return h.Name }},
+			{Name: "BY", Value: func(h api.HoldView) string { return term.DashIfEmpty(h.By) }},
+			{Name: "SINCE", Value: func(h api.HoldView) string { return term.FormatAge(h.Since) }},
+			{Name: "REASON", Value: func(h api.HoldView) string { return term.DashIfEmpty(h.Reason) }},
+		})
 }
 
 // describeHold returns, for example, "by alice since 2026-11-24T02:00:00Z: wrong data".

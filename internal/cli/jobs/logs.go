@@ -219,7 +219,9 @@ func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task 
 
 // copyTaskOutput copies the selected streams of a task, and returns the number of bytes. It
 // returns no error after an interrupt.
-func (a *jobCommands) copyTaskOutput(ctx context.Context, api *client.Client, task string, s logSelection, labels lineLabels, outputs []streamOutput) (int64, error) {
+func (a *jobCommands) copyTaskOutput(
+	ctx context.Context, api *client.Client, task string, s logSelection, labels lineLabels, outputs []streamOutput,
+) (int64, error) {
 	options := client.OutputOptions{Stream: s.onlyStream(), TailLines: s.tailLines, Follow: s.follow}
 	if s.since > 0 {
 		options.Since = time.Now().Add(-s.since)
@@ -263,7 +265,10 @@ func (s *logSelection) onlyStream() string {
 // copyOrderedOutput copies the output of a task in the order in which it was written. It
 // returns an error for which isNotFound is true, and has written nothing, if the order is
 // not known.
-func copyOrderedOutput(ctx context.Context, api *client.Client, task string, options client.OutputOptions, labels lineLabels, outputs []streamOutput, onLost func()) (written int64, err error) {
+func copyOrderedOutput(
+	ctx context.Context, api *client.Client, task string, options client.OutputOptions, labels lineLabels,
+	outputs []streamOutput, onLost func(),
+) (written int64, err error) {
 	to := map[string]*labelledWriter{}
 	for _, o := range outputs {
 		to[o.stream] = labels.labelWriter(task, o.To, o.screen)

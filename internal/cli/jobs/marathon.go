@@ -109,7 +109,8 @@ func splitDetails(name string, err error) error {
 // AddMarathonFlags adds the flags that control how app definitions are parsed.
 func AddMarathonFlags(f *pflag.FlagSet, s *marathon.ParseSettings) {
 	f.StringVar(&s.DefaultNetwork, "default-network", "", "default container network of Marathon apps")
-	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge, "CNI network of Marathon apps with MESOS containers in bridge mode, and its name in ipAddress")
+	f.StringVar(&s.BridgeNetwork, "bridge-network", marathon.MesosBridge,
+		"CNI network of Marathon apps with MESOS containers in bridge mode, and its name in ipAddress")
 	f.BoolVar(&s.Strict, "marathon-strict", false, "reject Marathon apps with fields that Marathon does not have, instead of dropping them with a warning")
 	f.StringVar(&s.GPUBehavior, "gpu-scheduling-behavior", marathon.GPURestricted,
 		fmt.Sprintf("default of Marathon apps: %s keeps apps without GPUs off agents that offer GPUs, %s does not", marathon.GPURestricted, marathon.GPUUnrestricted))

@@ -169,7 +169,9 @@ func (a *jobCommands) serveNotebook(ctx context.Context, c *client.Client, name,
 		link.RawQuery = url.Values{"token": {token}}.Encode()
 	}
 	fmt.Fprintf(a.Stdout, "%s\n", &link)
-	fmt.Fprintf(a.Stderr, "mesos-gpu: open the link in a browser; Ctrl-C disconnects, mesos-gpu notebook %s connects again, mesos-gpu kill %s ends the job\n", name, name)
+	fmt.Fprintf(a.Stderr,
+		"mesos-gpu: open the link in a browser; Ctrl-C disconnects, mesos-gpu notebook %s connects again, mesos-gpu kill %s ends the job\n",
+		name, name)
 	if err := f.serve(ctx); err != nil {
 		return a.explainNotebookEnd(ctx, c, task.Job, err)
 	}

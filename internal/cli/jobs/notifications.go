@@ -16,14 +16,15 @@ import (
 
 func (a *jobCommands) notificationsCommand() *cobra.Command {
 	failed := false
-	c := a.NewShowCommand("notifications", "List the notifications that were not delivered yet", nil, func(ctx context.Context, client *client.Client, _ []string) (cli.CommandResult, error) {
-		state := api.NotificationState("")
-		if failed {
-			state = api.NotificationFailed
-		}
-		list, err := client.ListNotifications(ctx, state)
-		return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printNotifications(p, list) }}, err
-	})
+	c := a.NewShowCommand("notifications", "List the notifications that were not delivered yet", nil,
+		func(ctx context.Context, client *client.Client, _ []string) (cli.CommandResult, error) {
+			state := api.NotificationState("")
+			if failed {
+				state = api.NotificationFailed
+			}
+			list, err := client.ListNotifications(ctx, state)
+			return cli.CommandResult{Data: list, Print: func(p *term.TablePrinter) error { return printNotifications(p, list) }}, err
+		})
 	c.Flags().BoolVar(&failed, "failed", false, "only those that were given up")
 	c.AddCommand(
 		a.NewEachCommand("retry", "ID", "notification", "Deliver notifications again at once", "is delivered again", (*client.Client).RetryNotification),

@@ -80,7 +80,8 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	})
 	c.Args = func(c *cobra.Command, got []string) error {
 		if len(got) > 0 {
-			return &cli.UsageError{Err: fmt.Errorf("%s takes no %q: mesos-gpu describe %s shows one job, and --name lists those with such names", cli.CommandName(c), got[0], got[0])}
+			return &cli.UsageError{Err: fmt.Errorf("%s takes no %q: mesos-gpu describe %s shows one job, and --name lists those with such names",
+				cli.CommandName(c), got[0], got[0])}
 		}
 		return nil
 	}

@@ -57,7 +57,9 @@ func (a *jobCommands) runCommand() *cobra.Command {
 				return a.runDetached(c.Context(), spec)
 			}
 			if spec.Service != nil {
-				return &cli.UsageError{Err: errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow")}
+				return &cli.UsageError{
+					Err: errors.New("--restart always: the job does not end, and there is no exit status to wait for: give --detach too, and see mesos-gpu logs --follow"),
+				}
 			}
 			if spec.TTY {
 				return a.runOnTerminal(c.Context(), spec)

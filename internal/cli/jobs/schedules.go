@@ -17,10 +17,11 @@ import (
 )
 
 func (a *jobCommands) schedulesCommand() *cobra.Command {
-	return a.NewShowCommand("schedules", "List schedules, which submit jobs again and again", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
-		all, err := api.ListSchedules(ctx)
-		return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return printSchedules(p, all) }}, err
-	})
+	return a.NewShowCommand("schedules", "List schedules, which submit jobs again and again", nil,
+		func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+			all, err := api.ListSchedules(ctx)
+			return cli.CommandResult{Data: all, Print: func(p *term.TablePrinter) error { return printSchedules(p, all) }}, err
+		})
 }
 
 func printSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
@@ -66,7 +67,9 @@ func (a *jobCommands) warnOfLargeTasks(ctx context.Context, c *client.Client, sp
 	case largest == 0:
 		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with such GPUs joins: a task needs %s, and no agent has one\n", spec.Name, spec.Request)
 	case largest < spec.Request.GPUs:
-		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d\n", spec.Name, spec.Request, largest)
+		fmt.Fprintf(a.Stderr,
+			"mesos-gpu: job %s waits until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d\n",
+			spec.Name, spec.Request, largest)
 	}
 }
 
@@ -91,8 +94,13 @@ func describeSchedule(ctx context.Context, c *client.Client, name string, unknow
 	return cli.CommandResult{Data: s, Print: func(p *term.TablePrinter) error {
 		when := s.Spec.Schedule
 		p.PrintFacts([]term.LabeledFact{
-			{Name: "schedule", Text: s.Spec.Name}, {Name: "cron", Text: when.Cron}, {Name: "time zone", Text: cmp.Or(when.TimeZone, "UTC")},
-			{Name: "overlap", Text: string(when.Overlap)}, {Name: "history", Text: fmt.Sprint(when.History)}, {Name: "next", Text: term.FormatTime(s.NextRun)}, {Name: "note", Text: cmp.Or(s.Note, "-")},
+			{Name: "schedule", Text: s.Spec.Name},
+			{Name: "cron", Text: when.Cron},
+			{Name: "time zone", Text: cmp.Or(when.TimeZone, "UTC")},
+			{Name: "overlap", Text: string(when.Overlap)},
+			{Name: "history", Text: fmt.Sprint(when.History)},
+			{Name: "next", Text: term.FormatTime(s.NextRun)},
+			{Name: "note", Text: cmp.Or(s.Note, "-")},
 		})
 		fmt.Fprintln(p)
 		return term.PrintTable(p.WithEmptyText("No run is remembered."), s.Runs, []term.TableColumn[api.ScheduledRun]{

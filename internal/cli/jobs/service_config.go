@@ -81,7 +81,8 @@ func (a *jobCommands) serviceConfigCommand() *cobra.Command {
 	c.Flags().StringVar(&f.file, "file", "", "file to write, replaced as a whole (default: standard output)")
 	c.Flags().StringVar(&f.reload, "exec-reload", "", "command line for /bin/sh that is run after the file has changed, such as 'systemctl reload haproxy'")
 	c.Flags().StringVar(&f.role, "role", "", "only services of this role")
-	c.Flags().StringVar(&f.bind, "bind", ":80", "haproxy: address at which HTTP services are selected by host name, with options such as 'ssl crt FILE'; empty: none")
+	c.Flags().StringVar(&f.bind, "bind", ":80",
+		"haproxy: address at which HTTP services are selected by host name, with options such as 'ssl crt FILE'; empty: none")
 	c.Flags().StringVar(&f.stats, "stats-socket", "", "haproxy: path of the socket by which a reload takes over the listening sockets")
 	c.Flags().StringVar(&f.fqdn, "domain", "", "traefik: domain that follows the service's name in host names")
 	return c

@@ -25,7 +25,10 @@ type uploadFunc func(ctx context.Context, folder string, o client.UploadOptions)
 
 // SubmitWithWorkdir uploads the working folder of a job and submits the job. It uploads
 // the folder again if another scheduler, which does not store it, receives the job.
-func SubmitWithWorkdir[View any](ctx context.Context, a *cli.App, spec *job.Spec, upload uploadFunc, submit func(context.Context, job.Spec) (View, error)) (View, error) {
+func SubmitWithWorkdir[View any](
+	ctx context.Context, a *cli.App, spec *job.Spec, upload uploadFunc,
+	submit func(context.Context, job.Spec) (View, error),
+) (View, error) {
 	folder := spec.Workdir
 	if folder == "" || job.IsWorkdirDigest(folder) {
 		return submit(ctx, *spec)

@@ -27,7 +27,12 @@ type setupCommands struct{ *cli.App }
 // Command returns "mesos-gpu cluster".
 func Command(app *cli.App) *cobra.Command {
 	a := &setupCommands{app}
-	c := &cobra.Command{Use: "cluster", Short: "Set up and check the machines of a cluster on Apache Mesos", Args: cli.RejectUnknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{
+		Use:   "cluster",
+		Short: "Set up and check the machines of a cluster on Apache Mesos",
+		Args:  cli.RejectUnknownCommand,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
 	c.AddCommand(a.checkCommand(), a.configCommand())
 	return c
 }
@@ -71,7 +76,8 @@ func (a *setupCommands) printFindings(roles []string, findings []clustersetup.Fi
 		for _, f := range findings {
 			fmt.Fprintf(a.Stdout, "%-8s %-14s %s\n%24sfix: %s\n", f.Severity, f.Check, f.Problem, "", f.Fix)
 		}
-		fmt.Fprintf(a.Stdout, "checked %s: %d %s, %d %s\n", strings.Join(roles, ", "), failed, gpu.Plural(failed, "error"), len(findings)-failed, gpu.Plural(len(findings)-failed, "warning"))
+		fmt.Fprintf(a.Stdout, "checked %s: %d %s, %d %s\n", strings.Join(roles, ", "), failed,
+			gpu.Plural(failed, "error"), len(findings)-failed, gpu.Plural(len(findings)-failed, "warning"))
 	}
 	if failed > 0 {
 		return &cli.ExitStatus{Code: 1}
@@ -105,7 +111,9 @@ func (a *setupCommands) configCommand() *cobra.Command {
 	flags.StringSliceVar(&f.Masters, "masters", nil, "addresses of all masters of the cluster")
 	flags.StringSliceVar(&f.ZooKeepers, "zookeeper", nil, "HOST:2181 of all ZooKeeper servers; if not set, the masters' machines")
 	flags.IntVar(&f.Schedulers, "schedulers", 1, "number of schedulers; several have their journal in ZooKeeper")
-	flags.StringVar(&f.credentials, "credentials", "", "file of the cluster's principals and secrets, which is created if it does not exist; use the same file on all machines; if not set, there is no authentication")
+	flags.StringVar(&f.credentials, "credentials", "",
+		"file of the cluster's principals and secrets, which is created if it does not exist; use the same file on all machines; "+
+			"if not set, there is no authentication")
 	flags.StringVar(&f.TLS, "tls", "", "folder with ca.pem, cert.pem and key.pem on each machine; if not set, there is no TLS")
 	flags.BoolVar(&f.InsecureAPI, "insecure-api", false, "several schedulers listen without TLS and access control")
 	flags.StringVar(&f.MesosPrefix, "mesos", "/usr/local", "folder of Mesos on the machine")

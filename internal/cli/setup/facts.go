@@ -184,7 +184,11 @@ func (c *collector) readClock() {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	const unsynchronized, stateError = 0x40, 5 // STA_UNSYNC, TIME_ERROR
-	c.facts.Clock = clustersetup.ClockFacts{Known: err == nil, Synchronized: state != stateError && t.Status&unsynchronized == 0, Offsets: map[string]time.Duration{}}
+	c.facts.Clock = clustersetup.ClockFacts{
+		Known:        err == nil,
+		Synchronized: state != stateError && t.Status&unsynchronized == 0,
+		Offsets:      map[string]time.Duration{},
+	}
 }
 
 func (c *collector) readCgroups() {
@@ -265,7 +269,10 @@ func (c *collector) credentialProblem(path string) string {
 // zooKeepers returns the HOST:PORT of the servers that the configuration names.
 func (c *collector) zooKeepers() (servers []string) {
 	f := &c.facts
-	for _, text := range []string{f.Env[clustersetup.Master]["MESOS_ZK"], f.Env[clustersetup.Agent]["MESOS_MASTER"], f.Conf[clustersetup.Scheduler]["master"], f.Conf[clustersetup.Scheduler]["journal"]} {
+	for _, text := range []string{
+		f.Env[clustersetup.Master]["MESOS_ZK"], f.Env[clustersetup.Agent]["MESOS_MASTER"],
+		f.Conf[clustersetup.Scheduler]["master"], f.Conf[clustersetup.Scheduler]["journal"],
+	} {
 		rest, ok := strings.CutPrefix(text, "zk://")
 		if !ok {
 			continue

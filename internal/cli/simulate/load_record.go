@@ -205,7 +205,10 @@ func (c *replayCase) loadJobFile(path string) error {
 
 // loadVirtualClusters loads a trace of virtual clusters, whose jobs readJobs reads. It reports each row that it cannot parse and omits
 // the jobs of virtual clusters without agents.
-func (a *simulateCommands) loadVirtualClusters(agents, tasks string, readJobs func(io.Reader, string, func(error)) ([]replay.VirtualClusterJob, error), f *timedFlags) (*replayRecord, error) {
+func (a *simulateCommands) loadVirtualClusters(
+	agents, tasks string, readJobs func(io.Reader, string, func(error)) ([]replay.VirtualClusterJob, error),
+	f *timedFlags,
+) (*replayRecord, error) {
 	clusters, err := readFile(agents, replay.ReadVirtualClusters)
 	if err != nil {
 		return nil, err

@@ -53,14 +53,19 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "timed: no job starts before an older waiting job")
 	flags.StringVar(&f.runTimes, "run-times", "given", "timed: run times that the scheduler knows: given, predicted, exact")
 	flags.StringVar(&f.clusters, "clusters", clustersPooled, "timed: virtual clusters of Philly or Helios: pooled, shared (one role each), own (separate agents)")
-	flags.BoolVar(&f.fairness, "fairness", false, "timed: with --clusters shared, replay each virtual cluster alone on its agents too, and divide the completion times of jobs")
-	flags.StringVar(&f.rolesFile, "roles", "", "timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
-	flags.StringVar(&f.jobs, "jobs", "", "timed: the pai_job_table.csv of a pai_task_table.csv, with times of submission and users; without it tasks arrive when they started")
+	flags.BoolVar(&f.fairness, "fairness", false,
+		"timed: with --clusters shared, replay each virtual cluster alone on its agents too, and divide the completion times of jobs")
+	flags.StringVar(&f.rolesFile, "roles", "",
+		"timed: roles file of the scheduler with the settings of the record's roles; the file's settings replace --order, --patience and --strict for its roles")
+	flags.StringVar(&f.jobs, "jobs", "",
+		"timed: the pai_job_table.csv of a pai_task_table.csv, with times of submission and users; without it tasks arrive when they started")
 	flags.IntVar(&f.estimateEvery, "estimate-every", 0, "timed: with predicted run times, estimate the start of every nth waiting job and compare; 0 for none")
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
-	flags.DurationVar(&f.preemptAfter, "preempt-after", 0, "timed: how long after their submission these jobs preempt others at the earliest; warnings run within this time")
+	flags.DurationVar(&f.preemptAfter, "preempt-after", 0,
+		"timed: how long after their submission these jobs preempt others at the earliest; warnings run within this time")
 	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
-	flags.DurationVar(&f.saveTime, "save-time", 0, "timed: preempted and reclaimed jobs are warned, save their state for this time, and continue from it; if not set, they start over")
+	flags.DurationVar(&f.saveTime, "save-time", 0,
+		"timed: preempted and reclaimed jobs are warned, save their state for this time, and continue from it; if not set, they start over")
 }
 
 // rejectForeign returns an error if a flag of timed arrivals is set for another arrival.
@@ -299,7 +304,10 @@ func replayOwnShares(ctx context.Context, cases []replayCase, policy string, see
 }
 
 // replayCases replays the cases in parallel, as many at a time as there are cores.
-func replayCases(ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, own map[string]time.Duration, ended func(w *replay.JobRecord, started, ended time.Duration)) ([]*replay.ReplayResult, error) {
+func replayCases(
+	ctx context.Context, cases []replayCase, policy string, seed int64, f *timedFlags, own map[string]time.Duration,
+	ended func(w *replay.JobRecord, started, ended time.Duration),
+) ([]*replay.ReplayResult, error) {
 	list, errs := make([]*replay.ReplayResult, len(cases)), make([]error, len(cases))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var all sync.WaitGroup
@@ -307,7 +315,17 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cfg := replay.ReplaySettings{Agents: c.agents, RunTimes: replay.RunTimeSource(f.runTimes), Short: f.short, MinRunTime: f.minRunTime, SaveTime: f.saveTime, PreemptAfter: f.preemptAfter, EstimateEvery: f.estimateEvery, Seed: seed, Stop: ctx.Err}
+			cfg := replay.ReplaySettings{
+				Agents:        c.agents,
+				RunTimes:      replay.RunTimeSource(f.runTimes),
+				Short:         f.short,
+				MinRunTime:    f.minRunTime,
+				SaveTime:      f.saveTime,
+				PreemptAfter:  f.preemptAfter,
+				EstimateEvery: f.estimateEvery,
+				Seed:          seed,
+				Stop:          ctx.Err,
+			}
 			cfg.OwnShare, cfg.JobEnded = own, ended
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
@@ -319,19 +337,27 @@ func replayCases(ctx context.Context, cases []replayCase, policy string, seed in
 
 // printReport prints a report as text, with times in seconds.
 func (a *simulateCommands) printReport(r *replayReport) error {
-	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents, r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
+	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d jobs in %s; %d left out, %d refused, %d never started\n", r.Agents,
+		r.GPUs, r.Jobs, formatSpan(r.Span), r.LeftOut, r.Refused, r.Never)
 	fmt.Fprintf(a.Stdout, "GPUs in use %.1f %%, free while tasks waited %.1f %%, of the free ones on agents in use %.1f %%\n", r.Allocation, r.Idle, r.Broken)
-	fmt.Fprintf(a.Stdout, "mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n", r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)
+	fmt.Fprintf(a.Stdout,
+		"mean completion %.0f s, no schedule below %.0f s; fairness of roles %.2f; %d preemptions lost %.0f GPU hours\n",
+		r.Completion.Mean, r.BoundMean, r.Fairness, r.Preemptions, r.Lost/3600)
 	if e := r.Error; e != nil {
 		fmt.Fprintf(a.Stdout, "%d predictions: half off by at most %.1f times, %.0f %% by at most 2\n", e.Jobs, e.Median, e.Within2)
 	}
 	if e := r.Estimates; e != nil {
-		fmt.Fprintf(a.Stdout, "%d estimates of starts: half off by at most %.0f s, 90 %% by %.0f s, where the median wait was %.0f s; %.0f %% and %.0f %% started within the bounds of 50 and 90 %%\n", e.Jobs, e.Median, e.P90, e.MedianWait, e.Within50, e.Within90)
+		fmt.Fprintf(a.Stdout,
+			"%d estimates of starts: half off by at most %.0f s, 90 %% by %.0f s, where the median wait was %.0f s; "+
+				"%.0f %% and %.0f %% started within the bounds of 50 and 90 %%\n",
+			e.Jobs, e.Median, e.P90, e.MedianWait, e.Within50, e.Within90)
 	}
 	if r.FinishTimeFairness != (replay.SampleStats{}) {
 		fmt.Fprintln(a.Stdout, "completion divided by that of the virtual cluster alone on its agents:")
 		printFairness := func(name string, s replay.SampleStats, late, jobs int) {
-			fmt.Fprintf(a.Stdout, "  %s: mean %.2f, median %.2f, 99th percentile %.2f, worst %.2f; %d of %d jobs above %g\n", name, s.Mean, s.P50, s.P99, s.Max, late, jobs, replay.LateFrom)
+			fmt.Fprintf(a.Stdout,
+				"  %s: mean %.2f, median %.2f, 99th percentile %.2f, worst %.2f; %d of %d jobs above %g\n", name,
+				s.Mean, s.P50, s.P99, s.Max, late, jobs, replay.LateFrom)
 		}
 		printFairness("all", r.FinishTimeFairness, r.LateJobs, r.Jobs)
 		for _, name := range sortedKeys(r.Roles) {
@@ -365,7 +391,10 @@ func (a *simulateCommands) printReport(r *replayReport) error {
 const reportHead = "SECONDS\tJOBS\tWAIT MEAN\tP50\tP99\tCOMPLETION MEAN\tP50\tP99\tSLOWDOWN"
 
 func reportRow(name string, jobs int, wait, complete, slow replay.SampleStats) string {
-	return strings.Join([]string{name, fmt.Sprint(jobs), fmt.Sprintf("%.0f\t%.0f\t%.0f", wait.Mean, wait.P50, wait.P99), fmt.Sprintf("%.0f\t%.0f\t%.0f", complete.Mean, complete.P50, complete.P99), fmt.Sprintf("%.1f", slow.Mean)}, "\t")
+	return strings.Join([]string{
+		name, fmt.Sprint(jobs), fmt.Sprintf("%.0f\t%.0f\t%.0f", wait.Mean, wait.P50, wait.P99),
+		fmt.Sprintf("%.0f\t%.0f\t%.0f", complete.Mean, complete.P50, complete.P99), fmt.Sprintf("%.1f", slow.Mean),
+	}, "\t")
 }
 
 func formatSpan(seconds float64) string {

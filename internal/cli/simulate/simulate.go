@@ -58,17 +58,28 @@ a list of jobs), and --tasks may be a job file or a copy of the scheduler's jour
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.agents, "agents", "", "CSV file of agents with sn, cpu_milli, memory_mib, gpu, model and, if any, rdma; for jobs of Philly or Helios: vc, node num")
-	flags.StringVar(&f.tasks, "tasks", "", "tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: also jobs of Philly, Helios or PAI, instances of DLRM services, a job file, a journal")
+	flags.StringVar(&f.agents, "agents", "",
+		"CSV file of agents with sn, cpu_milli, memory_mib, gpu, model and, if any, rdma; for jobs of Philly or Helios: vc, node num")
+	flags.StringVar(&f.tasks, "tasks", "",
+		"tasks: a CSV file with name, cpu_milli, memory_mib, num_gpu, gpu_milli and, if any, gpu_spec; timed: "+
+			"also jobs of Philly, Helios or PAI, instances of DLRM services, a job file, a journal")
 	flags.StringSliceVar(&f.policies, "policy", []string{sim.PolicyNames()[0]}, "policies to compare, of "+strings.Join(sim.PolicyNames(), ", "))
 	flags.StringVar(&f.seeds, "seeds", "", "random seeds, FROM-TO")
 	flags.StringVar(&f.seed, "seed", "42", "one random seed, if --seeds is not set")
-	flags.StringVar(&f.arrival, "arrival", "fgd", "how tasks arrive: fgd: shuffled and one by one until they request 130 % of the GPUs, and never end; timed: at their recorded times, and they end after their run time (docs/guides/simulate.md)")
-	flags.IntVar(&f.queue, "queue", 0, "fgd: how many tasks may wait; the policy places the one with the best score first, and the oldest after twice as many decisions")
-	flags.StringVar(&f.plot, "plot", "", "write a plot to this SVG file: GPUs in use by arrival; timed: wait times of jobs, with --fairness their finish-time fairness")
+	flags.StringVar(&f.arrival, "arrival", "fgd",
+		"how tasks arrive: fgd: shuffled and one by one until they request 130 % of the GPUs, and never end; timed: "+
+			"at their recorded times, and they end after their run time (docs/guides/simulate.md)")
+	flags.IntVar(&f.queue, "queue", 0,
+		"fgd: how many tasks may wait; the policy places the one with the best score first, and the oldest after twice as many decisions")
+	flags.StringVar(&f.plot, "plot", "",
+		"write a plot to this SVG file: GPUs in use by arrival; timed: wait times of jobs, with --fairness their finish-time fairness")
 	f.timed.register(flags)
 	for flag, values := range map[string][]string{
-		"policy": sim.PolicyNames(), "arrival": {"fgd", "timed"}, "order": {"fifo", "shortest"}, "run-times": {"given", "predicted", "exact"}, "clusters": {clustersPooled, clustersShared, clustersOwn},
+		"policy":    sim.PolicyNames(),
+		"arrival":   {"fgd", "timed"},
+		"order":     {"fifo", "shortest"},
+		"run-times": {"given", "predicted", "exact"},
+		"clusters":  {clustersPooled, clustersShared, clustersOwn},
 	} {
 		cli.CompleteFixed(c, flag, values)
 	}
@@ -199,7 +210,8 @@ func writePlot(path string, fill func(io.Writer) error) error {
 // printAllocations prints one row for each policy.
 func (a *simulateCommands) printAllocations(results []sim.PolicyResult) error {
 	r := &results[0]
-	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n", r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+	fmt.Fprintf(a.Stdout, "%d agents, %d GPUs, %d tasks, seeds %d-%d: GPUs in use, in %% of all, by %% asked for\n\n",
+		r.Agents, r.GPUs, r.Tasks, r.Seeds[0], r.Seeds[len(r.Seeds)-1])
 	head := []string{"POLICY"}
 	for _, arrival := range sim.ArrivalPercents() {
 		head = append(head, fmt.Sprintf("%d", arrival))
@@ -218,7 +230,9 @@ func (a *simulateCommands) printAllocations(results []sim.PolicyResult) error {
 			c, ok := results[i].AllocationAt(arrival)
 			row = append(row, formatCell(c, ok))
 		}
-		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean), fmt.Sprintf("%.2f", results[i].Fragmentation.Mean), fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
+		return strings.Join(append(row, fmt.Sprintf("%.0f", results[i].Unplaced.Mean),
+			fmt.Sprintf("%.2f", results[i].Fragmentation.Mean),
+			fmt.Sprintf("%.0f", results[i].DecisionsPerSecond)), "\t")
 	}, slices.Concat([]string{"DECISIONS/S", "FRAGMENTED"}, head[1:len(sim.ArrivalPercents())])...)
 }
 

@@ -109,7 +109,8 @@ func (a *volumeCommands) volumeInspect(f *volumeFlags) *cobra.Command {
 			err = a.PrintRows("FILE\tFOR\tSIZE\tHOW\tSHA256\tLINKS", len(m.Files), func(i int) string {
 				e := m.Files[i]
 				return strings.Join([]string{
-					e.Path, term.DashIfEmpty(string(e.Capability)), term.FormatMiB(e.Size), string(e.How), term.DashIfEmpty(fmt.Sprintf("%.12s", e.SHA256)), term.DashIfEmpty(strings.Join(e.Links, " ")),
+					e.Path, term.DashIfEmpty(string(e.Capability)), term.FormatMiB(e.Size), string(e.How),
+					term.DashIfEmpty(fmt.Sprintf("%.12s", e.SHA256)), term.DashIfEmpty(strings.Join(e.Links, " ")),
 				}, "\t")
 			}, "SHA256", "LINKS", "HOW")
 			if err != nil || len(m.HostFiles) == 0 {

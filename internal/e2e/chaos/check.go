@@ -109,7 +109,16 @@ func (c *checker) collectAttempts() {
 			if a != nil {
 				c.report("repeated", e.At, "task %s began on %s at %.2f and again on %s", e.Task, a.agent, a.began, e.Agent)
 			}
-			a = &attempt{job: e.Job, task: e.Task, agent: e.Agent, index: e.Index, number: attemptNumber(e.Task), devices: listDevices(e.Devices), began: e.At, last: e.At}
+			a = &attempt{
+				job:     e.Job,
+				task:    e.Task,
+				agent:   e.Agent,
+				index:   e.Index,
+				number:  attemptNumber(e.Task),
+				devices: listDevices(e.Devices),
+				began:   e.At,
+				last:    e.At,
+			}
 			byTask[e.Task] = a
 			c.attempts = append(c.attempts, a)
 		case TaskAlive, TaskEnded, TaskKilled:

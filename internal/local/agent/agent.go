@@ -61,7 +61,13 @@ func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 		}
 		cfg.Isolator = i
 	}
-	engine, err := container.New(container.EngineConfig{Program: cfg.ExecutorPath, Fenced: cfg.Root, Cgroup: Cgroup(cfg.WorkDir), Records: cfg.recordsDir(), KeepFor: cfg.RecoveryTimeout})
+	engine, err := container.New(container.EngineConfig{
+		Program: cfg.ExecutorPath,
+		Fenced:  cfg.Root,
+		Cgroup:  Cgroup(cfg.WorkDir),
+		Records: cfg.recordsDir(),
+		KeepFor: cfg.RecoveryTimeout,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}

@@ -135,7 +135,9 @@ func (a *EmbeddedAgent) executorSpec(e *executorState, resources []mesos.Resourc
 // supportedExecutor rejects an ExecutorInfo with unsupported settings.
 func supportedExecutor(info mesos.ExecutorInfo) error {
 	if n := info.GetContainer().GetNetworkInfos(); len(n) > 0 {
-		return fmt.Errorf("executor %s joins the network %q: this embedded agent has no CNI networks; use the host's, or an agent of Apache Mesos with the isolator network/cni", info.ExecutorID.Value, n[0].GetName())
+		return fmt.Errorf("executor %s joins the network %q: this embedded agent has no CNI networks; use the host's, "+
+			"or an agent of Apache Mesos with the isolator network/cni",
+			info.ExecutorID.Value, n[0].GetName())
 	}
 	if info.Container != nil {
 		return fmt.Errorf("executor %s wants a container of its own; this agent runs executors in its own file system", info.ExecutorID.Value)
@@ -145,7 +147,10 @@ func supportedExecutor(info mesos.ExecutorInfo) error {
 
 // launchExecutor creates the sandbox, fetches URIs into it and starts the
 // container.
-func (a *EmbeddedAgent) launchExecutor(ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, hosts job.FetchHosts, s container.LaunchSpec, g pendingGrant) (*container.RunningContainer, error) {
+func (a *EmbeddedAgent) launchExecutor(
+	ctx context.Context, sandbox string, uris []mesos.CommandInfo_URI, hosts job.FetchHosts, s container.LaunchSpec,
+	g pendingGrant,
+) (*container.RunningContainer, error) {
 	if err := makeRunsFolder(filepath.Dir(sandbox)); err != nil {
 		return nil, fmt.Errorf("make sandbox: %w", err)
 	}

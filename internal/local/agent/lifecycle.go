@@ -189,7 +189,10 @@ func (a *EmbeddedAgent) registrationTimeout(e *executorState) {
 	if e.phase != starting {
 		return
 	}
-	a.destroyContainer(e, termination{reason: mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT.Enum(), message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout)})
+	a.destroyContainer(e, termination{
+		reason:  mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT.Enum(),
+		message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout),
+	})
 }
 
 // sendEvent queues an event for a subscribed executor. Without a subscription

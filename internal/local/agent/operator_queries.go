@@ -32,7 +32,10 @@ func (a *EmbeddedAgent) answerQuery(ctx context.Context, call *agent.Call) (*age
 		case agent.Call_GET_TASKS:
 			return &agent.Response{Type: agent.Response_GET_TASKS, GetTasks: a.describeTasks()}, nil
 		case agent.Call_GET_STATE:
-			return &agent.Response{Type: agent.Response_GET_STATE, GetState: &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors()}}, nil
+			return &agent.Response{
+				Type:     agent.Response_GET_STATE,
+				GetState: &agent.Response_GetState{GetTasks: a.describeTasks(), GetExecutors: a.describeExecutors()},
+			}, nil
 		}
 		return nil, nil
 	})

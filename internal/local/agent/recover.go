@@ -81,7 +81,14 @@ func (a *EmbeddedAgent) removeRuns(kept map[string]*container.RunningContainer) 
 // restoreExecutor rebuilds the state of an executor and its pending statuses.
 func (a *EmbeddedAgent) restoreExecutor(c executorCheckpoint) (*executorState, error) {
 	var framework mesos.FrameworkInfo
-	e := &executorState{supplied: c.Supplied, container: c.Container, sandbox: c.Sandbox, command: c.Command, abort: func() {}, nested: map[string]*nestedContainer{}}
+	e := &executorState{
+		supplied:  c.Supplied,
+		container: c.Container,
+		sandbox:   c.Sandbox,
+		command:   c.Command,
+		abort:     func() {},
+		nested:    map[string]*nestedContainer{},
+	}
 	if err := framework.Unmarshal(c.Framework); err != nil {
 		return nil, err
 	}
@@ -122,7 +129,8 @@ func (a *EmbeddedAgent) resumeExecutor(e *executorState, c executorCheckpoint, b
 	if box == nil {
 		for _, t := range e.tasks {
 			if t.isLive() {
-				a.agentStatus(e, t, e.framework.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED, "The agent ended before it started the executor, or the machine restarted")
+				a.agentStatus(e, t, e.framework.missingTaskState(), mesos.REASON_EXECUTOR_TERMINATED,
+					"The agent ended before it started the executor, or the machine restarted")
 			}
 		}
 		a.executorTerminated(e, -1)

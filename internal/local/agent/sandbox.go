@@ -68,7 +68,10 @@ func (o outputFiles) close() { container.CloseFiles(o.stdout, o.stderr) }
 
 // prepareSandbox opens a container's output files in a folder of the sandbox
 // and fetches URIs into the folder. The caller closes the files.
-func prepareSandbox(ctx context.Context, sandbox, folder string, user *syscall.Credential, uris []mesos.CommandInfo_URI, hosts job.FetchHosts) (outputFiles, error) {
+func prepareSandbox(
+	ctx context.Context, sandbox, folder string, user *syscall.Credential, uris []mesos.CommandInfo_URI,
+	hosts job.FetchHosts,
+) (outputFiles, error) {
 	out, err := openOutput(sandbox, folder, user)
 	if err != nil {
 		return out, err

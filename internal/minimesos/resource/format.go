@@ -44,7 +44,13 @@ type resourceKey struct {
 // reservation format. It ignores how a disk is mounted.
 func keyOf(r *mesos.Resource) resourceKey {
 	if isSimple(r) {
-		return resourceKey{kind: r.GetType(), name: r.Name, provider: r.GetProviderID().GetValue(), role: r.GetAllocationInfo().GetRole(), isAllocated: r.AllocationInfo != nil}
+		return resourceKey{
+			kind:        r.GetType(),
+			name:        r.Name,
+			provider:    r.GetProviderID().GetValue(),
+			role:        r.GetAllocationInfo().GetRole(),
+			isAllocated: r.AllocationInfo != nil,
+		}
 	}
 	kind := toRefined(kindOf(r))
 	if kind.Disk != nil {

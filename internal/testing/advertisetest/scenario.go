@@ -80,7 +80,14 @@ func RunSharing(t testing.TB, master, agent string) {
 	a, b := h.Devices[0], h.Devices[1]
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	forms, err := share.OpenModes(share.ModeConfig{Host: h, List: a.UUID, Scaling: share.ShareScaling{Memory: 1, Cores: 1}, StateDir: t.TempDir(), Live: true, Log: log})
+	forms, err := share.OpenModes(share.ModeConfig{
+		Host:     h,
+		List:     a.UUID,
+		Scaling:  share.ShareScaling{Memory: 1, Cores: 1},
+		StateDir: t.TempDir(),
+		Live:     true,
+		Log:      log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

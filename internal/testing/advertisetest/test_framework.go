@@ -53,7 +53,8 @@ func Subscribe(t testing.TB, master string, roles ...string) *TestFramework {
 	id := store.NewInMemorySingleton()
 	f.caller = callrules.New(callrules.WithFrameworkID(store.GetIgnoreErrors(id))).Caller(httpsched.NewCaller(httpcli.New(
 		httpcli.Endpoint(master+"/api/v1/scheduler"), httpcli.Codec(codecs.ByMediaType[codecs.MediaTypeProtobuf]))))
-	rules := eventrules.Rules{controller.LiftErrors().DropOnError(), controller.TrackSubscription(id, time.Minute), controller.AckStatusUpdates(f.caller).DropOnError(), f.handleEvent}
+	rules := eventrules.Rules{controller.LiftErrors().DropOnError(), controller.TrackSubscription(id, time.Minute),
+		controller.AckStatusUpdates(f.caller).DropOnError(), f.handleEvent}
 	keep, failover := true, float64(3600)
 	info := &mesos.FrameworkInfo{
 		User: "root", Name: "live", Roles: roles, Checkpoint: &keep, FailoverTimeout: &failover,

@@ -61,7 +61,14 @@ type attemptTruth struct {
 }
 
 func newInvariants(w *World) *invariants {
-	return &invariants{world: w, attempts: map[string]*attemptTruth{}, updates: map[string]agentStatus{}, tasks: map[job.RunID]map[int]job.Task{}, killRequested: map[string]bool{}, givenUpUnreachable: map[string]bool{}}
+	return &invariants{
+		world:              w,
+		attempts:           map[string]*attemptTruth{},
+		updates:            map[string]agentStatus{},
+		tasks:              map[job.RunID]map[int]job.Task{},
+		killRequested:      map[string]bool{},
+		givenUpUnreachable: map[string]bool{},
+	}
 }
 
 // checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
@@ -96,7 +103,8 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
 		}
-		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) && t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
+		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) &&
+			t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
 			reclaimed[inv.roleOf(run)] = t.ID
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
@@ -324,7 +332,8 @@ func (inv *invariants) compareContents(what string, contents, state *journal.Jou
 		// Equal values have equal encodings, and are compared faster.
 		return reflect.DeepEqual(a, b) || bytes.Equal(inv.encode(a), inv.encode(b))
 	}
-	if contents.FrameworkID != state.FrameworkID || !slices.EqualFunc(contents.Jobs, state.Jobs, sameJob) || !maps.EqualFunc(contents.Documents, state.Documents, bytes.Equal) {
+	if contents.FrameworkID != state.FrameworkID || !slices.EqualFunc(contents.Jobs, state.Jobs, sameJob) ||
+		!maps.EqualFunc(contents.Documents, state.Documents, bytes.Equal) {
 		inv.world.failf("%s differs from the state:\n%q %q %q\n%q %q %q", what, contents.FrameworkID, inv.encode(contents.Jobs...), contents.Documents,
 			state.FrameworkID, inv.encode(state.Jobs...), state.Documents)
 	}

@@ -70,7 +70,13 @@ type agentTask struct {
 func newUpdateStreams() *updates.UpdateStreams { return updates.New(10*time.Second, 5*time.Minute) }
 
 func newAgent(w *World, number int) *agentNode {
-	n := &agentNode{world: w, host: fmt.Sprintf("host-%d", number), tasks: map[string]*agentTask{}, updates: newUpdateStreams(), executors: map[string]*executorNode{}}
+	n := &agentNode{
+		world:     w,
+		host:      fmt.Sprintf("host-%d", number),
+		tasks:     map[string]*agentTask{},
+		updates:   newUpdateStreams(),
+		executors: map[string]*executorNode{},
+	}
 	count := 1 + w.random.IntN(4)
 	machine, err := newMachine(n.host, count)
 	if err != nil {
@@ -79,12 +85,17 @@ func newAgent(w *World, number int) *agentNode {
 	}
 	host := machine.host
 	n.resources = []mesos.Resource{resource.NewScalar("cpus", 8), resource.NewScalar("mem", 8192), resource.NewScalar("disk", 10000)}
-	n.resources = append(n.resources, mesos.Resource{Name: "ports", Type: mesos.RANGES.Enum(), Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 31099}}}})
+	n.resources = append(n.resources, mesos.Resource{
+		Name:   "ports",
+		Type:   mesos.RANGES.Enum(),
+		Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: 31000, End: 31099}}},
+	})
 	whole := host.Devices
 	if w.plan.shares && number%2 == 0 {
 		shared := whole[0]
 		whole = whole[1:]
-		n.resources = append(n.resources, resource.NewScalar(gpu.MemResource(shared.UUID), float64(shared.MemMiB)), resource.NewScalar(gpu.CoresResource(shared.UUID), 100))
+		n.resources = append(n.resources, resource.NewScalar(gpu.MemResource(shared.UUID), float64(shared.MemMiB)), resource.NewScalar(gpu.CoresResource(shared.UUID),
+			100))
 	}
 	if w.plan.mig && number%2 == 1 {
 		n.partitioned, whole = &whole[0], whole[1:]

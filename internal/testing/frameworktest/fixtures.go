@@ -65,7 +65,15 @@ func StatusOf(err error) int {
 func JobInStates(name string, second int64, states ...job.State) *job.Job {
 	j := &job.Job{Spec: &job.Spec{Name: name, Tasks: len(states)}, Run: 1, Submitted: time.Unix(second, 0)}
 	for i, s := range states {
-		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprintf("%s.%d", name, i), Job: name, Run: 1, Index: i, State: s, Changed: time.Unix(second, 0), DeviceIDs: []string{"GPU-" + name}})
+		j.Tasks = append(j.Tasks, job.Task{
+			ID:        fmt.Sprintf("%s.%d", name, i),
+			Job:       name,
+			Run:       1,
+			Index:     i,
+			State:     s,
+			Changed:   time.Unix(second, 0),
+			DeviceIDs: []string{"GPU-" + name},
+		})
 	}
 	return j
 }

@@ -386,7 +386,10 @@ func (m *FakeMaster) serveAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	from := min(read.GetOffset(), uint64(len(text)))
 	to := min(from+read.GetLength(), uint64(len(text)))
-	mesosapi.WriteResponse(w, r, &agent.Response{Type: agent.Response_READ_FILE, ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])}})
+	mesosapi.WriteResponse(w, r, &agent.Response{
+		Type:     agent.Response_READ_FILE,
+		ReadFile: &agent.Response_ReadFile{Size_: uint64(len(text)), Data: []byte(text[from:to])},
+	})
 }
 
 // serveListFiles lists a folder that has files of SetFile.

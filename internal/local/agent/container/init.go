@@ -57,7 +57,10 @@ func Init(args []string) error {
 }
 
 // superviseCommand forwards signals until the command has ended.
-func superviseCommand(o launchOrder, out *json.Encoder, pid int, survival *survivor, signals <-chan os.Signal, stop <-chan bool, ended <-chan syscall.WaitStatus) {
+func superviseCommand(
+	o launchOrder, out *json.Encoder, pid int, survival *survivor, signals <-chan os.Signal, stop <-chan bool,
+	ended <-chan syscall.WaitStatus,
+) {
 	var late, check <-chan time.Time
 	endOrphan := func() {
 		_ = unix.Kill(pid, unix.SIGTERM) // ESRCH: it has already exited
