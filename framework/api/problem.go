@@ -19,6 +19,8 @@ type Problem struct {
 	Code ProblemCode `json:"code"`
 	// Name is the name that Code is about, such as that of the missing job.
 	Name string `json:"name,omitempty"`
+	// Field is the key of the job file that is at fault, if a job is refused for one.
+	Field string `json:"field,omitempty"`
 	// RetryAfter is when a retry may succeed at the earliest, 0 if that is not known.
 	RetryAfter time.Duration `json:"-"`
 	// LeaderURL is the base URL of the leader's API, with status 307.

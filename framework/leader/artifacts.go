@@ -33,10 +33,10 @@ const (
 	maxArtifactCopies, maxRepeatedCopies = 4, 2
 )
 
-// checkArtifacts returns a Problem for a job with artifacts if the operator has named no
+// checkStore returns a Problem for a job with artifacts if the operator has named no
 // store.
-func (c *JobCommands) checkArtifacts(spec *job.Spec) error {
-	if len(spec.Artifacts) == 0 || c.leader.Artifacts.store != nil {
+func (a *ArtifactCopies) checkStore(spec *job.Spec) error {
+	if len(spec.Artifacts) == 0 || a.store != nil {
 		return nil
 	}
 	return api.NewProblemf(http.StatusUnprocessableEntity, "artifacts: the scheduler's operator has named no store for them (--artifacts): copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")

@@ -3,7 +3,6 @@ package leader
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 
 	"mesos-gpu/framework/access"
@@ -77,12 +76,8 @@ func checkEdited(by *access.Grant, old *job.Job, spec job.Spec) error {
 
 // admitEdit returns the Problem of an edit that the State does not admit.
 func admitEdit(st *sched.State, spec *job.Spec) error {
-	err := st.AdmitEdit(spec)
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, new(*sched.JobEndedError)), errors.As(err, new(*sched.PlacedTasksError)):
-		return api.NewProblemf(http.StatusConflict, "%v", err)
+	if err := st.AdmitEdit(spec); err != nil {
+		return refusal(err, "")
 	}
-	return api.NewProblemf(admissionStatus(err), "%v", err)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -49,11 +48,8 @@ func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, framework
 // SubmitJobs submits all of the jobs, or none if one of them is not admitted.
 func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
 	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := c.leader.checkSpace(); err != nil {
-			return err
-		}
 		for i := range specs {
-			if err := st.AdmitCompleted(&specs[i]); err != nil {
+			if err := c.leader.checkInLoop(st, &submission{origin: byExtension, spec: &specs[i]}); err != nil {
 				return err
 			}
 		}
@@ -98,8 +94,12 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error) {
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
-			if err := st.AdmitCompleted(&specs[i]); err != nil && !errors.As(err, new(*sched.JobNotEndedError)) && !errors.As(err, new(*sched.LimitError)) {
-				rejected = api.NewProblemf(admissionStatus(err), "%w", err)
+			spec := specs[i]
+			rejected = c.leader.checkInLoop(st, &submission{origin: byExtension, spec: &spec, isDryRun: true})
+			if errors.As(rejected, new(*sched.JobNotEndedError)) || errors.As(rejected, new(*sched.LimitError)) {
+				rejected = nil
+			}
+			if rejected != nil {
 				break
 			}
 		}

@@ -27,11 +27,9 @@ import (
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
-	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
-	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/usage"
 	"mesos-gpu/framework/workdirstore"
@@ -234,12 +232,9 @@ func (c *JobCommands) RerunJob(ctx context.Context, by *access.Grant, name strin
 
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.
 func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.Spec, retry job.RunID) (view api.JobView, role string, err error) {
-	// These checks may wait for the master or the disk, so they run before the loop. Their error does not matter if the
-	// job was submitted before: a repeated request has the answer of the first one.
-	precheck := c.checkTypes(ctx, spec.Request.Types)
-	if precheck == nil {
-		precheck = c.checkFiles(&spec)
-	}
+	sub := &submission{origin: byUser, spec: &spec, by: by, retry: retry}
+	// The error does not matter if the job was submitted before: a repeated request has the answer of the first one.
+	precheck := c.leader.checkBeforeLoop(ctx, sub)
 	name, again := spec.Name, false
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
@@ -249,22 +244,9 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 		if precheck != nil {
 			return precheck
 		}
-		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		err := c.leader.checkInLoop(st, sub)
 		role = spec.Role
-		if err := c.checkSubmission(by, st, &spec); err != nil {
-			return err
-		}
-		if retry.Name != "" {
-			if err := st.AdmitRetry(retry); err != nil {
-				return api.NewProblemf(admissionStatus(err), "%v", err)
-			}
-		}
-		if err := c.leader.checkSpace(); err != nil {
-			return err
-		}
-		// The rate is checked last, so that only accepted jobs count.
-		if err := c.rates.take(c.leader.loop.clock(), st.Roles(), &spec); err != nil {
-			c.leader.loop.counters.CountAPIRejection("submissions", "client")
+		if err != nil {
 			return err
 		}
 		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
@@ -306,46 +288,6 @@ func checkSameSubmission(by *access.Grant, old, spec *job.Spec) error {
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name).WithCode(api.CodeIdempotencyKeyReused, spec.ClientKey.Key)
 	}
 	return nil
-}
-
-// checkSubmitPermission returns an error if the client may not submit the job. A new run
-// takes the name of an ended job, and old runs may be forgotten for it, so the client must
-// be permitted to change that one.
-func (c *JobCommands) checkSubmitPermission(by *access.Grant, spec *job.Spec) error {
-	if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
-		return err
-	}
-	if old, ok := c.leader.loop.state.Job(spec.Name); ok && !by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
-		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", spec.Name).WithCode(api.CodeJobExists, spec.Name)
-	}
-	return nil
-}
-
-// admissionProblem returns the Problem for an admission error.
-func (c *JobCommands) admissionProblem(err error) error {
-	p := api.NewProblemf(admissionStatus(err), "%v", err)
-	if e := new(sched.LimitError); errors.As(err, &e) && e.CountsWaitingJobs {
-		c.leader.loop.counters.CountAPIRejection("waiting_jobs", waitingJobsScope(e))
-		return p.WithCode(api.CodeTooManyWaitingJobs, e.User)
-	}
-	return p
-}
-
-// admissionStatus returns the HTTP status for an admission error.
-func admissionStatus(err error) int {
-	limit := new(sched.LimitError)
-	switch {
-	case errors.As(err, &limit) && limit.CountsWaitingJobs:
-		return http.StatusUnprocessableEntity
-	case errors.As(err, new(*sched.JobNotEndedError)):
-		return http.StatusConflict
-	case errors.As(err, new(*admission.ForbiddenSpecError)), errors.As(err, new(*notification.ForbiddenTargetError)):
-		return http.StatusForbidden
-	case errors.As(err, new(*sched.LimitError)):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusUnprocessableEntity
-	}
 }
 
 // checkTypes returns an error for an unknown GPU type. It requests the agents from

@@ -256,7 +256,7 @@ func TestScheduleBounds(t *testing.T) {
 			st.Step(now, sched.PutDocument{Key: fmt.Sprint(schedulePrefix, i), Value: make([]byte, n)})
 			c.there -= n
 		}
-		err := b.Schedules.checkSchedule(st, cron.NewEntry(s, now), sched.PutDocument{Key: schedulePrefix + "new", Value: make([]byte, c.size)})
+		err := b.Schedules.checkRecord(st, &s, sched.PutDocument{Key: schedulePrefix + "new", Value: make([]byte, c.size)})
 		if (err == nil) != (c.want == "") || err != nil && (frameworktest.StatusOf(err) != 422 || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%d bytes: got %v, want %q", c.size, err, c.want)
 		}

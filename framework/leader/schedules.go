@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,10 +128,7 @@ func (s *Schedules) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now t
 		apply(sched.ForgetJob{Job: name})
 	}
 	if due.Submit != nil {
-		err := s.leader.checkSpace()
-		if err == nil {
-			err = s.checkScheduledRun(st, due.Submit)
-		}
+		err := s.leader.checkInLoop(st, &submission{origin: bySchedule, spec: due.Submit})
 		if err != nil {
 			if put, err = refusalRecord(st, e, due, err); err != nil {
 				return err
@@ -178,49 +174,28 @@ func admitScheduleRecord(st *sched.State, e *cron.ScheduleEntry) (sched.PutDocum
 	return put, st.AdmitDocuments(map[string][]byte{put.Key: put.Value})
 }
 
-// checkScheduledRun returns an error if a schedule's job may not be submitted. The owner must still have permission.
-// The journal may contain schedules with labels and groups that are reserved since.
-func (s *Schedules) checkScheduledRun(st *sched.State, run *job.Spec) error {
+// checkOwner returns an error if the owner of a schedule may no longer submit its jobs.
+func (s *Schedules) checkOwner(run *job.Spec) error {
 	if s.ownerMaySubmit != nil && !s.ownerMaySubmit(run.Owner, run.Role) {
 		return fmt.Errorf("%s may no longer submit to role %s", run.Owner, run.Role)
 	}
-	if err := run.CheckReserved(); err != nil {
-		return err
-	}
-	return st.AdmitCompleted(run)
+	return nil
 }
 
 // AddSchedule records a schedule. It fails if its jobs could not be submitted now. It returns the role of the jobs also then,
 // if it is known.
 func (s *Schedules) AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error) {
-	if err := s.leader.Jobs.checkTypes(ctx, spec.Request.Types); err != nil {
+	sub := &submission{origin: asSchedule, spec: &spec, by: by}
+	if err := s.leader.checkBeforeLoop(ctx, sub); err != nil {
 		return view, "", err
 	}
-	if err := s.leader.Jobs.checkFiles(&spec); err != nil {
-		return view, "", err
-	}
-	var e *cron.ScheduleEntry
 	err = s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
+		err := s.leader.checkInLoop(st, sub)
 		role = spec.Role
-		if err := request.CheckRoleAccess(by, access.Submit, spec.Role); err != nil {
-			return err
-		}
-		if err := assignUser(by, &spec); err != nil {
-			return err
-		}
-		e = cron.NewEntry(spec, s.leader.loop.clock())
-		put, err := scheduleDocument(e)
 		if err != nil {
 			return err
 		}
-		if err := s.checkSchedule(st, e, put); err != nil {
-			return err
-		}
-		if err := s.leader.checkSpace(); err != nil {
-			return err
-		}
-		apply(put)
+		apply(sub.record)
 		return nil
 	})
 	if err != nil {
@@ -230,22 +205,26 @@ func (s *Schedules) AddSchedule(ctx context.Context, by *access.Grant, spec job.
 	case s.changed <- struct{}{}:
 	default: // a wake-up is already pending
 	}
-	next, err := e.NextDue()
-	return scheduleView(e, next), role, err
+	next, err := sub.schedule.NextDue()
+	return scheduleView(sub.schedule, next), role, err
 }
 
-// checkSchedule returns an error if the schedule's jobs are not admitted, if its name
-// is in use, or if a limit on schedules is exceeded.
-func (s *Schedules) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sched.PutDocument) error {
-	run := e.Spec
-	run.Schedule = nil
-	if err := st.AdmitCompleted(&run); err != nil && !errors.As(err, new(*sched.LimitError)) {
-		return api.NewProblemf(admissionStatus(err), "%v", err)
+// prepareRecord sets what records a schedule, unless its name is in use or it would exceed a limit on schedules.
+func (s *Schedules) prepareRecord(st *sched.State, sub *submission) (err error) {
+	sub.schedule = cron.NewEntry(*sub.spec, s.leader.loop.clock())
+	if sub.record, err = scheduleDocument(sub.schedule); err != nil {
+		return err
 	}
+	return s.checkRecord(st, sub.spec, sub.record)
+}
+
+// checkRecord returns why a schedule cannot be recorded, nil if it can.
+func (s *Schedules) checkRecord(st *sched.State, spec *job.Spec, put sched.PutDocument) error {
+	name := spec.Name
 	count, size := s.cache.countByOwner(st)
-	tooMany := st.SharedLimit(maxSchedules, "schedules").Check(&count, &e.Spec, 1)
-	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, &e.Spec, len(put.Value))
-	switch name := e.Spec.Name; {
+	tooMany := st.SharedLimit(maxSchedules, "schedules").Check(&count, spec, 1)
+	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, spec, len(put.Value))
+	switch {
 	case st.Document(put.Key) != nil:
 		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
 	case tooMany != nil:
@@ -255,10 +234,7 @@ func (s *Schedules) checkSchedule(st *sched.State, e *cron.ScheduleEntry, put sc
 	case tooLarge != nil:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", tooLarge)
 	}
-	if err := st.AdmitDocuments(map[string][]byte{put.Key: put.Value}); err != nil {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
-	}
-	return nil
+	return st.AdmitDocuments(map[string][]byte{put.Key: put.Value})
 }
 
 // scheduleView returns the API's view of a schedule that is next due at next.

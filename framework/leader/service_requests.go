@@ -15,10 +15,7 @@ import (
 // UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
 // specification to its tasks continues afterwards. The service keeps its role if spec names none.
 func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec job.Spec) (view api.JobView, err error) {
-	if err := c.checkTypes(ctx, spec.Request.Types); err != nil {
-		return view, err
-	}
-	if err := c.checkFiles(&spec); err != nil {
+	if err := c.checkUpdateFiles(ctx, &spec); err != nil {
 		return view, err
 	}
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
@@ -32,6 +29,11 @@ func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec
 		return err
 	})
 	return view, err
+}
+
+// checkUpdateFiles makes the checks of a submission that may wait for the master or the disk.
+func (c *JobCommands) checkUpdateFiles(ctx context.Context, spec *job.Spec) error {
+	return c.leader.checkBeforeLoop(ctx, &submission{origin: byUser, spec: spec})
 }
 
 // checkUpdate returns why a service may not get the specification, and completes its role.
@@ -49,7 +51,7 @@ func (c *JobCommands) checkUpdate(change request.Change, st *sched.State, spec *
 		return err
 	}
 	if err := st.AdmitUpdate(spec); err != nil {
-		return api.NewProblemf(admissionStatus(err), "%v", err)
+		return refusal(err, "")
 	}
 	return c.leader.checkSpace()
 }
@@ -61,7 +63,7 @@ func (c *JobCommands) ScaleJob(ctx context.Context, change request.Change, name 
 			return err
 		}
 		if err := st.AdmitScale(name, tasks); err != nil {
-			return api.NewProblemf(admissionStatus(err), "%v", err)
+			return refusal(err, "")
 		}
 		apply(sched.ScaleService{Job: name, Tasks: tasks, By: change.By.UserName()})
 		return nil

@@ -20,17 +20,14 @@ import (
 // workdirCleanupInterval is how often unused archives are removed.
 const workdirCleanupInterval = 10 * time.Minute
 
-// checkFiles returns a Problem if the archive of a job's working folder is not stored, or if
-// there is no store for its artifacts. It keeps the archive for a grace time, within which the job must be recorded.
-func (c *JobCommands) checkFiles(spec *job.Spec) error {
-	if spec.Workdir == "" {
-		return c.checkArtifacts(spec)
+// checkStored returns a Problem if the archive of a working folder is not stored, "" being none. It keeps the archive for a grace
+// time, within which the job must be recorded.
+func (w *Workdirs) checkStored(digest string) error {
+	if digest == "" {
+		return nil
 	}
-	_, err := c.leader.Workdirs.store.Find(spec.Workdir, c.leader.loop.clock())
-	if err != nil {
-		return workdirProblem(err, spec.Workdir)
-	}
-	return c.checkArtifacts(spec)
+	_, err := w.store.Find(digest, w.leader.loop.clock())
+	return workdirProblem(err, digest)
 }
 
 // workdirProblem converts an error of the store to the client's problem.

@@ -32,26 +32,91 @@ func (s *State) AdmitBy(spec *job.Spec, sees func(role string) bool) error {
 
 // admitJob is AdmitBy for a job whose texts have a known length.
 func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) bool) error {
-	if j, ok := s.jobs.Newest[spec.Name]; ok && !j.IsTerminal() {
-		return &JobNotEndedError{Name: spec.Name, State: j.State()}
+	r := s.newAdmissionRequest(spec, sees)
+	r.textBytes = textBytes
+	for i := range admissionChecks {
+		if err := admissionChecks[i].check(s, r); err != nil {
+			return err
+		}
 	}
-	if !slices.Contains(s.roleNames(), s.roleOf(spec)) {
-		return s.unknownRoleError(spec.Role)
+	return nil
+}
+
+// AdmissionCheck is one reason for which the State refuses a job.
+type AdmissionCheck struct {
+	// Name is what must be true. Field is the key of the job file that is at fault otherwise, "" for none.
+	Name, Field string
+	// CountsUsage: the check depends on how much is submitted and waits now.
+	CountsUsage bool
+	check       func(*State, *admissionRequest) error
+}
+
+// admissionRequest is a job to admit.
+type admissionRequest struct {
+	spec      *job.Spec
+	role      string
+	owner     jobOwner
+	textBytes int
+	// sees reports whether the job's user sees the jobs of a role.
+	sees func(role string) bool
+}
+
+func (s *State) newAdmissionRequest(spec *job.Spec, sees func(role string) bool) *admissionRequest {
+	role := s.roleOf(spec)
+	return &admissionRequest{spec: spec, role: role, owner: jobOwner{role, spec.Owner}, sees: sees}
+}
+
+// admissionChecks are all reasons for which the State refuses a job, in their order.
+var admissionChecks = []AdmissionCheck{
+	{Name: "no job of the name runs or waits", Field: "name", check: (*State).checkNameFree},
+	{Name: "the role exists", Field: "role", check: (*State).checkRoleExists},
+	{Name: "the role's jobs may use what it needs of its agents", check: (*State).checkHostPermissions},
+	{Name: "its notification targets are allowed", Field: "notify", check: (*State).checkNotificationTargets},
+	{Name: "it is no schedule", Field: "schedule", check: (*State).checkNoSchedule},
+	{Name: "the jobs that it runs after exist", Field: "after", check: func(s *State, r *admissionRequest) error { return s.admitDependencies(r.spec, r.sees) }},
+	{Name: "the waiting jobs of the role and the user are within their limits", CountsUsage: true, check: func(s *State, r *admissionRequest) error { return s.admitWaitingJob(r.owner, nil) }},
+	{Name: "tasks and texts of all jobs are within the scheduler's limits", CountsUsage: true, check: func(s *State, r *admissionRequest) error { return s.admitUsage(r.owner, r.spec.Tasks, r.textBytes) }},
+}
+
+// AdmissionChecks returns the checks that Admit makes, in their order.
+func AdmissionChecks() []AdmissionCheck { return slices.Clone(admissionChecks) }
+
+// CheckAdmission makes one of the checks of AdmissionChecks. job.Spec.Complete must have accepted the job.
+func (s *State) CheckAdmission(c *AdmissionCheck, spec *job.Spec, sees func(role string) bool) error {
+	r := s.newAdmissionRequest(spec, sees)
+	if c.CountsUsage {
+		r.textBytes = spec.TextBytes()
 	}
-	if err := s.checkPermitted(spec); err != nil {
-		return err
+	return c.check(s, r)
+}
+
+func (s *State) checkNameFree(r *admissionRequest) error {
+	if j, ok := s.jobs.Newest[r.spec.Name]; ok && !j.IsTerminal() {
+		return &JobNotEndedError{Name: r.spec.Name, State: j.State()}
 	}
-	if spec.Schedule != nil {
+	return nil
+}
+
+func (s *State) checkRoleExists(r *admissionRequest) error {
+	if !slices.Contains(s.roleNames(), r.role) {
+		return s.unknownRoleError(r.spec.Role)
+	}
+	return nil
+}
+
+func (s *State) checkHostPermissions(r *admissionRequest) error {
+	return s.permissionsFor(r.role).CheckSpec(r.spec)
+}
+
+func (s *State) checkNotificationTargets(r *admissionRequest) error {
+	return s.cfg.Policy.NotificationTargets.CheckRules(r.spec.Notify)
+}
+
+func (s *State) checkNoSchedule(r *admissionRequest) error {
+	if r.spec.Schedule != nil {
 		return errors.New("schedule: this is a schedule, not a job: submit it as such, to /v1/schedules")
 	}
-	if err := s.admitDependencies(spec, sees); err != nil {
-		return err
-	}
-	owner := jobOwner{s.roleOf(spec), spec.Owner}
-	if err := s.admitWaitingJob(owner, nil); err != nil {
-		return err
-	}
-	return s.admitUsage(owner, spec.Tasks, textBytes)
+	return nil
 }
 
 // checkPermitted returns an error if a job needs more of its agents than its role permits, or notifies targets that are
