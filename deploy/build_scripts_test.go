@@ -41,7 +41,10 @@ func TestMissingCompilersAreNamedFirst(t *testing.T) {
 	if err == nil {
 		t.Fatalf("succeeded: %s", got)
 	}
-	for _, want := range []string{compiler + " for " + arch, "nocc for " + runtime.GOARCH, "nothing was built", "scripts/package-tools.sh cross", "make package ARCH=" + runtime.GOARCH, "dpkg-deb"} {
+	for _, want := range []string{
+		compiler + " for " + arch, "nocc for " + runtime.GOARCH, "nothing was built", "scripts/package-tools.sh cross",
+		"make package ARCH=" + runtime.GOARCH, "dpkg-deb",
+	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("the message lacks %q: %s", want, got)
 		}
@@ -56,7 +59,8 @@ func TestMissingCompilersAreNamedFirst(t *testing.T) {
 func TestBuildReportsProgress(t *testing.T) {
 	dir := t.TempDir()
 	fakeGo := filepath.Join(dir, "go")
-	script := "#!/bin/bash\ncase $1 in\nlist) printf 'p\\n%.0s' {1..60} ;;\nbuild) echo 'go: downloading x v1'; printf 'a/b%d\\n' {1..55}; [ \"${*: -1}\" = ./good ] || { echo 'a.go:1:2: wrong'; exit 3; } ;;\nesac\n"
+	script := "#!/bin/bash\ncase $1 in\nlist) printf 'p\\n%.0s' {1..60} ;;\nbuild) echo 'go: downloading x v1'; " +
+		"printf 'a/b%d\\n' {1..55}; [ \"${*: -1}\" = ./good ] || { echo 'a.go:1:2: wrong'; exit 3; } ;;\nesac\n"
 	if err := os.WriteFile(fakeGo, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

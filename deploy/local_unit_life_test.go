@@ -32,11 +32,14 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 				printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\n' >/etc/systemd/system/`+localUnit+`.service.d/standin.conf
 				systemctl daemon-reload; mv /usr/lib/libnvidia-ml.so.1 /root; ! systemctl start `+localUnit)
 			m.awaitStatus(t, localUnit, "no NVIDIA driver") // it does not simulate GPUs
-			if out := m.run(t, "mv /root/libnvidia-ml.so.1 /usr/lib; systemctl enable "+localUnit+"; systemctl restart "+localUnit+"; mesos-gpu gpus --no-headers"); strings.Count(out, "GPU-") != 2 {
+			if out := m.run(t, "mv /root/libnvidia-ml.so.1 /usr/lib; systemctl enable "+localUnit+"; systemctl restart "+
+				localUnit+"; mesos-gpu gpus --no-headers"); strings.Count(out, "GPU-") != 2 {
 				t.Errorf("when the service has started, it has the GPUs %q, want 2", out)
 			}
 			for _, name := range []string{"first", "second"} {
-				m.run(t, `printf 'name: `+name+`\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; mesos-gpu wait --for running `+name)
+				m.run(t, `printf 'name: `+name+
+					`\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; mesos-gpu wait --for running `+
+					name)
 			}
 			devices := m.taskDevices(t)
 			tasks := m.taskProcesses(t)
@@ -61,7 +64,8 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 				})
 				m.awaitLocal(t)
 				m.awaitCondition(t, "both tasks run after "+event.name, func() bool {
-					return strings.Count(m.run(t, "mesos-gpu describe first; mesos-gpu describe second"), ".1.") > 0 && strings.Count(m.run(t, "mesos-gpu ps --no-headers"), "RUNNING") == 2
+					return strings.Count(m.run(t, "mesos-gpu describe first; mesos-gpu describe second"), ".1.") > 0 &&
+						strings.Count(m.run(t, "mesos-gpu ps --no-headers"), "RUNNING") == 2
 				})
 				if now := m.taskProcesses(t); !slices.Equal(now, tasks) {
 					t.Errorf("after %s the processes are %q, before it they were %q", event.name, now, tasks)
@@ -78,7 +82,8 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 			if left := m.listProcesses(t, "sleep 600"); len(left) > 0 {
 				t.Errorf("processes of killed tasks: %q", left)
 			}
-			m.run(t, "dpkg --remove mesos-gpu; ls /var/lib/mesos-gpu/local/scheduler.journal; dpkg --purge mesos-gpu; rm -r /etc/systemd/system/"+localUnit+".service.d /root/job.yaml")
+			m.run(t, "dpkg --remove mesos-gpu; ls /var/lib/mesos-gpu/local/scheduler.journal; dpkg --purge mesos-gpu; rm -r /etc/systemd/system/"+
+				localUnit+".service.d /root/job.yaml")
 			m.checkNothingLeft(t, before)
 		})
 	}
@@ -88,7 +93,9 @@ func TestLocalUnitUnderSystemd(t *testing.T) {
 // each. The service starts after the stand-ins of devices exist.
 func (m *machine) checkReboot(t *testing.T, devices []string) {
 	t.Helper()
-	m.run(t, `printf 'name: waits\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; systemctl disable `+localUnit)
+	m.run(t,
+		`printf 'name: waits\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; systemctl disable `+
+			localUnit)
 	m.reboot(t)
 	if left := m.listProcesses(t, "sleep 600"); len(left) > 0 {
 		t.Fatalf("after the reboot still running: %q", left)
@@ -98,7 +105,8 @@ func (m *machine) checkReboot(t *testing.T, devices []string) {
 	m.awaitLocal(t)
 	m.awaitCondition(t, "both tasks run in their second attempt", func() bool {
 		list := m.run(t, "mesos-gpu ps --no-headers")
-		return strings.Count(list, "RUNNING") == 2 && strings.Contains(m.run(t, "mesos-gpu describe first"), "first.0.2.") && strings.Contains(m.run(t, "mesos-gpu describe second"), "second.0.2.")
+		return strings.Count(list, "RUNNING") == 2 && strings.Contains(m.run(t, "mesos-gpu describe first"), "first.0.2.") &&
+			strings.Contains(m.run(t, "mesos-gpu describe second"), "second.0.2.")
 	})
 	if list := m.run(t, "mesos-gpu queue --no-headers"); !strings.Contains(list, "waits") {
 		t.Errorf("after the reboot the queue is %q", list)

@@ -49,7 +49,8 @@ func TestUnitsBesideApacheMesos(t *testing.T) {
 	m.installPackage(t, os.Getenv("MESOS_GPU_PACKAGES"))
 	m.run(t, strings.ReplaceAll(mesosUnits, "PREFIX", prefix))
 	m.awaitJournal(t, agentUnit, "GPUs advertised")
-	m.run(t, `printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: "for n in 0 1; do true </dev/nvidia$n; done; sleep 600"\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml`)
+	m.run(t,
+		`printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: "for n in 0 1; do true </dev/nvidia$n; done; sleep 600"\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml`)
 	m.awaitCondition(t, "one GPU opens and the other does not", func() bool {
 		out, _ := m.newCommand(t, "mesos-gpu logs --stderr sleeper").Output()
 		return strings.Count(string(out), ": No such device or address") == 1 && strings.Count(string(out), ": Operation not permitted") == 1

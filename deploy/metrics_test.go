@@ -32,7 +32,10 @@ var (
 func readExportedMetrics(t *testing.T) metricLabels {
 	t.Helper()
 	all := metricLabels{"up": {"job": true, "instance": true}}
-	for _, file := range []string{"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt", "framework/metrics/testdata/some.txt", "framework/metrics/testdata/counters.txt"} {
+	for _, file := range []string{
+		"isolator/metrics/testdata/metrics.txt", "isolator/metrics/testdata/parts.txt",
+		"framework/metrics/testdata/some.txt", "framework/metrics/testdata/counters.txt",
+	} {
 		for _, m := range samplePattern.FindAllStringSubmatch(readFile(t, "../"+file), -1) {
 			labels := map[string]bool{"job": true, "instance": true} // of the scrape
 			for _, p := range labelPattern.FindAllStringSubmatch(m[2], -1) {

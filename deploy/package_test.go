@@ -154,7 +154,8 @@ func checkDeb(t *testing.T, deb string) {
 		got.addFile(t, field[0], field[1], strings.TrimPrefix(field[5], "."))
 	}
 	got.compareFiles(t, "deb")
-	if got, want := runProgram(t, "dpkg-deb", "-I", deb, "conffiles"), "/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/local.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
+	if got, want := runProgram(t, "dpkg-deb", "-I", deb, "conffiles"),
+		"/etc/mesos-gpu/agent.conf\n/etc/mesos-gpu/local.conf\n/etc/mesos-gpu/scheduler.conf\n"; got != want {
 		t.Errorf("conffiles: got %q, want %q", got, want)
 	}
 	control := runProgram(t, "dpkg-deb", "-f", deb, "Package", "Depends")
@@ -167,7 +168,8 @@ func checkRPM(t *testing.T, rpm string) {
 	t.Helper()
 	got := fileListing{modes: map[string]string{}}
 	var configs []string
-	for line := range strings.Lines(runProgram(t, "rpm", "-qp", "--qf", `[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILEFLAGS:fflags}\n]`, rpm)) {
+	for line := range strings.Lines(runProgram(t, "rpm", "-qp", "--qf",
+		`[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES} %{FILEFLAGS:fflags}\n]`, rpm)) {
 		field := strings.Fields(line)
 		got.addFile(t, field[0], field[1], field[2])
 		if len(field) > 3 && field[3] == "cn" { // configuration, not replaced

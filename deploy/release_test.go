@@ -65,7 +65,8 @@ func checkBillOfMaterials(t *testing.T, file, program string) {
 		}
 	}
 	if doc.SPDXVersion != "SPDX-2.3" || !checked || len(doc.Relationships) != len(doc.Packages) || !described["stdlib "+info.GoVersion] {
-		t.Errorf("%s: got version %s, the program's checksum %v, %d relationships of %d packages", file, doc.SPDXVersion, checked, len(doc.Relationships), len(doc.Packages))
+		t.Errorf("%s: got version %s, the program's checksum %v, %d relationships of %d packages", file, doc.SPDXVersion,
+			checked, len(doc.Relationships), len(doc.Packages))
 	}
 }
 

@@ -124,14 +124,17 @@ func startDaemon(t *testing.T, args ...string) (stop func()) {
 // cannot be created in a chroot. Tasks run as root, because other users cannot enter the test's folder.
 func TestInstallUpgradeRemovePurge(t *testing.T) {
 	c := newDebianRoot(t)
-	before := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
+	before := c.run(t,
+		"find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
 	c.installPackage(t, os.Getenv("MESOS_GPU_PACKAGES"))
 	if got := c.run(t, "mesos-gpu version | head -n 1; stat -c '%U %a' /var/lib/mesos-gpu/scheduler"); got != "mesos-gpu v0.0.1\nmesos-gpu 700\n" {
 		t.Errorf("installed: %q", got)
 	}
-	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+c.dir+"/usr/bin/mesos-gpu,; s,^#process-user=.*,process-user=root,' /etc/mesos-gpu/scheduler.conf")
+	c.run(t, "sed -i 's,^#master=.*,master=http://127.0.0.1:15050,; s,^#listen=.*,listen=127.0.0.1:18081,; s,^#executor=.*,executor="+
+		c.dir+"/usr/bin/mesos-gpu,; s,^#process-user=.*,process-user=root,' /etc/mesos-gpu/scheduler.conf")
 	binary := filepath.Join(c.dir, "usr/bin/mesos-gpu")
-	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent", "127.0.0.1:15051", "--process-user=", "--work-dir", t.TempDir())
+	startDaemon(t, binary, "local", "--gpus", "2xV100", "--listen", "127.0.0.1:18080", "--master", "127.0.0.1:15050", "--agent",
+		"127.0.0.1:15051", "--process-user=", "--work-dir", t.TempDir())
 	scheduler := []string{"chroot", c.dir, "setpriv", "--reuid=mesos-gpu", "--regid=mesos-gpu", "--clear-groups", "/usr/lib/mesos-gpu/daemon", "scheduler"}
 	stop := startDaemon(t, scheduler...)
 	const api = "export MESOS_GPU_API=http://127.0.0.1:18081; "
@@ -151,11 +154,13 @@ func TestInstallUpgradeRemovePurge(t *testing.T) {
 	stop()
 
 	c.run(t, "dpkg --remove mesos-gpu")
-	if got := c.run(t, "ls /etc/mesos-gpu /var/lib/mesos-gpu/scheduler; ls /usr/bin/mesos-gpu 2>&1 || true"); !strings.Contains(got, "scheduler.conf\n") || !strings.Contains(got, "journal.db\n") || !strings.Contains(got, "No such file") {
+	if got := c.run(t, "ls /etc/mesos-gpu /var/lib/mesos-gpu/scheduler; ls /usr/bin/mesos-gpu 2>&1 || true"); !strings.Contains(got, "scheduler.conf\n") ||
+		!strings.Contains(got, "journal.db\n") || !strings.Contains(got, "No such file") {
 		t.Errorf("removed: %s: want configuration and journal kept, the binary gone", got)
 	}
 	c.run(t, "dpkg --purge mesos-gpu; rm /tmp/job.yaml")
-	after := c.run(t, "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
+	after := c.run(t,
+		"find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' -not -path '/var/cache/*' -not -path '/tmp/*' | sort")
 	left := strings.Split(strings.TrimSpace(after), "\n")
 	for _, path := range left {
 		// userdel and useradd keep a copy of the files that they change.

@@ -176,7 +176,8 @@ func (m machine) listFiles(t *testing.T) []string {
 	var kept []string
 	for path := range strings.Lines(m.run(t, "find / /run /dev/shm -xdev -not -path '/proc/*' -not -path '/var/log/*' -not -path '/var/cache/*' | sort -u")) {
 		// The databases of dpkg and rpm, the state of systemd, and backup copies of userdel.
-		if !strings.HasPrefix(path, "/var/lib/dpkg/") && !strings.HasPrefix(path, rpmDatabase) && !strings.HasPrefix(path, "/run/systemd/") && !strings.HasPrefix(path, "/run/log/") && !strings.HasSuffix(path, "-\n") {
+		if !strings.HasPrefix(path, "/var/lib/dpkg/") && !strings.HasPrefix(path, rpmDatabase) &&
+			!strings.HasPrefix(path, "/run/systemd/") && !strings.HasPrefix(path, "/run/log/") && !strings.HasSuffix(path, "-\n") {
 			kept = append(kept, strings.TrimSpace(path))
 		}
 	}

@@ -186,7 +186,8 @@ func (m machine) startCluster(t *testing.T, host gpu.Host) {
 	m.run(t, `systemd-run --quiet --collect --unit=cluster -p KillMode=process -p Delegate=yes -p ExecStopPost='/bin/rm -rf /var/lib/cluster' \
 		mesos-gpu local --gpus 1xK80 --listen 127.0.0.1:18080 --work-dir /var/lib/cluster --process-user= --log-level info
 		mkdir -p /etc/systemd/system/mesos-gpu-agent.service.d
-		printf '[Service]\nEnvironment=`+nvmltest.StateVariable+`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
+		printf '[Service]\nEnvironment=`+nvmltest.StateVariable+
+		`=/etc/nvml\nBindReadOnlyPaths=/etc/nvidia-devices:/proc/devices\n' >/etc/systemd/system/mesos-gpu-agent.service.d/standin.conf
 		sed -i 's/^#\([a-z-]*=\)/\1/' /etc/mesos-gpu/*.conf
 		sed -i 's/^share=.*/share=1/; s/^share-limit=.*/share-limit=mps/' /etc/mesos-gpu/agent.conf
 		systemctl daemon-reload; systemctl restart `+schedulerUnit+" "+agentUnit)
@@ -236,7 +237,8 @@ func (m machine) checkSandboxes(t *testing.T) {
 func (m machine) checkDeviceIsolation(t *testing.T, host gpu.Host) {
 	t.Helper()
 	group := map[string]string{"v1": "/sys/fs/cgroup/devices/mesos/c1", "v2": "/sys/fs/cgroup/mesos/c1"}[m.cgroups]
-	setup := m.sendRequest(t, socket, "/v1/prepare", `{"container":"c1","rootfs":true,"resources":[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["`+host.Devices[0].UUID+`"]}],"image":{"labels":{"com.nvidia.volumes.needed":"nvidia_driver"}}}`)
+	setup := m.sendRequest(t, socket, "/v1/prepare", `{"container":"c1","rootfs":true,"resources":[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["`+
+		host.Devices[0].UUID+`"]}],"image":{"labels":{"com.nvidia.volumes.needed":"nvidia_driver"}}}`)
 	if !strings.Contains(setup, `"path":"/dev/nvidia0"`) || !strings.Contains(setup, "/var/lib/mesos-gpu/volumes/") {
 		t.Errorf("the container gets %s, want nvidia0 and the driver volume", setup)
 	}
@@ -276,7 +278,8 @@ func (m machine) checkMPS(t *testing.T, host gpu.Host) {
 // processes.
 func (m machine) submitTask(t *testing.T) (processes []string) {
 	t.Helper()
-	m.run(t, `printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; rm /root/job.yaml; mesos-gpu wait --for running --timeout 3m sleeper`)
+	m.run(t,
+		`printf 'name: sleeper\ngpus: 1\ncpus: 0.1\nmem: 32MiB\ncommand: sleep 600\n' >/root/job.yaml; mesos-gpu submit /root/job.yaml; rm /root/job.yaml; mesos-gpu wait --for running --timeout 3m sleeper`)
 	return m.taskProcesses(t)
 }
 

@@ -29,7 +29,8 @@ func TestUnitsPassSystemdAnalyze(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", path).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v\n%s", unit, err, out)
 		}
-		out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true", "--threshold="+strings.ReplaceAll(exposure, ".", ""), path).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), analyze, "security", "--offline=true",
+			"--threshold="+strings.ReplaceAll(exposure, ".", ""), path).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s is more exposed than %s: %v\n%s", unit, exposure, err, out)
 		}

@@ -79,7 +79,8 @@ func TestConfigFromEnvDefaults(t *testing.T) {
 		t.Errorf("url is %s, want %s", got, want)
 	}
 	if c.LogBytes != 100<<20 || c.LogFiles != 5 || c.DiskInterval != 10*time.Second || c.AllowHostIPC || c.DockerConfig != "" {
-		t.Errorf("logs of %d bytes in %d files, disk measured each %s, host's ipc %v, registries %q", c.LogBytes, c.LogFiles, c.DiskInterval, c.AllowHostIPC, c.DockerConfig)
+		t.Errorf("logs of %d bytes in %d files, disk measured each %s, host's ipc %v, registries %q", c.LogBytes, c.LogFiles,
+			c.DiskInterval, c.AllowHostIPC, c.DockerConfig)
 	}
 	if c.Sandbox != "/sandbox" || c.ContainerID != "" || c.DevDir != "/dev" || c.DriverRoot != "/" || c.VolumesDir != "/var/lib/mesos-gpu/volumes" {
 		t.Errorf("sandbox %q, container %q, dev %q, driver root %q, volumes %q", c.Sandbox, c.ContainerID, c.DevDir, c.DriverRoot, c.VolumesDir)

@@ -221,7 +221,8 @@ func TestDiskLimit(t *testing.T) {
 		}
 		r.task.exit <- task.ExitStatus{Signal: 9}
 		s := r.update(mesos.TASK_FAILED)
-		if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.Contains(s.GetMessage(), "used at least 11.") || !strings.HasSuffix(s.GetMessage(), "its limit is 10.0 MiB") {
+		if s.GetReason() != mesos.REASON_CONTAINER_LIMITATION_DISK || !strings.Contains(s.GetMessage(), "used at least 11.") ||
+			!strings.HasSuffix(s.GetMessage(), "its limit is 10.0 MiB") {
 			t.Errorf("ended for %s with %q", s.GetReason(), s.GetMessage())
 		}
 		if diff := cmp.Diff(&mesos.TaskResourceLimitation{Resources: plainDiskResources(work.Resources[2:3])}, s.Limitation); diff != "" {
@@ -291,7 +292,8 @@ func TestUnmeasurableDiskEndsTask(t *testing.T) {
 		nest(t, r.cfg.Sandbox, maxFolderDepth)
 		<-m.asked
 		m.written <- 0
-		if got := m.ended(t, r); !strings.Contains(got, "prevented the measurement of its disk usage, and its limit is 20.0 MiB") || !strings.Contains(got, "at most 256 are allowed") {
+		if got := m.ended(t, r); !strings.Contains(got, "prevented the measurement of its disk usage, and its limit is 20.0 MiB") ||
+			!strings.Contains(got, "at most 256 are allowed") {
 			t.Errorf("ended with %q, want why and the limit", got)
 		}
 	})

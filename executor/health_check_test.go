@@ -151,7 +151,12 @@ func TestEachHealthCheckCounts(t *testing.T) {
 		r.subscribed()
 		work := info(t, task.TaskSpec{Containerizer: job.Docker, Image: "debian:12"})
 		of := func(command string, failures uint32) *mesos.HealthCheck {
-			return &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: &mesos.CommandInfo{Value: &command}, ConsecutiveFailures: &failures, TimeoutSeconds: ptr(0.0)}
+			return &mesos.HealthCheck{
+				Type:                mesos.HealthCheck_COMMAND,
+				Command:             &mesos.CommandInfo{Value: &command},
+				ConsecutiveFailures: &failures,
+				TimeoutSeconds:      ptr(0.0),
+			}
 		}
 		work.HealthCheck = of("first", 2)
 		data, err := job.LaunchData{HealthChecks: []json.RawMessage{marshal(t, of("second", 0))}}.Encode()
@@ -175,7 +180,9 @@ func TestEachHealthCheckCounts(t *testing.T) {
 		synctest.Wait() // no status: the second check has no result yet
 		status(second, 0, true, "healthy")
 		status(first, 1, false, "health check 1 of 2: unhealthy, 1 times of 2: command exited with status 1")
-		wantHealthFailure(t, status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1"), &job.HealthFailure{Check: 2, Failures: 1, Cause: "command exited with status 1"})
+		wantHealthFailure(t,
+			status(second, 1, false, "health check 2 of 2: unhealthy, 1 times of 0: command exited with status 1"),
+			&job.HealthFailure{Check: 2, Failures: 1, Cause: "command exited with status 1"})
 		first <- 0
 		synctest.Wait() // still no status: the second check fails
 		wantHealthFailure(t, status(second, 0, true, "healthy"), nil)

@@ -56,7 +56,10 @@ func TestParseTaskCommand(t *testing.T) {
 		})
 	}
 	ours := marshal(t, job.LaunchData{Version: job.LaunchVersion, Job: "train", Index: 3, Command: []string{"train"}, Env: map[string]string{"A": "b"}})
-	own, second := &mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 80}}, mesos.HealthCheck{Type: mesos.HealthCheck_HTTP, HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: 443, Scheme: ptr("https"), Path: ptr("/")}}
+	own, second := &mesos.HealthCheck{Type: mesos.HealthCheck_TCP, TCP: &mesos.HealthCheck_TCPCheckInfo{Port: 80}}, mesos.HealthCheck{
+		Type: mesos.HealthCheck_HTTP,
+		HTTP: &mesos.HealthCheck_HTTPCheckInfo{Port: 443, Scheme: ptr("https"), Path: ptr("/")},
+	}
 	rich, err := job.LaunchData{Job: "train", Command: []string{"-v"}, ImageEntrypoint: true, HealthChecks: []json.RawMessage{marshal(t, &second)}}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -133,17 +136,30 @@ func TestParseTaskRejects(t *testing.T) {
 		{"uris", "command.uris", mesos.TaskInfo{Command: &mesos.CommandInfo{URIs: []mesos.CommandInfo_URI{{}}}, Container: dockerInfo(nil)}},
 		{"secret", "variable TOKEN is a secret", mesos.TaskInfo{Container: dockerInfo(nil), Command: &mesos.CommandInfo{
 			Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}},
-		{"second health check without its port", "health_check of type HTTP has no field", mesos.TaskInfo{Data: []byte(`{"mesos-gpu":3,"command":["x"],"health_checks":[{"type":"TCP","tcp":{"port":1}},{"type":"HTTP"}]}`)}},
+		{"second health check without its port", "health_check of type HTTP has no field",
+			mesos.TaskInfo{Data: []byte(`{"mesos-gpu":3,"command":["x"],"health_checks":[{"type":"TCP","tcp":{"port":1}},{"type":"HTTP"}]}`)}},
 		{"unreadable health check", "read health check 1 of the task data", mesos.TaskInfo{Data: []byte(`{"mesos-gpu":3,"command":["x"],"health_checks":["x"]}`)}},
 		{"empty check", "check of type UNKNOWN has no field for that type", mesos.TaskInfo{Check: &mesos.CheckInfo{}, Container: dockerInfo(nil)}},
-		{"check without its port", "check of type TCP has no field", mesos.TaskInfo{Check: &mesos.CheckInfo{Type: mesos.CheckInfo_TCP}, Command: &mesos.CommandInfo{}}},
-		{"health check without its command", "health_check of type COMMAND has no field", mesos.TaskInfo{HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND}, Command: &mesos.CommandInfo{}}},
+		{"check without its port", "check of type TCP has no field", mesos.TaskInfo{
+			Check:   &mesos.CheckInfo{Type: mesos.CheckInfo_TCP},
+			Command: &mesos.CommandInfo{},
+		}},
+		{"health check without its command", "health_check of type COMMAND has no field", mesos.TaskInfo{
+			HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND},
+			Command:     &mesos.CommandInfo{},
+		}},
 		{"check by another user", "has user daemon", mesos.TaskInfo{Command: &mesos.CommandInfo{}, Check: &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND,
 			Command: &mesos.CheckInfo_Command{Command: mesos.CommandInfo{Value: ptr("true"), User: ptr("daemon")}}}}},
-		{"health check by another user, in docker", "has user daemon", mesos.TaskInfo{Container: dockerInfo(nil), HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
-			Command: &mesos.CommandInfo{Value: ptr("true"), User: ptr("daemon")}}}},
-		{"health check with a secret", "variable TOKEN of health_check's command is a secret", mesos.TaskInfo{Command: &mesos.CommandInfo{}, HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
-			Command: &mesos.CommandInfo{Value: ptr("true"), Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}}}},
+		{"health check by another user, in docker", "has user daemon", mesos.TaskInfo{
+			Container: dockerInfo(nil),
+			HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
+				Command: &mesos.CommandInfo{Value: ptr("true"), User: ptr("daemon")}},
+		}},
+		{"health check with a secret", "variable TOKEN of health_check's command is a secret", mesos.TaskInfo{
+			Command: &mesos.CommandInfo{},
+			HealthCheck: &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND,
+				Command: &mesos.CommandInfo{Value: ptr("true"), Environment: &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "TOKEN"}}}}},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -36,7 +36,8 @@ func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 	if err := os.WriteFile(abandoned, []byte(r.cfg.DockerHost), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtime.Start(ctx, task.TaskSpec{GPUs: 1}); err == nil || !strings.Contains(err.Error(), "its executor is gone: remove container mesos-gpu-abandoned") {
+	if _, err := runtime.Start(ctx, task.TaskSpec{GPUs: 1}); err == nil ||
+		!strings.Contains(err.Error(), "its executor is gone: remove container mesos-gpu-abandoned") {
 		t.Errorf("task with a GPU started while a container held it: %v", err)
 	}
 	r.task.start <- nil

@@ -74,7 +74,8 @@ func TestPullSecretIsAFileOfTheRole(t *testing.T) {
 			t.Errorf("%s: got %v, want %q in it", name, err, want)
 		}
 	}
-	if _, err := resolvePullSecret(task.TaskSpec{Role: "web", PullSecret: "team/registry"}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
+	if _, err := resolvePullSecret(task.TaskSpec{Role: "web", PullSecret: "team/registry"}, ""); err == nil ||
+		!strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
 		t.Errorf("agent without secrets: %v", err)
 	}
 }
@@ -91,7 +92,11 @@ func TestSecretsBecomeMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(real, "web", "db", "password")
-	env, got, err := resolveSecrets(task.TaskSpec{Role: "web", Env: map[string]string{"OWN": "x"}, SecretFiles: map[string]string{"/run/db": "db/password", "key": "current"}}, dir)
+	env, got, err := resolveSecrets(task.TaskSpec{
+		Role:        "web",
+		Env:         map[string]string{"OWN": "x"},
+		SecretFiles: map[string]string{"/run/db": "db/password", "key": "current"},
+	}, dir)
 	want := []task.HostMount{{Source: file, Target: "/run/db", ReadOnly: true}, {Source: file, Target: "key", ReadOnly: true}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(env) != 1 {
 		t.Errorf("%v, %v (-want +got):\n%s", err, env, diff)
@@ -114,7 +119,8 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 		"missing": "no such file", "nul": "it has a NUL byte", "large": "it has more than 122880 bytes", "folder": "not a regular file",
 		"out": "escapes", "absolute": "escapes", "../other/token": "not a valid secret name", "/etc/passwd": "not a valid secret name",
 	} {
-		if _, mounts, err := resolveSecrets(task.TaskSpec{Role: "web", SecretFiles: map[string]string{"a": secret}}, dir); secret != "nul" && secret != "large" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, mounts, err := resolveSecrets(task.TaskSpec{Role: "web", SecretFiles: map[string]string{"a": secret}}, dir); secret != "nul" &&
+			secret != "large" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s as a file: got %v, %v; want …%s…", secret, mounts, err, want)
 		}
 		env, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": secret}}, dir)
@@ -125,12 +131,17 @@ func TestInvalidSecretsAreRejected(t *testing.T) {
 	if env, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "in"}}, dir); err != nil || env["A"] != "hidden" {
 		t.Errorf("a link within the folder: %v, %v", env, err)
 	}
-	for role, want := range map[string]string{"unknown": `open secrets of role "unknown"`, "..": `role "..", which cannot have any`, "": `role "", which cannot have any`} {
+	for role, want := range map[string]string{
+		"unknown": `open secrets of role "unknown"`,
+		"..":      `role "..", which cannot have any`,
+		"":        `role "", which cannot have any`,
+	} {
 		if _, _, err := resolveSecrets(task.TaskSpec{Role: role, Secrets: map[string]string{"A": "token"}}, dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("role %q: %v", role, err)
 		}
 	}
-	if _, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "b"}}, ""); err == nil || !strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
+	if _, _, err := resolveSecrets(task.TaskSpec{Role: "web", Secrets: map[string]string{"A": "b"}}, ""); err == nil ||
+		!strings.Contains(err.Error(), "MESOS_GPU_SECRETS") {
 		t.Errorf("without secrets: %v", err)
 	}
 }

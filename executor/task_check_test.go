@@ -64,7 +64,11 @@ func TestCheckedTask(t *testing.T) {
 		r.run()
 		r.subscribed(mesos.FrameworkInfo_Capability_TASK_KILLING_STATE)
 		work := info(t, task.TaskSpec{Containerizer: job.Docker, KillGrace: time.Second})
-		work.Check = &mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, IntervalSeconds: ptr(1e6), Command: &mesos.CheckInfo_Command{Command: mesos.CommandInfo{Value: ptr("check")}}}
+		work.Check = &mesos.CheckInfo{
+			Type:            mesos.CheckInfo_COMMAND,
+			IntervalSeconds: ptr(1e6),
+			Command:         &mesos.CheckInfo_Command{Command: mesos.CommandInfo{Value: ptr("check")}},
+		}
 		work.HealthCheck = &mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: &mesos.CommandInfo{Value: ptr("check")}, DelaySeconds: ptr(100.0)}
 		r.launch(work)
 		expect := func(state mesos.TaskState, reason mesos.TaskStatus_Reason, check *mesos.CheckStatusInfo, healthy *bool) {

@@ -47,7 +47,12 @@ func TestTaskEndIsReported(t *testing.T) {
 		{"failure", task.ExitStatus{Code: 3}, mesos.TASK_FAILED, "exited with status 3", "3"},
 		{"signal", task.ExitStatus{Signal: syscall.SIGSEGV}, mesos.TASK_FAILED, "killed by signal 11 (SIGSEGV)", "139"},
 		{"no status", task.ExitStatus{NoStatus: true}, mesos.TASK_FAILED, "ended without an exit status", ""},
-		{"agent knows better", task.ExitStatus{Signal: syscall.SIGKILL, State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), Message: "memory limit\nexceeded"},
+		{"agent knows better", task.ExitStatus{
+			Signal:  syscall.SIGKILL,
+			State:   mesos.TASK_FAILED.Enum(),
+			Reason:  mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(),
+			Message: "memory limit\nexceeded",
+		},
 			mesos.TASK_FAILED, "killed by signal 9 (SIGKILL): memory limit; exceeded", "137"},
 	}
 	for _, tt := range tests {
@@ -124,9 +129,12 @@ func TestLaunchErrors(t *testing.T) {
 		{"other version", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}, Data: []byte(`{"mesos-gpu":99}`)}, nil, "version 99"},
 		{"nothing to run", mesos.TaskInfo{TaskID: mesos.TaskID{Value: "t1"}}, nil, "neither data nor a command"},
 		{"too few granted", info(t, task.TaskSpec{GPUs: 2}), grant([]int{3}, true, nil), "task holds 2 GPUs and the executor's devices cgroup grants 1 (nvidia3)"},
-		{"too many granted", info(t, task.TaskSpec{GPUs: 0}), grant([]int{0, 1}, true, nil), "task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
-		{"docker without a cgroup", info(t, task.TaskSpec{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil), "no device cgroup says which: run the agent as root with GPU isolation, or use"},
-		{"cgroup unreadable", info(t, task.TaskSpec{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
+		{"too many granted", info(t, task.TaskSpec{GPUs: 0}), grant([]int{0, 1}, true, nil),
+			"task holds 0 GPUs and the executor's devices cgroup grants 2 (nvidia0, nvidia1)"},
+		{"docker without a cgroup", info(t, task.TaskSpec{GPUs: 1, Containerizer: job.Docker}), grant(nil, false, nil),
+			"no device cgroup says which: run the agent as root with GPU isolation, or use"},
+		{"cgroup unreadable", info(t, task.TaskSpec{GPUs: 1, Containerizer: job.Docker}),
+			grant(nil, false, errors.New("read devices.list: permission denied")), "read devices.list"},
 		{"gpus and gpu_ids differ", info(t, task.TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a"}}), nil, "2 gpus and 1 gpu_ids"},
 	}
 	for _, tt := range tests {
@@ -205,7 +213,12 @@ func TestStartError(t *testing.T) {
 
 // The label shows the framework which launches may succeed on other agents.
 func TestIncompatibleImageIsLabelled(t *testing.T) {
-	unfit := &image.IncompatibleError{Cause: image.DriverMismatch, RequiredBy: "NVIDIA_REQUIRE_CUDA", Required: "cuda>=13.0", Found: "driver 535.104.05 with CUDA 12.2"}
+	unfit := &image.IncompatibleError{
+		Cause:      image.DriverMismatch,
+		RequiredBy: "NVIDIA_REQUIRE_CUDA",
+		Required:   "cuda>=13.0",
+		Found:      "driver 535.104.05 with CUDA 12.2",
+	}
 	tests := []struct {
 		name string
 		err  error

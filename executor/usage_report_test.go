@@ -141,7 +141,8 @@ func TestNoUsageReportBeforeFirstSample(t *testing.T) {
 	c := ExecutorConfig{Sandbox: t.TempDir(), ReadUsage: func(context.Context, string, []string, bool) (gpu.TaskUsage, error) {
 		return gpu.TaskUsage{Devices: []gpu.DeviceUsage{{UUID: "GPU-a"}}}, nil
 	}}
-	if err := new(usageReport).write(t.Context(), &c, &task.TaskSpec{GPUs: 1}, time.Second); err == nil || !strings.Contains(err.Error(), "have not been measured") {
+	if err := new(usageReport).write(t.Context(), &c, &task.TaskSpec{GPUs: 1}, time.Second); err == nil ||
+		!strings.Contains(err.Error(), "have not been measured") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := useIn(t, c.Sandbox); !errors.Is(err, os.ErrNotExist) {

@@ -31,7 +31,8 @@ func TestAccounting(t *testing.T) {
 	task := &view.Tasks[0]
 	framework := in.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID()
 	c.SetFile(master.SandboxFilePath(framework, task.ID, gpu.UsageFile), fmt.Sprintf(
-		`{"time":%q,"devices":[{"uuid":%q,"duty":1,"totals":{"seconds":1e-6,"busy_seconds":5e-7,"mem_mib_seconds":4,"mem_used_mib_seconds":1,"max_mem_mib":7,"joules":0}}]}`, time.Now().Format(time.RFC3339Nano), task.DeviceIDs[0]))
+		`{"time":%q,"devices":[{"uuid":%q,"duty":1,"totals":{"seconds":1e-6,"busy_seconds":5e-7,"mem_mib_seconds":4,"mem_used_mib_seconds":1,"max_mem_mib":7,"joules":0}}]}`,
+		time.Now().Format(time.RFC3339Nano), task.DeviceIDs[0]))
 	if err := in.KillJob(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}

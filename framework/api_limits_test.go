@@ -24,16 +24,19 @@ import (
 func TestLimitsFitDescriptors(t *testing.T) {
 	for _, descriptors := range []int{16, 300, 1024, 4096, 65536} {
 		l := (&APIConfig{}).fitLimits(descriptors, frameworktest.DiscardLog())
-		if used := l.connections + l.Streams + l.Requests + l.Lists; used > descriptors*3/4 || min(l.connections, l.Streams, l.Requests, l.Lists, l.connectionsPerAddress) < 1 {
+		if used := l.connections + l.Streams + l.Requests + l.Lists; used > descriptors*3/4 ||
+			min(l.connections, l.Streams, l.Requests, l.Lists, l.connectionsPerAddress) < 1 {
 			t.Errorf("%d descriptors: %+v", descriptors, l)
 		}
 	}
 	own := APIConfig{MaxConnections: 10, MaxStreams: 20, MaxLists: 30, MaxRequests: 40, ClientPercent: 50}
-	if l := own.fitLimits(65536, frameworktest.DiscardLog()); l.connections != 10 || l.connectionsPerAddress != 5 || l.Streams != 20 || l.Lists != 30 || l.Requests != 40 || l.ClientPercent != 50 {
+	if l := own.fitLimits(65536, frameworktest.DiscardLog()); l.connections != 10 || l.connectionsPerAddress != 5 ||
+		l.Streams != 20 || l.Lists != 30 || l.Requests != 40 || l.ClientPercent != 50 {
 		t.Errorf("got %+v", l)
 	}
 	l := (&APIConfig{}).fitLimits(65536, frameworktest.DiscardLog())
-	if l.connections != DefaultMaxConnections || l.Streams != DefaultMaxStreams || l.Lists != DefaultMaxLists || l.Requests != DefaultMaxRequests || l.ClientPercent != DefaultClientPercent {
+	if l.connections != DefaultMaxConnections || l.Streams != DefaultMaxStreams || l.Lists != DefaultMaxLists ||
+		l.Requests != DefaultMaxRequests || l.ClientPercent != DefaultClientPercent {
 		t.Errorf("got %+v", l)
 	}
 	for _, bad := range []APIConfig{{MaxLists: -1}, {ClientPercent: 101}, {ClientPercent: -1}} {

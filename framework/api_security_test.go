@@ -133,7 +133,9 @@ func (g *guardedConfig) getAs(t *testing.T, who string, in *testInstance, path s
 // role that the job gets, and the audit log contains the changes.
 func TestAccessAndAudit(t *testing.T) {
 	g := newGuardedConfig(t)
-	in := startInstance(t, mesostest.NewCluster(t, 4), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	in := startInstance(t, mesostest.NewCluster(t, 4),
+		SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig},
+		client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
 	view, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 1))
@@ -185,7 +187,8 @@ func TestAccessAndAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, owner, err := in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", view.Tasks[0].ID); err != nil || owner != "alice" || again.Tasks[0].ID == view.Tasks[0].ID {
+	if _, owner, err := in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", view.Tasks[0].ID); err != nil || owner != "alice" ||
+		again.Tasks[0].ID == view.Tasks[0].ID {
 		t.Errorf("the task of the first run is of %q, %v", owner, err)
 	}
 	_, _, err = in.currentBackend().Reads.Jobs.OwnerOf(ctx, "train", "train.0.1.0")
@@ -236,7 +239,9 @@ func TestAccessAndAudit(t *testing.T) {
 // who may view one role sees only that role in the queue and in the list of roles.
 func TestAccessToSchedulesAndQueue(t *testing.T) {
 	g := newGuardedConfig(t)
-	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	in := startInstance(t, mesostest.NewCluster(t, 1),
+		SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig},
+		client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
 	s := frameworktest.JobSpec("nightly", 1, 0)
@@ -320,7 +325,9 @@ func TestOpenAPIChecksHostNames(t *testing.T) {
 // next job, and an invalid file changes nothing.
 func TestAccessIsReloaded(t *testing.T) {
 	g := newGuardedConfig(t)
-	in := startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}, client.WithTrustedCA(g.CAFile))
+	in := startInstance(t, mesostest.NewCluster(t, 1),
+		SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig},
+		client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	web := g.clientAs(t, "web", in)
 	before, err := os.ReadFile(g.AccessFile)
@@ -369,7 +376,11 @@ func TestAccessThroughAStandby(t *testing.T) {
 	make := func() *testInstance {
 		e := &testExtension{led: make(chan *leader.ExtensionHandle, 1)}
 		return startInstance(t, c, SchedulerConfig{
-			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), Extension: e, API: g.APIConfig,
+			JournalPath:    "zk://" + server.Addr() + "/mesos-gpu/test",
+			SessionTimeout: lasting,
+			RolesFile:      writeRolesFile(t, "research: {}\nprod: {}\n"),
+			Extension:      e,
+			API:            g.APIConfig,
 		}, client.WithTrustedCA(g.CAFile))
 	}
 	first := make()
@@ -501,7 +512,8 @@ func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
 		w := httptest.NewRecorder()
-		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, nil, frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
+		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, nil,
+			frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
 		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
 			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
 		}

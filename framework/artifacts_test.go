@@ -59,7 +59,12 @@ func startBucket(t *testing.T) string {
 	}
 	s := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(s.Close)
-	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "scheduler", "AWS_SECRET_ACCESS_KEY": "its secret"} {
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL":      s.URL,
+		"AWS_REGION":            "us-east-1",
+		"AWS_ACCESS_KEY_ID":     "scheduler",
+		"AWS_SECRET_ACCESS_KEY": "its secret",
+	} {
 		t.Setenv(name, value)
 	}
 	return "s3://models"

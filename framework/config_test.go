@@ -10,7 +10,8 @@ import (
 
 func TestConfigValidation(t *testing.T) {
 	if _, err := New(SchedulerConfig{ExecutorPath: "bin/x", Roles: []string{"a b"}, FailoverTimeout: -1}); err == nil ||
-		!strings.Contains(err.Error(), "not absolute") || !strings.Contains(err.Error(), "role") || !strings.Contains(err.Error(), "negative") || !strings.Contains(err.Error(), "no log") {
+		!strings.Contains(err.Error(), "not absolute") || !strings.Contains(err.Error(), "role") ||
+		!strings.Contains(err.Error(), "negative") || !strings.Contains(err.Error(), "no log") {
 		t.Errorf("got %v", err)
 	}
 	cfg := SchedulerConfig{Log: frameworktest.DiscardLog(), Master: "m1:5050, https://m2:5050/,"}

@@ -17,7 +17,11 @@ import (
 // Repeated edits succeed whatever If-Match has, and an edit survives a restart.
 func TestEditsOfJobs(t *testing.T) {
 	g := newGuardedConfig(t)
-	cluster, cfg := mesostest.NewCluster(t, 1), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nresearch/vision: {}\nprod: {}\n"), API: g.APIConfig}
+	cluster, cfg := mesostest.NewCluster(t, 1), SchedulerConfig{
+		JournalPath: filepath.Join(t.TempDir(), "journal.db"),
+		RolesFile:   writeRolesFile(t, "research: {}\nresearch/vision: {}\nprod: {}\n"),
+		API:         g.APIConfig,
+	}
 	in := startInstance(t, cluster, cfg, client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in)

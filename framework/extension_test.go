@@ -167,7 +167,8 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("a", 1), frameworktest.ServiceSpec("b", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("c", 1), frameworktest.ServiceSpec("a", 1)); err == nil || !strings.Contains(err.Error(), `job "a" is`) {
+	if err := cluster.SubmitJobs(ctx, frameworktest.ServiceSpec("c", 1), frameworktest.ServiceSpec("a", 1)); err == nil ||
+		!strings.Contains(err.Error(), `job "a" is`) {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := cluster.FindJob("c"); ok {
@@ -200,7 +201,8 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	if err := cluster.PutDocuments(ctx, map[string][]byte{"gone": nil, "": []byte("x")}); err == nil {
 		t.Error("a document without a key was taken")
 	}
-	if err := cluster.PutDocuments(ctx, map[string][]byte{"scheduler/cordon/host-1": []byte("{}")}); err == nil || !strings.Contains(err.Error(), "the scheduler keeps its own below scheduler/") {
+	if err := cluster.PutDocuments(ctx, map[string][]byte{"scheduler/cordon/host-1": []byte("{}")}); err == nil ||
+		!strings.Contains(err.Error(), "the scheduler keeps its own below scheduler/") {
 		t.Errorf("a document in the scheduler's own place: %v", err)
 	}
 	if err := in.CordonAgent(ctx, "host-1", "none of the extension's documents"); err != nil {

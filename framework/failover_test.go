@@ -351,7 +351,11 @@ func TestFencedLeaderBecomesStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	other, err := journal.OpenZooKeeper(longTimeout(t), journal.ZooKeeperConfig{Session: session, Path: "/mesos-gpu/test/journal", Log: frameworktest.DiscardLog()})
+	other, err := journal.OpenZooKeeper(longTimeout(t), journal.ZooKeeperConfig{
+		Session: session,
+		Path:    "/mesos-gpu/test/journal",
+		Log:     frameworktest.DiscardLog(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

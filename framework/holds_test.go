@@ -18,7 +18,11 @@ import (
 // restart. A job that is queued again runs another attempt.
 func TestHoldsAndRequeues(t *testing.T) {
 	g := newGuardedConfig(t)
-	cluster, cfg := mesostest.NewCluster(t, 4), SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}
+	cluster, cfg := mesostest.NewCluster(t, 4), SchedulerConfig{
+		JournalPath: filepath.Join(t.TempDir(), "journal.db"),
+		RolesFile:   writeRolesFile(t, "research: {}\nprod: {}\n"),
+		API:         g.APIConfig,
+	}
 	in := startInstance(t, cluster, cfg, client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
@@ -109,7 +113,8 @@ func TestHoldsAndRequeues(t *testing.T) {
 	audit, err := os.ReadFile(g.AuditFile)
 	check(err)
 	for _, want := range []string{
-		`"who":"ops"`, `"path":"/v1/roles/research/hold","role":"research","status":202`, `"method":"DELETE","path":"/v1/jobs/train/hold","job":"train","role":"research","status":403`,
+		`"who":"ops"`, `"path":"/v1/roles/research/hold","role":"research","status":202`,
+		`"method":"DELETE","path":"/v1/jobs/train/hold","job":"train","role":"research","status":403`,
 		`"path":"/v1/jobs/train/requeue","job":"train","role":"research","status":202`, `"path":"/v1/users/alice/hold","status":202`,
 	} {
 		if !strings.Contains(string(audit), want) {

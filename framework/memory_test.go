@@ -25,7 +25,11 @@ func TestMemoryOfManyJobs(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "journal.db")
 	fillJournal(t, path, 2*listedJobs, listedJobs)
-	in := startInstance(t, mesostest.NewCluster(t, 0), SchedulerConfig{JournalPath: path, Accounting: NoAccounting, Sched: sched.SchedulerSettings{MaxLiveTasks: 2 * listedJobs}})
+	in := startInstance(t, mesostest.NewCluster(t, 0), SchedulerConfig{
+		JournalPath: path,
+		Accounting:  NoAccounting,
+		Sched:       sched.SchedulerSettings{MaxLiveTasks: 2 * listedJobs},
+	})
 	defer in.stopAndWait(t)
 	for { // until it leads
 		list, err := in.ListJobsPage(t.Context(), api.JobQuery{PageRequest: api.PageRequest{Limit: 1}})

@@ -77,7 +77,8 @@ func TestMetrics(t *testing.T) {
 	jobs := []string{
 		`mesos_gpu_scheduler_jobs{state="RUNNING"} 2`, `mesos_gpu_scheduler_jobs{state="WAITING"} 1`, `mesos_gpu_scheduler_jobs{state="FAILED"} 0`,
 		`mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 5`, `mesos_gpu_scheduler_tasks{role="*",state="WAITING"} 1`,
-		`mesos_gpu_scheduler_waiting_tasks{role="*",type="any"} 1`, `mesos_gpu_scheduler_waiting_gpus{role="*",type="any"} 4`, `mesos_gpu_scheduler_gpus_held{role="*",type="V100"} 2`,
+		`mesos_gpu_scheduler_waiting_tasks{role="*",type="any"} 1`, `mesos_gpu_scheduler_waiting_gpus{role="*",type="any"} 4`,
+		`mesos_gpu_scheduler_gpus_held{role="*",type="V100"} 2`,
 	}
 	wantMetrics(t, first, append(jobs, "mesos_gpu_scheduler_leads 1", "mesos_gpu_scheduler_connected 1", "mesos_gpu_marathon_apps 7"))
 	wantMetrics(t, second, append(jobs, "mesos_gpu_scheduler_leads 0", "mesos_gpu_scheduler_connected 0"), "marathon")
@@ -90,7 +91,8 @@ func TestMetrics(t *testing.T) {
 	}
 	awaitState(t, first, "train", job.Killed)
 	wantMetrics(t, first, []string{
-		`mesos_gpu_scheduler_jobs{state="KILLED"} 2`, `mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 3`, `mesos_gpu_scheduler_tasks{role="*",state="WAITING"} 0`,
+		`mesos_gpu_scheduler_jobs{state="KILLED"} 2`, `mesos_gpu_scheduler_tasks{role="*",state="RUNNING"} 3`,
+		`mesos_gpu_scheduler_tasks{role="*",state="WAITING"} 0`,
 	}, "gpus_held{", "waiting_tasks{", "oldest_waiting_seconds{")
 	second.stopAndWait(t)
 	first.stopAndWait(t)

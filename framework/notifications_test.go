@@ -102,7 +102,10 @@ func writeNotifications(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "notifications.yaml")
-	for name, content := range map[string]string{secret: webhookSecret + "\n", path: strings.ReplaceAll(text, "SECRET", secret) + "retry: {first: 20ms, longest: 100ms, attempts: 1000}\n"} {
+	for name, content := range map[string]string{
+		secret: webhookSecret + "\n",
+		path:   strings.ReplaceAll(text, "SECRET", secret) + "retry: {first: 20ms, longest: 100ms, attempts: 1000}\n",
+	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +147,10 @@ func awaitNoNotifications(t *testing.T, in *testInstance) {
 func TestWebhooksAreRetried(t *testing.T) {
 	r := newWebhookReceiver(t)
 	cluster := mesostest.NewCluster(t, 4)
-	in := startInstance(t, cluster, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Notifications: writeNotifications(t, fmt.Sprintf("webhooks: {hosts: [%s], secret_file: SECRET}\n", hostOf(r.Server)))})
+	in := startInstance(t, cluster, SchedulerConfig{
+		JournalPath:   filepath.Join(t.TempDir(), "journal.db"),
+		Notifications: writeNotifications(t, fmt.Sprintf("webhooks: {hosts: [%s], secret_file: SECRET}\n", hostOf(r.Server))),
+	})
 	target := r.URL + "/services/path-secret?token=query-secret"
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -173,7 +179,8 @@ func TestWebhooksAreRetried(t *testing.T) {
 			if first.id == "" || first.id != second.id || string(first.body) != string(second.body) || first.attempt != "1" || second.attempt != "2" {
 				t.Errorf("attempts %s %s and %s %s: %s, %s", first.id, first.attempt, second.id, second.attempt, first.body, second.body)
 			}
-			if f := first.facts; f.Event != job.NotifyFailure || f.Job != name || f.State != job.Failed || f.Reason == "" || f.ExitCode == nil || *f.ExitCode != 7 || f.Ended.IsZero() {
+			if f := first.facts; f.Event != job.NotifyFailure || f.Job != name || f.State != job.Failed || f.Reason == "" ||
+				f.ExitCode == nil || *f.ExitCode != 7 || f.Ended.IsZero() {
 				t.Errorf("facts %s", first.body)
 			}
 			awaitCondition(t, "the error is listed", func() bool {
@@ -181,7 +188,9 @@ func TestWebhooksAreRetried(t *testing.T) {
 				if err != nil || len(list) != 1 || list[0].Attempts < 1 {
 					return false
 				}
-				if one := list[0]; one.ID != first.id || !strings.Contains(one.Error, c.want) || strings.Contains(one.To+one.Error, "secret") || strings.Contains(one.Error, "internal-answer") || !strings.HasSuffix(one.To, "/…") {
+				if one := list[0]; one.ID != first.id || !strings.Contains(one.Error, c.want) ||
+					strings.Contains(one.To+one.Error, "secret") || strings.Contains(one.Error, "internal-answer") ||
+					!strings.HasSuffix(one.To, "/…") {
 					t.Errorf("listed as %+v, want the error %q", one, c.want)
 				}
 				return true
@@ -194,7 +203,8 @@ func TestWebhooksAreRetried(t *testing.T) {
 		})
 	}
 	metrics := readMetrics(t, in)
-	if !strings.Contains(metrics, `mesos_gpu_scheduler_notification_deliveries_total{channel="webhook",result="sent"} 4`) || !strings.Contains(metrics, `mesos_gpu_scheduler_notifications{state="pending"} 0`) {
+	if !strings.Contains(metrics, `mesos_gpu_scheduler_notification_deliveries_total{channel="webhook",result="sent"} 4`) ||
+		!strings.Contains(metrics, `mesos_gpu_scheduler_notifications{state="pending"} 0`) {
 		t.Errorf("metrics:\n%s", metrics)
 	}
 }
@@ -219,7 +229,10 @@ func readMetrics(t *testing.T, in *testInstance) string {
 func TestWebhookSurvivesTheLeader(t *testing.T) {
 	r := newWebhookReceiver(t)
 	cluster := mesostest.NewCluster(t, 4)
-	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), Notifications: writeNotifications(t, fmt.Sprintf("webhooks: {hosts: [%s], secret_file: SECRET}\n", hostOf(r.Server)))}
+	cfg := SchedulerConfig{
+		JournalPath:   filepath.Join(t.TempDir(), "journal.db"),
+		Notifications: writeNotifications(t, fmt.Sprintf("webhooks: {hosts: [%s], secret_file: SECRET}\n", hostOf(r.Server))),
+	}
 	in := startInstance(t, cluster, cfg)
 	r.setAnswer(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }) // until the leader is gone
 	runAndEnd(t, cluster, in, notifyingJob("train", r.URL+"/hook", job.NotifyEnd), mesos.TASK_FINISHED, "", "0")
@@ -252,7 +265,12 @@ func TestForbiddenAndFailedNotifications(t *testing.T) {
 	g := newGuardedConfig(t)
 	cluster := mesostest.NewCluster(t, 4)
 	path := writeNotifications(t, fmt.Sprintf("webhooks: {hosts: [%s, %s], secret_file: SECRET}\n", hostOf(r.Server), hostOf(tlsReceiver)))
-	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, fmt.Sprintf("research: {notify: [{to: '%s/role', on: [start]}]}\nprod: {}\n", r.URL)), API: g.APIConfig, Notifications: path}
+	cfg := SchedulerConfig{
+		JournalPath:   filepath.Join(t.TempDir(), "journal.db"),
+		RolesFile:     writeRolesFile(t, fmt.Sprintf("research: {notify: [{to: '%s/role', on: [start]}]}\nprod: {}\n", r.URL)),
+		API:           g.APIConfig,
+		Notifications: path,
+	}
 	in := startInstance(t, cluster, cfg, client.WithTrustedCA(g.CAFile))
 	alice, bob, ops, web := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in), g.clientAs(t, "web", in)
 	in.Client = alice
@@ -331,7 +349,10 @@ func TestForbiddenAndFailedNotifications(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"who":"ops"`, `/retry","job":"train","role":"research","status":202`, `"method":"DELETE","path":"/v1/notifications/` + failed.ID + `","job":"untrusted","role":"research","status":202`} {
+	for _, want := range []string{
+		`"who":"ops"`, `/retry","job":"train","role":"research","status":202`,
+		`"method":"DELETE","path":"/v1/notifications/` + failed.ID + `","job":"untrusted","role":"research","status":202`,
+	} {
 		if !strings.Contains(string(audit), want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, audit)
 		}

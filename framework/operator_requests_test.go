@@ -66,7 +66,8 @@ func TestCordon(t *testing.T) {
 	c.SendOffer()
 	c.AwaitCall(t, 2, scheduler.Call_DECLINE, nil)
 	view, err := in.GetJob(ctx, "waits")
-	if want := "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-1 (new fans), with 1 free GPU"; err != nil || view.State != job.Waiting || !strings.Contains(view.WaitReason, want) {
+	if want := "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-1 (new fans), with 1 free GPU"; err != nil ||
+		view.State != job.Waiting || !strings.Contains(view.WaitReason, want) {
 		t.Errorf("on a cordoned agent: %s, %q, %v", view.State, view.WaitReason, err)
 	}
 	wantMetrics(t, in, []string{"mesos_gpu_scheduler_cordoned_agents 1"})
@@ -121,7 +122,10 @@ func writeRolesFile(t *testing.T, text string) string {
 // file's, also after a reload and a failover, until the operator removes it.
 func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	c := mesostest.NewCluster(t, 4)
-	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n")}
+	cfg := SchedulerConfig{
+		JournalPath: filepath.Join(t.TempDir(), "journal.db"),
+		RolesFile:   writeRolesFile(t, "research: V100=1\nresearch/vision: {weight: 2, order: shortest, policy: spread, backfill: false}\n"),
+	}
 	in := startInstance(t, c, cfg)
 	awaitDecline(t, c)
 	ctx := frameworktest.Timeout(t)
@@ -130,7 +134,8 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	}
 	awaitCount(t, in, "train", job.Running, 1)
 	want := []api.RoleStatus{
-		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1}, Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2,
+		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1},
+			Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2,
 			Deserved: map[string]int{}, Demanded: map[string]float64{"V100": 3, "*": 3}, Entitled: map[string]float64{"V100": 1, "*": 3}},
 		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Allocated: map[string]float64{},
 			Deserved: map[string]int{}, Demanded: map[string]float64{}},
@@ -172,7 +177,8 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	}
 
 	absent := "V100=2, V10O=2"
-	if got, err := in.SetQuota(ctx, "research", &absent); err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `"V10O" bounds nothing`) || got.Quota["V10O"] != 2 {
+	if got, err := in.SetQuota(ctx, "research", &absent); err != nil || len(got.Warnings) != 1 ||
+		!strings.Contains(got.Warnings[0], `"V10O" bounds nothing`) || got.Quota["V10O"] != 2 {
 		t.Errorf("a quota of a type that is not there: %+v, %v", got, err)
 	}
 	bad := "V100"
@@ -220,7 +226,8 @@ func TestQueueOrderAndReasons(t *testing.T) {
 	}
 	got, err := in.ListQueue(ctx)
 	want := []api.QueuedJob{
-		{Position: 1, Name: "urgent", Role: "*", Priority: 5, State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 3}, Tasks: 3, Waiting: 3, GPUs: "4 x A100 or H100"},
+		{Position: 1, Name: "urgent", Role: "*", Priority: 5, State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 3},
+			Tasks: 3, Waiting: 3, GPUs: "4 x A100 or H100"},
 		{Position: 2, Name: "plain", Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1}, Tasks: 1, Waiting: 1, GPUs: "2 x any type"},
 		{Position: 3, Name: "part", Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1}, Tasks: 1, Waiting: 1, GPUs: "1 x (4096 MiB) of T4"},
 	}
@@ -267,8 +274,11 @@ func TestDemand(t *testing.T) {
 		return err == nil && len(got) == 2
 	})
 	want := []api.UnmetDemand{
-		{Type: api.AnyType, Types: []string{}, GPUs: 2, PerAgent: 2, InsufficientResources: []string{"gpus"}, Tasks: 1, Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
-		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, InsufficientResources: []string{"gpus"}, MemMiB: 40000, Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: api.AnyType, Types: []string{}, GPUs: 2, PerAgent: 2, InsufficientResources: []string{"gpus"}, Tasks: 1,
+			Jobs: []string{"pairs"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1, TaskMemMiB: job.DefaultMemMiB + 32},
+		{Type: "A100", Types: []string{"A100"}, GPUs: 8, PerAgent: 4, InsufficientResources: []string{"gpus"}, MemMiB: 40000,
+			Topology: "nvlink", Tasks: 2, Jobs: []string{"linked"}, Roles: []string{"*"}, CPUs: job.DefaultCPUs + 0.1,
+			TaskMemMiB: job.DefaultMemMiB + 32},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -323,7 +333,8 @@ func TestStandbyOperations(t *testing.T) {
 	awaitCondition(t, "the standby has the roles and the cordon", func() bool {
 		got, err := standby.ListRoles(ctx)
 		agents, listed := standby.ListAgents(ctx)
-		return err == nil && cmp.Equal(want, got, cmpopts.IgnoreFields(api.RoleStatus{}, "Entitled")) && got[0].Entitled == nil && listed == nil && agents[0].Cordoned == "smells"
+		return err == nil && cmp.Equal(want, got, cmpopts.IgnoreFields(api.RoleStatus{}, "Entitled")) && got[0].Entitled == nil &&
+			listed == nil && agents[0].Cordoned == "smells"
 	})
 	queue, err := leader.ListQueue(ctx)
 	if err != nil {

@@ -80,7 +80,8 @@ func TestPreconditionsOfChanges(t *testing.T) {
 		if len(tag) < 3 || tag[0] != '"' {
 			t.Fatalf("%s: tag %q of %s", one.look, tag, body)
 		}
-		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, `"stale", W/`+tag); code != http.StatusPreconditionFailed || !strings.Contains(body, strings.Trim(tag, `"`)) {
+		if code, _, body := sendRequest(t, in, one.method, one.change, one.body, `"stale", W/`+tag); code != http.StatusPreconditionFailed ||
+			!strings.Contains(body, strings.Trim(tag, `"`)) {
 			t.Errorf("%s, stale: got %d %s", one.change, code, body)
 		}
 		if _, still, _ := sendRequest(t, in, "GET", one.look, "", ""); still != tag {

@@ -16,7 +16,9 @@ import (
 )
 
 func TestParseRoles(t *testing.T) {
-	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: {}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\nlab: {deserved: \"A100=8, *=12\", limit: \"A100=16\"}\nlab/x: {deserved: \"A100=8\"}\n"))
+	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: " +
+		"{}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\nlab: " +
+		"{deserved: \"A100=8, *=12\", limit: \"A100=16\"}\nlab/x: {deserved: \"A100=8\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,10 +73,11 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 		"a: {notify: ann}":                    "role a: notify: want a list",
 		"a: [V100=8]":                         "it is a list: write a quota such as V100=8",
 
-		"a: {limit: V100=4, deserved: V100=8}":                                                  `role "a": it deserves V100=8, its limit is V100=4`,
-		"a: {limit: \"*=4\", deserved: \"V100=2, T4=3\"}":                                       `role "a": it deserves 5 GPUs, its limit is *=4`,
-		"a: {deserved: \"V100=2, *=1\"}":                                                        `role "a": it deserves *=1, less than the 2 of its types together`,
-		"a: {deserved: V100=4}\na/b: {deserved: V100=3}\na/c/d: {deserved: v100=2}":             `role "a" deserves V100=4, the roles below it (a/b, a/c/d) deserve V100=5 together`,
+		"a: {limit: V100=4, deserved: V100=8}":            `role "a": it deserves V100=8, its limit is V100=4`,
+		"a: {limit: \"*=4\", deserved: \"V100=2, T4=3\"}": `role "a": it deserves 5 GPUs, its limit is *=4`,
+		"a: {deserved: \"V100=2, *=1\"}":                  `role "a": it deserves *=1, less than the 2 of its types together`,
+		"a: {deserved: V100=4}\na/b: {deserved: V100=3}\na/c/d: " +
+			"{deserved: v100=2}": `role "a" deserves V100=4, the roles below it (a/b, a/c/d) deserve V100=5 together`,
 		"a: {deserved: V100=4}\na/b: {deserved: T4=1}":                                          `role "a" deserves T4=0, the roles below it (a/b) deserve T4=1`,
 		"a: {deserved: \"*=4\"}\na/b: {}\na/b/c: {deserved: \"V100=3\"}\na/d: {deserved: T4=3}": `role "a" deserves *=4, the roles below it (a/b/c, a/d) deserve *=6`,
 		"a: {deserved: V100=4}\na/b: {deserved: \"*=5\"}":                                       `role "a" deserves *=4, the roles below it (a/b) deserve *=5`,
@@ -87,7 +90,8 @@ func TestInvalidRolesAreRejected(t *testing.T) {
 
 // TestParseUserLimits: the limits of a named user replace those of each user key by key.
 func TestParseUserLimits(t *testing.T) {
-	got, err := parseRoles([]byte("a: {waiting_jobs: 500, user: {gpus: \"V100=4, *=8\", running_jobs: 2, waiting_jobs: 20, submissions_per_minute: 30}, users: {ann: {gpus: none, running_jobs: 9}, bob: {waiting_jobs: none}}}\nb: {half_life: 24h, users: {ann: {gpus: \"*=0\"}}}\n"))
+	got, err := parseRoles([]byte("a: {waiting_jobs: 500, user: {gpus: \"V100=4, *=8\", running_jobs: 2, waiting_jobs: 20, " +
+		"submissions_per_minute: 30}, users: {ann: {gpus: none, running_jobs: 9}, bob: {waiting_jobs: none}}}\nb: {half_life: 24h, users: {ann: {gpus: \"*=0\"}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +187,8 @@ func TestPackagedRolesFile(t *testing.T) {
 	}
 	got := roles[1]
 	want.WaitingJobs, want.EachUser = 500, quota.UserLimits{GPUs: quota.Quota{"A100": 8, "*": 12}, RunningJobs: 20, WaitingJobs: 50, SubmissionsPerMinute: 30}
-	want.HalfLife, want.NamedUsers = 24*time.Hour, map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16}, RunningJobs: 20, SubmissionsPerMinute: 30}}
+	want.HalfLife, want.NamedUsers = 24*time.Hour, map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16},
+		RunningJobs: 20, SubmissionsPerMinute: 30}}
 	got.Quota, want.Deserved = want.Quota, quota.Quota{"A100": 16}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

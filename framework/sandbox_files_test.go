@@ -41,7 +41,8 @@ func TestSandboxesAreRead(t *testing.T) {
 		check := func() {
 			t.Helper()
 			list, err := in.ListTaskFiles(ctx, task, "results/./")
-			if err != nil || list.Path != "results" || !list.File.Folder || len(list.Files) != 2 || list.Files[0].Name != "deep" || !list.Files[0].Folder || list.Files[1].Bytes != int64(len(large)) || list.Files[1].Mode != "644" {
+			if err != nil || list.Path != "results" || !list.File.Folder || len(list.Files) != 2 || list.Files[0].Name != "deep" ||
+				!list.Files[0].Folder || list.Files[1].Bytes != int64(len(large)) || list.Files[1].Mode != "644" {
 				t.Errorf("%s: listed %+v, %v", name, list, err)
 			}
 			target := filepath.Join(t.TempDir(), "to")
@@ -68,7 +69,17 @@ func TestSandboxesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		check()
-		for path, want := range map[string]int{"none": 404, "results/none": 404, "none/x": 404, "..": 400, "a/../../stdout": 400, "/etc/passwd": 400, "results": 422, ".docker/config.json": 403, "x/../.docker/./config.json": 403} {
+		for path, want := range map[string]int{
+			"none":                       404,
+			"results/none":               404,
+			"none/x":                     404,
+			"..":                         400,
+			"a/../../stdout":             400,
+			"/etc/passwd":                400,
+			"results":                    422,
+			".docker/config.json":        403,
+			"x/../.docker/./config.json": 403,
+		} {
 			file, _, err := in.OpenTaskFile(ctx, task, path)
 			if err == nil {
 				file.Close()

@@ -31,7 +31,9 @@ func startGuarded(t *testing.T, g *guardedConfig, clock func() time.Time) (*test
 	file.WriteString(ownersFile)
 	g.writeAccessFile(t, file.String())
 	roles := writeRolesFile(t, "research: {}\nprod: {}\n")
-	return startInstance(t, mesostest.NewCluster(t, 1), SchedulerConfig{Clock: clock, JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles, API: g.APIConfig}, client.WithTrustedCA(g.CAFile)), file.String()
+	return startInstance(t, mesostest.NewCluster(t, 1),
+		SchedulerConfig{Clock: clock, JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: roles, API: g.APIConfig},
+		client.WithTrustedCA(g.CAFile)), file.String()
 }
 
 // A schedule submits nothing once its owner may no longer submit, and notes why.
@@ -78,7 +80,8 @@ func TestDependencyOnHiddenJobReportsNothing(t *testing.T) {
 		s := frameworktest.JobSpec("probe", 1, 0)
 		s.Role, s.After = "prod", []job.Dependency{{Job: name}}
 		_, err := web.SubmitJob(ctx, s)
-		if want := fmt.Sprintf("after: there is no job %q: submit it first", name); frameworktest.StatusOf(err) != http.StatusUnprocessableEntity || err.Error() != want {
+		if want := fmt.Sprintf("after: there is no job %q: submit it first", name); frameworktest.StatusOf(err) != http.StatusUnprocessableEntity ||
+			err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -105,7 +108,8 @@ func TestDamagedScheduleDoesNotAffectOthers(t *testing.T) {
 		}
 	}
 	add("before")
-	if err := leader.NewExtensionHandle(in.currentBackend().Leader.Forecast.(*leader.Leader)).PutDocuments(ctx, map[string][]byte{"schedule/bad": []byte("{}")}); err != nil {
+	if err := leader.NewExtensionHandle(in.currentBackend().Leader.Forecast.(*leader.Leader)).PutDocuments(ctx,
+		map[string][]byte{"schedule/bad": []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	add("after")

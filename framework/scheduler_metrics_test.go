@@ -52,7 +52,10 @@ func TestLifecycleCounters(t *testing.T) {
 	awaitDecline(t, c) // the first offer is answered, so that each job gets one of its own
 	_, before := scrapeMetrics(t, in)
 	id := map[string]string{}
-	for _, s := range []job.Spec{frameworktest.JobSpec("finishes", 1, 1, "v100"), frameworktest.JobSpec("fails", 1, 1), frameworktest.JobSpec("killed", 1, 1), frameworktest.JobSpec("waits", 1, 8, "V100")} { // more than the agent has
+	for _, s := range []job.Spec{
+		frameworktest.JobSpec("finishes", 1, 1, "v100"), frameworktest.JobSpec("fails", 1, 1),
+		frameworktest.JobSpec("killed", 1, 1), frameworktest.JobSpec("waits", 1, 8, "V100"),
+	} { // more than the agent has
 		if _, err := in.SubmitJob(ctx, s); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +87,10 @@ func TestLifecycleCounters(t *testing.T) {
 		`journal_errors_total{reason="failed"}`:                      0,
 		`task_ends_total{reason="unlaunched",role="*",state="LOST"}`: 0,
 	}
-	increasing := []string{"offers_received_total", "place_seconds_count", "journal_commit_seconds_count", "mesos_call_seconds_count", `oldest_waiting_seconds{role="*",type="V100"}`}
+	increasing := []string{
+		"offers_received_total", "place_seconds_count", "journal_commit_seconds_count", "mesos_call_seconds_count",
+		`oldest_waiting_seconds{role="*",type="V100"}`,
+	}
 	var page string
 	var after map[string]float64
 	// Calls are counted when they are answered, which may be after their effects.

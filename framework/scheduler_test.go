@@ -298,7 +298,8 @@ func TestClusterViews(t *testing.T) {
 	}
 	gpus, err := in.ListGPUs(ctx)
 	wantGPUs := []api.GPUView{
-		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU}, // the fake master does not account for allocations
+		// the fake master does not account for allocations
+		{UUID: "GPU-0", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", Task: task.ID, State: api.FreeGPU},
 		{UUID: "GPU-1", Model: "V100", Type: "V100", Agent: "agent-1", Hostname: "host-1", State: api.FreeGPU},
 	}
 	if diff := cmp.Diff(wantGPUs, gpus); diff != "" || err != nil {

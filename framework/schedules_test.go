@@ -70,7 +70,8 @@ func TestSchedulesSurviveRestart(t *testing.T) {
 	if err != nil || len(got) != 2 {
 		t.Fatalf("schedules %+v, %v; want two", got, err)
 	}
-	if diff := cmp.Diff([]api.ScheduledRun{{Job: "nightly-20300103-0300", Due: now.Add(49 * time.Hour)}}, got[0].Runs); diff != "" || got[1].Spec.Name != "weekly" || len(got[1].Runs) > 0 {
+	if diff := cmp.Diff([]api.ScheduledRun{{Job: "nightly-20300103-0300", Due: now.Add(49 * time.Hour)}}, got[0].Runs); diff != "" ||
+		got[1].Spec.Name != "weekly" || len(got[1].Runs) > 0 {
 		t.Errorf("schedules %+v; runs (-want +got):\n%s", got, diff)
 	}
 	if err := in.EndSchedule(ctx, "nightly"); err != nil {
@@ -90,7 +91,10 @@ func TestScheduleRefusals(t *testing.T) {
 	c := mesostest.NewCluster(t, 2)
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
 	ctx := frameworktest.Timeout(t)
-	for _, err := range []error{errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))), errorOf(in.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 0)))} {
+	for _, err := range []error{
+		errorOf(in.AddSchedule(ctx, frameworktest.ScheduledSpec("twice", "@daily"))),
+		errorOf(in.SubmitJob(ctx, frameworktest.JobSpec("runs", 1, 0))),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}

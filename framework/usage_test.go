@@ -42,7 +42,8 @@ func TestUsage(t *testing.T) {
 	}
 	put := func(index int, text string) {
 		t.Helper()
-		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID(), view.Tasks[index].ID, gpu.UsageFile), text)
+		c.SetFile(master.SandboxFilePath(in.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID(),
+			view.Tasks[index].ID, gpu.UsageFile), text)
 	}
 	device := view.Tasks[0].DeviceIDs[0]
 	put(0, fmt.Sprintf(`{"time":%q,"simulated":true,"devices":[{"uuid":%q,"duty":0.75}]}`, time.Now().Add(-2*time.Second).Format(time.RFC3339Nano), device))
@@ -66,7 +67,8 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the first task (-want +got):\n%s", diff)
 	}
 	for i, note := range []string{1: "more than 65536 bytes", 2: "mesos-gpu agent does not run there"} {
-		if got := list[i]; !strings.Contains(got.Note, note) || i > 0 && (got.AgeSeconds != nil || len(got.Devices) != 1 || got.Devices[0].UUID != view.Tasks[i].DeviceIDs[0]) {
+		if got := list[i]; !strings.Contains(got.Note, note) ||
+			i > 0 && (got.AgeSeconds != nil || len(got.Devices) != 1 || got.Devices[0].UUID != view.Tasks[i].DeviceIDs[0]) {
 			t.Errorf("task %d: %+v, want the note %q", i, got, note)
 		}
 	}
@@ -113,7 +115,8 @@ func TestLeaderRecordsUsageHistory(t *testing.T) {
 	framework := first.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader).Model.CurrentFrameworkID()
 	first.stopAndWait(t)
 	at := time.Now().UTC().Format(time.RFC3339Nano)
-	c.SetFile(master.SandboxFilePath(framework, view.Tasks[0].ID, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":%q,"duty":1}]}`, at, view.Tasks[0].DeviceIDs[0]))
+	c.SetFile(master.SandboxFilePath(framework, view.Tasks[0].ID, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":%q,"duty":1}]}`,
+		at, view.Tasks[0].DeviceIDs[0]))
 	in := startWithJournal(t, c, journal)
 	awaitState(t, in, "train", job.Running)
 	leads := in.Scheduler.currentBackend().Leader.Forecast.(*leader.Leader)
@@ -126,7 +129,8 @@ func TestLeaderRecordsUsageHistory(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	var list api.UsageList
-	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History == nil || *list.Tasks[0].History.Devices[0].Duty[0] != 1 {
+	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History == nil ||
+		*list.Tasks[0].History.Devices[0].Duty[0] != 1 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 }

@@ -85,7 +85,8 @@ func TestUserLimits(t *testing.T) {
 	if _, err := ops.SubmitJob(ctx, spec("d")); err != nil {
 		t.Errorf("a user without the limit: %v", err)
 	}
-	if _, err := ops.SubmitJob(ctx, spec("e")); err == nil || !strings.Contains(err.Error(), `role "research" has 3 waiting jobs, 1 more would pass the limit of 3`) {
+	if _, err := ops.SubmitJob(ctx, spec("e")); err == nil ||
+		!strings.Contains(err.Error(), `role "research" has 3 waiting jobs, 1 more would pass the limit of 3`) {
 		t.Errorf("got %v", err)
 	}
 	view, err := ops.GetJob(ctx, "a")
@@ -116,7 +117,8 @@ func TestUserLimits(t *testing.T) {
 		status int
 		retry  string
 	}{{"r1", http.StatusCreated, ""}, {"r2", http.StatusCreated, ""}, {"r3", http.StatusTooManyRequests, "30"}, {"r2", http.StatusConflict, ""}} {
-		if status, p, retry := g.submitAs(t, "alice", in, spec(c.name)); status != c.status || retry != c.retry || (c.retry != "" && (!p.Retryable || p.Code != api.CodeTooManySubmissions)) {
+		if status, p, retry := g.submitAs(t, "alice", in, spec(c.name)); status != c.status || retry != c.retry ||
+			(c.retry != "" && (!p.Retryable || p.Code != api.CodeTooManySubmissions)) {
 			t.Errorf("%s: got %d, %s, Retry-After %q", c.name, status, p.Detail, retry)
 		}
 	}

@@ -61,7 +61,9 @@ func TestTrimPaths(t *testing.T) {
 		{UUID: "c", Minor: 2, NUMA: 1, Paths: map[string]PCIePath{"a": AcrossNUMANodes, "b": AcrossNUMANodes}},
 	}}
 	got := h.TrimPaths()
-	if diff := cmp.Diff([]map[string]PCIePath{nil, {"a": OneBridge}, nil}, []map[string]PCIePath{got.Devices[0].Paths, got.Devices[1].Paths, got.Devices[2].Paths}); diff != "" || !got.PathsTrimmed {
+	if diff := cmp.Diff([]map[string]PCIePath{nil, {"a": OneBridge}, nil}, []map[string]PCIePath{
+		got.Devices[0].Paths, got.Devices[1].Paths, got.Devices[2].Paths,
+	}); diff != "" || !got.PathsTrimmed {
 		t.Errorf("trimmed %v (-want +got):\n%s", got.PathsTrimmed, diff)
 	}
 	if h.Devices[1].Paths["c"] == "" {

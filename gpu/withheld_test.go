@@ -14,7 +14,8 @@ func TestWithheldDevices(t *testing.T) {
 		is   DeviceCondition
 		want WithheldDevice
 	}{
-		"failed":             {DeviceCondition{Health: Failed, Reason: "XID 79: GPU has fallen off the bus"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "XID 79: GPU has fallen off the bus"}},
+		"failed": {DeviceCondition{Health: Failed, Reason: "XID 79: GPU has fallen off the bus"}, WithheldDevice{"GPU-a",
+			WithheldUnhealthy, "XID 79: GPU has fallen off the bus"}},
 		"recovering":         {DeviceCondition{Health: Recovering}, WithheldDevice{"GPU-a", WithheldUnhealthy, ""}},
 		"cordoned":           {DeviceCondition{Health: Healthy, Cordoned: true, Cordon: "new fans"}, WithheldDevice{"GPU-a", WithheldCordoned, "new fans"}},
 		"sick and cordoned":  {DeviceCondition{Health: Failed, Reason: "XID 79", Cordoned: true}, WithheldDevice{"GPU-a", WithheldCordoned, ""}},

@@ -129,7 +129,9 @@ func TestRootDriverModuleIsLoaded(t *testing.T) {
 			[]string{"nvidia0 195:0", "nvidia1 195:1", "nvidiactl 195:255", "nvidia-uvm 509:0"}},
 		{"no GPU's node", loadedModules, "mknod dev/nvidia1 c 195 1", "-u -c=1",
 			[]string{"nvidia0 195:0", "nvidiactl 195:255", "nvidia-uvm 507:0"}},
-		{"nothing", withoutUVM, load + "for n in 0 1; do mknod dev/nvidia$n c 195 $n; done; mknod dev/nvidiactl c 195 255; mknod dev/nvidia-uvm c 507 0", "-u -c=0 -c=1", nil},
+		{"nothing", withoutUVM,
+			load + "for n in 0 1; do mknod dev/nvidia$n c 195 $n; done; mknod dev/nvidiactl c 195 255; mknod dev/nvidia-uvm c 507 0",
+			"-u -c=0 -c=1", nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

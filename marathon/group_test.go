@@ -81,7 +81,8 @@ func TestGroupRules(t *testing.T) {
 	for _, test := range []struct{ group, path, text string }{
 		{`{"id": "/g", "apps": [{"id": "a", "cmd": "b", "dependencies": ["c"]}, {"id": "c", "cmd": "b", "dependencies": ["a"]}]}`, "/", "/g/a → /g/c → /g/a"},
 		{`{"id": "/g", "apps": [{"id": "a", "cmd": "b", "dependencies": ["/g"]}]}`, "/", "/g/a → /g/a"},
-		{`{"id": "/g", "groups": [{"id": "x", "dependencies": ["../y"], "apps": [` + app + `]}, {"id": "y", "dependencies": ["../x"], "apps": [` + app + `]}]}`, "/", "/g/x/a → /g/y/a → /g/x/a"},
+		{`{"id": "/g", "groups": [{"id": "x", "dependencies": ["../y"], "apps": [` + app + `]}, {"id": "y", "dependencies": ["../x"], "apps": [` + app + `]}]}`,
+			"/", "/g/x/a → /g/y/a → /g/x/a"},
 		{`{"id": "/g", "apps": [` + app + `, ` + app + `]}`, "/apps(1)/id", "the id of /apps(0) too"},
 		{`{"id": "/g", "apps": [` + app + `], "groups": [{"id": "a"}]}`, "/groups(0)/id", "the id of /apps(0) too"},
 		{`{"id": "/g", "apps": [{"id": "x/a", "cmd": "b"}]}`, "/apps(0)/id", "not directly in the group /g"},
@@ -110,7 +111,14 @@ func TestGroupRules(t *testing.T) {
 
 func TestAbsolute(t *testing.T) {
 	for _, test := range []struct{ id, base, want string }{
-		{"a", "/", "/a"}, {"a/b", "/x", "/x/a/b"}, {"/a", "/x", "/a"}, {"../a", "/x/y", "/x/a"}, {"../../../a", "/x", "/a"}, {"./a/./b/..", "/x", "/x/a"}, {"", "/x", "/x"}, {"//a//b/", "/x", "/a/b"},
+		{"a", "/", "/a"},
+		{"a/b", "/x", "/x/a/b"},
+		{"/a", "/x", "/a"},
+		{"../a", "/x/y", "/x/a"},
+		{"../../../a", "/x", "/a"},
+		{"./a/./b/..", "/x", "/x/a"},
+		{"", "/x", "/x"},
+		{"//a//b/", "/x", "/a/b"},
 	} {
 		if got := AbsoluteID(test.id, test.base); got != test.want {
 			t.Errorf("%q in %s: got %s, want %s", test.id, test.base, got, test.want)

@@ -8,7 +8,8 @@ import (
 // For each construct of Java's expressions: those that RE2 has are accepted, the others are named.
 func TestFindJavaSyntax(t *testing.T) {
 	for _, expr := range []string{
-		"V100|A100", `r[12]\.dc\d+`, "(?:a|b)+?", "(?i)gpu.*", "(?<name>a)", `\Qa+b(?=\E`, `\Q*+`, "[^a-z]", `[\]\[]`, "[]a]", `\p{L}\pN\p{Lu}`, `a{2,3}`, `\\1`, "a&&b", `[a&b]`, "", `\`, "[", `(`,
+		"V100|A100", `r[12]\.dc\d+`, "(?:a|b)+?", "(?i)gpu.*", "(?<name>a)", `\Qa+b(?=\E`, `\Q*+`, "[^a-z]", `[\]\[]`, "[]a]",
+		`\p{L}\pN\p{Lu}`, `a{2,3}`, `\\1`, "a&&b", `[a&b]`, "", `\`, "[", `(`,
 	} {
 		if got := findJavaSyntax(expr); got != "" {
 			t.Errorf("%s: %s", expr, got)

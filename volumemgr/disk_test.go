@@ -127,7 +127,8 @@ func TestRootReadOnlyDriver(t *testing.T) {
 	if got := mustVerify(t, s, v.Name); got != nil {
 		t.Error(got)
 	}
-	if _, err := (Store{Dir: filepath.Join(dir, "volumes")}).Create(context.Background(), mustFind(t, dir)); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
+	if _, err := (Store{Dir: filepath.Join(dir, "volumes")}).Create(context.Background(), mustFind(t, dir)); !errors.Is(err, unix.EROFS) ||
+		!strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
 		t.Errorf("a store on the read-only root: %v", err)
 	}
 }
@@ -145,7 +146,8 @@ func TestRootStoreThatBecomesReadOnly(t *testing.T) {
 	mustRemount(t, s.Dir, 0, "")
 	mustRemove(t, filepath.Join(v.Path, "lib64/libcuda.so"))
 	mustRemount(t, s.Dir, unix.MS_RDONLY, "")
-	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
+	if _, err := s.Create(context.Background(), d); !errors.Is(err, unix.EROFS) ||
+		!strings.Contains(err.Error(), "choose a folder on a file system that can be written") {
 		t.Errorf("got %v, want read-only file system", err)
 	}
 }

@@ -161,7 +161,11 @@ func TestOpenGL(t *testing.T) {
 
 func TestLinksOfLibraries(t *testing.T) {
 	dir := simulatedRoot(t)
-	for name, soname := range map[string]string{"libGLX_nvidia": "libGLX_nvidia.so.0", "libnvidia-opticalflow": "libnvidia-opticalflow.so.1", "libnvidia-allocator": "libnvidia-allocator.so.1"} {
+	for name, soname := range map[string]string{
+		"libGLX_nvidia":         "libGLX_nvidia.so.0",
+		"libnvidia-opticalflow": "libnvidia-opticalflow.so.1",
+		"libnvidia-allocator":   "libnvidia-allocator.so.1",
+	} {
 		writeLibrary(t, dir, amd64+name+".so."+v535, elfObject{soname: soname})
 	}
 	// The host's unversioned link is included if it leads to the same library.
@@ -255,7 +259,8 @@ func TestFindUsesLoaderCache(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			command := exec.Command(ldconfig, "-X", "-c", format, "-f", filepath.Join(dir, "conf"), "-C", filepath.Join(dir, "etc/ld.so.cache"), filepath.Join(dir, "opt/driver"))
+			command := exec.Command(ldconfig, "-X", "-c", format, "-f", filepath.Join(dir, "conf"), "-C",
+				filepath.Join(dir, "etc/ld.so.cache"), filepath.Join(dir, "opt/driver"))
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Skipf("this ldconfig does not write the format %s: %v %s", format, err, out)
 			}
@@ -282,7 +287,8 @@ func TestAssignLinks(t *testing.T) {
 	got := map[string][]string{}
 	var order []string
 	for _, f := range assignLinks([]sharedLibrary{
-		library("lib64", "c.so.1", "x.so"), library("lib64", "b.so.1", "a.so.1", "x.so", "y.so"), library("lib64", "a.so.1", "y.so"), library("lib", "d.so.1", "x.so"),
+		library("lib64", "c.so.1", "x.so"), library("lib64", "b.so.1", "a.so.1", "x.so", "y.so"),
+		library("lib64", "a.so.1", "y.so"), library("lib", "d.so.1", "x.so"),
 	}) {
 		order = append(order, f.volumePath())
 		got[f.volumePath()] = f.Links
@@ -309,7 +315,8 @@ func TestShortKernelNote(t *testing.T) {
 		dir := simulatedRoot(t)
 		writeLibrary(t, dir, amd64+"libnvidia-x.so."+v535, elfObject{soname: "x", kernel: make([]uint32, words)})
 		_, err := FindDriver(dir)
-		if words == 3 && err != nil || words < 3 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(".note.ABI-tag has %d bytes, want at least 32", 20+4*words))) {
+		if words == 3 && err != nil ||
+			words < 3 && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(".note.ABI-tag has %d bytes, want at least 32", 20+4*words))) {
 			t.Errorf("%d words of the version: %v", words, err)
 		}
 	}

@@ -77,7 +77,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 			}
 		}, []string{cuda + " is not a regular file"}},
 		{"flipped bit, time restored", func(t *testing.T, v string) { flipByte(t, filepath.Join(v, cuda)) }, []string{cuda + " has the digest "}},
-		{"link gone", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, "lib/libcuda.so.1")) }, []string{"lib/libcuda.so.1 is no link to libcuda.so." + v535}},
+		{"link gone", func(t *testing.T, v string) { mustRemove(t, filepath.Join(v, "lib/libcuda.so.1")) },
+			[]string{"lib/libcuda.so.1 is no link to libcuda.so." + v535}},
 		{"link elsewhere", func(t *testing.T, v string) {
 			mustRemove(t, filepath.Join(v, "lib/libcuda.so"))
 			mustLink(t, "/etc/passwd", filepath.Join(v, "lib/libcuda.so"))
@@ -379,7 +380,14 @@ func TestSameFile(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
-	}{{"one", "one", true}, {"one", "linked", true}, {"one", "other", false}, {"one", "missing", false}, {"missing", "one", false}, {"missing", "missing", false}} {
+	}{
+		{"one", "one", true},
+		{"one", "linked", true},
+		{"one", "other", false},
+		{"one", "missing", false},
+		{"missing", "one", false},
+		{"missing", "missing", false},
+	} {
 		if got := sameFile(filepath.Join(dir, c.a), filepath.Join(dir, c.b)); got != c.want {
 			t.Errorf("%s and %s: got %t, want %t", c.a, c.b, got, c.want)
 		}

@@ -28,7 +28,8 @@ func applyTwice(t *testing.T, c *fakeCluster, text, first, old, changed string) 
 func TestApplyJob(t *testing.T) {
 	c := newFakeCluster()
 	path := applyTwice(t, c, "name: train\ncommand: ls\nenv: {EPOCHS: \"1\", SEED: \"7\"}\n", "job train submitted\n", "EPOCHS: \"1\"", "EPOCHS: \"2\"")
-	lines := "diff train@1 " + path + "\n--- train@1\n+++ " + path + "\n@@ -5,6 +5,6 @@\n container: mesos\n command: ls\n env:\n-  EPOCHS: \"1\"\n+  EPOCHS: \"2\"\n   SEED: \"7\"\n kill_grace: 5s\n"
+	lines := "diff train@1 " + path + "\n--- train@1\n+++ " + path +
+		"\n@@ -5,6 +5,6 @@\n container: mesos\n command: ls\n env:\n-  EPOCHS: \"1\"\n+  EPOCHS: \"2\"\n   SEED: \"7\"\n kill_grace: 5s\n"
 	for _, line := range []string{"diff " + path, "apply --dry-run " + path} {
 		c.command(t, line).expect(t, lines+"job train would be submitted\n", "", map[bool]int{true: 1, false: 0}[strings.HasPrefix(line, "diff")])
 	}
@@ -85,7 +86,8 @@ func TestApplyKeepsScaledNumber(t *testing.T) {
 func TestApplyService(t *testing.T) {
 	c := newFakeCluster()
 	path := applyTwice(t, c, "name: web\ntasks: 2\nservice: true\ncommand: serve\n", "service web submitted\n", "serve", "serve --fast")
-	if r := c.command(t, "diff "+path); !strings.HasSuffix(r.out, "-command: serve\n+command: serve --fast\n service:\n   backoff: 1s\n   backoff_factor: 1.15\nservice web would be updated\n") || r.status != 1 {
+	if r := c.command(t, "diff "+path); !strings.HasSuffix(r.out,
+		"-command: serve\n+command: serve --fast\n service:\n   backoff: 1s\n   backoff_factor: 1.15\nservice web would be updated\n") || r.status != 1 {
 		t.Errorf("got %+v", r)
 	}
 	if r := c.command(t, "apply "+path); !strings.HasSuffix(r.out, "service web updated to version 1\n") || r.status != 0 {

@@ -53,7 +53,16 @@ func newFakeCluster(jobs ...*job.Job) *fakeCluster {
 func fakeJob(name string, age time.Duration, states ...job.State) *job.Job {
 	j := &job.Job{Spec: &job.Spec{Name: name, Role: "*", Tasks: len(states)}, Submitted: time.Now().Add(-age)}
 	for i, s := range states {
-		t := job.Task{ID: fmt.Sprintf("%s.%d.1.x", name, i), Job: name, Index: i, Attempt: 1, State: s, AgentID: "a", Started: j.Submitted, Changed: j.Submitted.Add(time.Duration(i) * time.Second)}
+		t := job.Task{
+			ID:      fmt.Sprintf("%s.%d.1.x", name, i),
+			Job:     name,
+			Index:   i,
+			Attempt: 1,
+			State:   s,
+			AgentID: "a",
+			Started: j.Submitted,
+			Changed: j.Submitted.Add(time.Duration(i) * time.Second),
+		}
 		if code := 0; s == job.Finished {
 			t.ExitCode = &code
 		}

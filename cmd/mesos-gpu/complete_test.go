@@ -24,7 +24,8 @@ func completionsOf(t *testing.T, address string, line ...string) string {
 }
 
 func TestCompletion(t *testing.T) {
-	c := newFakeCluster(fakeJob("old", time.Hour, job.Finished), fakeJob("train", time.Hour, job.Running, job.Waiting), fakeJob("web", time.Minute, job.Running), fakeJob("shop", time.Hour, job.Killed))
+	c := newFakeCluster(fakeJob("old", time.Hour, job.Finished), fakeJob("train", time.Hour, job.Running, job.Waiting),
+		fakeJob("web", time.Minute, job.Running), fakeJob("shop", time.Hour, job.Killed))
 	c.jobs[2].Spec.Service, c.jobs[3].Spec.Service = &job.Service{}, &job.Service{}
 	c.agents = []api.AgentSummary{{ID: "S1", Hostname: "gpu1"}, {ID: "S2", Hostname: "gpu2"}}
 	c.gpus = []api.GPUView{{Type: "V100"}, {Type: "V100"}, {Type: "A100"}}

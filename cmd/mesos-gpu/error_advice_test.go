@@ -74,7 +74,8 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"open", `in a browser`, 2},
 		{"init", `mesos-gpu explain`, 2},
 		{"quota init", `unknown command "init": see mesos-gpu quota --help`, 2},
-		{"agent devices --socket /nonexistent/agent.sock", `mesos-gpu: no agent daemon listens at /nonexistent/agent.sock: start mesos-gpu agent on this machine: `, 1},
+		{"agent devices --socket /nonexistent/agent.sock",
+			`mesos-gpu: no agent daemon listens at /nonexistent/agent.sock: start mesos-gpu agent on this machine: `, 1},
 		{"kill", `mesos-gpu: kill needs JOB: see mesos-gpu kill --help`, 2},
 		{"local --free-ports --run /", `mesos-gpu: read /: is a directory`, 1},
 		{"quota nosuch", `unknown command "nosuch": see mesos-gpu quota --help`, 2},
@@ -122,7 +123,8 @@ func TestUnreachableAddresses(t *testing.T) {
 	}()
 	address := "http://" + mute.Addr().String()
 	r := commandAt(t, address, "ps")
-	if !strings.Contains(r.err, "ask the scheduler at "+address+": ") || !strings.Contains(r.err, "name the right one by --api or MESOS_GPU_API") || strings.Contains(r.err, "/v1/") || r.status != 1 {
+	if !strings.Contains(r.err, "ask the scheduler at "+address+": ") ||
+		!strings.Contains(r.err, "name the right one by --api or MESOS_GPU_API") || strings.Contains(r.err, "/v1/") || r.status != 1 {
 		t.Errorf("status %d, %q", r.status, r.err)
 	}
 }

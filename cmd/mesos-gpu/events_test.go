@@ -22,7 +22,8 @@ func TestEvents(t *testing.T) {
 	c := newFakeCluster(late, early)
 	at := func(j *job.Job) string { return j.Tasks[0].Changed.Format(time.RFC3339) }
 	gap := strings.Repeat(" ", len(at(late))-len("TIME")+2)
-	all := "TIME" + gap + "TASK         STATE        MESSAGE\n" + at(early) + `  early.0.1.x  FAILED       exited with 1\a` + "\n" + at(late) + "  late.0.1.x   RUNNING\n"
+	all := "TIME" + gap + "TASK         STATE        MESSAGE\n" + at(early) + `  early.0.1.x  FAILED       exited with 1\a` + "\n" +
+		at(late) + "  late.0.1.x   RUNNING\n"
 	c.command(t, "events").expect(t, all, "", 0)
 	c.command(t, "events late --no-headers").expect(t, at(late)+"  late        WAITING      submitted\n"+at(late)+"  late.0.1.x  RUNNING\n", "", 0)
 	if r := c.command(t, "events -o wide"); !strings.Contains(r.out, "  early.0.1.x  early  FAILED       exited") {
@@ -45,7 +46,8 @@ func TestHistoryOfJob(t *testing.T) {
 	j.Tasks[0].ID, j.Tasks[0].Attempt, j.Tasks[0].Hostname = "train.0.2.x", 2, "gpu7"
 	j.Tasks[0].Launched, j.Tasks[0].Started, j.Tasks[0].KillRequested, j.Tasks[0].Ended, j.Tasks[0].KilledBy = at(3), at(4), at(5), at(6), "ops"
 	c := newFakeCluster(j)
-	c.past = map[string][]job.Task{"train": {{ID: "train.0.1.x", Attempt: 1, Hostname: "gpu1", State: job.Failed, ExitCode: &three, Launched: at(1), Started: at(1), Ended: at(2)}}}
+	c.past = map[string][]job.Task{"train": {{ID: "train.0.1.x", Attempt: 1, Hostname: "gpu1", State: job.Failed,
+		ExitCode: &three, Launched: at(1), Started: at(1), Ended: at(2)}}}
 	var want strings.Builder
 	for _, row := range []struct {
 		minute           int
@@ -80,7 +82,12 @@ func TestEventsAreFollowed(t *testing.T) {
 	out, in := io.Pipe()
 	ended := make(chan int)
 	go func() {
-		ended <- runCommandLine(ctx, []string{"events", "-f", "-o", "json"}, cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		ended <- runCommandLine(ctx, []string{"events", "-f", "-o", "json"}, cli.ProcessIO{
+			Stdin:  nil,
+			Stdout: in,
+			Stderr: io.Discard,
+			Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] },
+		})
 	}()
 	lines := bufio.NewScanner(out)
 	next := func() (ev api.TaskEvent) {

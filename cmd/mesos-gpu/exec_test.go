@@ -35,7 +35,8 @@ type fakeContainers struct {
 
 func newContainers(lack ...string) fakeContainers {
 	return fakeContainers{
-		newFakeCluster(fakeJob("train", time.Hour, job.Running), fakeJob("v1.2", time.Hour, job.Running, job.Waiting, job.Running), fakeJob("late", time.Hour, job.Waiting)),
+		newFakeCluster(fakeJob("train", time.Hour, job.Running),
+			fakeJob("v1.2", time.Hour, job.Running, job.Waiting, job.Running), fakeJob("late", time.Hour, job.Waiting)),
 		lack, make(chan string, 10),
 	}
 }
@@ -132,9 +133,14 @@ func TestExecCommands(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out, errs bytes.Buffer
 			address := serveBackend(t, newContainers())
-			status := runCommandLine(t.Context(), append([]string{"exec"}, tt.args...), cli.ProcessIO{Stdin: strings.NewReader("typed"), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
-				return map[string]string{"MESOS_GPU_API": address}[name]
-			}})
+			status := runCommandLine(t.Context(), append([]string{"exec"}, tt.args...), cli.ProcessIO{
+				Stdin:  strings.NewReader("typed"),
+				Stdout: &out,
+				Stderr: &errs,
+				Getenv: func(name string) string {
+					return map[string]string{"MESOS_GPU_API": address}[name]
+				},
+			})
 			commandRun{out.String(), errs.String(), status}.expect(t, tt.out, tt.err, tt.status)
 		})
 	}
@@ -168,7 +174,12 @@ func startOnTerminal(t *testing.T, ctx context.Context, address string, args ...
 	}
 	go func() { _, _ = io.Copy(d.shows, keys) }()
 	go func() {
-		d.ended <- runCommandLine(ctx, args, cli.ProcessIO{Stdin: tty, Stdout: tty, Stderr: tty, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		d.ended <- runCommandLine(ctx, args, cli.ProcessIO{
+			Stdin:  tty,
+			Stdout: tty,
+			Stderr: tty,
+			Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] },
+		})
 	}()
 	return d
 }
@@ -278,14 +289,21 @@ func TestShell(t *testing.T) {
 	if got, want := <-c.ran, "train.0 sh -c "; !strings.HasPrefix(got, want) {
 		t.Errorf("ran %s, want %s…", got, want)
 	}
-	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "", "shell needs a terminal, and standard input is not one: pass commands by mesos-gpu exec -i train -- sh", 2)
+	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "",
+		"shell needs a terminal, and standard input is not one: pass commands by mesos-gpu exec -i train -- sh", 2)
 }
 
 // TestExecCompletion checks that running jobs are completed, with a task number if a job has
 // several tasks.
 func TestExecCompletion(t *testing.T) {
 	address := serveBackend(t, newContainers())
-	for line, want := range map[string]string{"exec _": "train v1.2.0 v1.2.2", "shell _": "train v1.2.0 v1.2.2", "exec -it _": "train v1.2.0 v1.2.2", "exec train _": "", "shell train _": ""} {
+	for line, want := range map[string]string{
+		"exec _":        "train v1.2.0 v1.2.2",
+		"shell _":       "train v1.2.0 v1.2.2",
+		"exec -it _":    "train v1.2.0 v1.2.2",
+		"exec train _":  "",
+		"shell train _": "",
+	} {
 		words := strings.Fields(line)
 		words[len(words)-1] = ""
 		if got := completionsOf(t, address, words...); got != want {
@@ -301,14 +319,17 @@ type unstartableContainers struct {
 }
 
 func (u unstartableContainers) Exec(context.Context, string, int, api.ExecRequest, api.Terminal) (int, error) {
-	return 0, api.NewProblemf(502, "task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s", "train.0.1.x", u.why)
+	return 0, api.NewProblemf(502,
+		"task %q: agent http://10.0.0.7:5051/slave(1) does not run the command: 400 Bad Request: launch container 1.2.exec-3: %s",
+		"train.0.1.x", u.why)
 }
 
 // A program that cannot be started is reported on one line, with the exit status that shells
 // use. Other errors are unchanged.
 func TestExecStartErrors(t *testing.T) {
 	for why, want := range map[string]commandRun{
-		"start nosuch: no such program in /usr/bin":                        {err: "mesos-gpu: exec \"nosuch\": there is no such program in the task's container\n", status: 127},
+		"start nosuch: no such program in /usr/bin": {err: "mesos-gpu: exec \"nosuch\": there is no such program in the task's container\n",
+			status: 127},
 		`exec: "nosuch": executable file not found in $PATH: unknown`:      {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: no such file or directory":        {err: "there is no such program in the task's container\n", status: 127},
 		"start nosuch: fork/exec nosuch: permission denied":                {err: "mesos-gpu: exec \"nosuch\": it may not be executed\n", status: 126},
@@ -319,7 +340,8 @@ func TestExecStartErrors(t *testing.T) {
 		"start nosuch: fork/exec nosuch: resource temporarily unavailable": {err: "does not run the command: 400 Bad Request", status: 1},
 	} {
 		r := commandAt(t, serveBackend(t, unstartableContainers{newContainers(), why}), "exec", "train", "--", "nosuch")
-		if r.status != want.status || !strings.Contains(r.err, want.err) || strings.Count(r.err, "\n") != 1 || want.status > 1 && strings.Contains(r.err, "10.0.0.7") {
+		if r.status != want.status || !strings.Contains(r.err, want.err) || strings.Count(r.err, "\n") != 1 ||
+			want.status > 1 && strings.Contains(r.err, "10.0.0.7") {
 			t.Errorf("%s: status %d, %q, want %d, %q", why, r.status, r.err, want.status, want.err)
 		}
 	}

@@ -15,7 +15,8 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s is not listed", key.Name)
 		}
 		one := newFakeCluster().command(t, "explain "+key.Name)
-		if !strings.HasPrefix(one.out, key.Name+"\n\n") || one.status != 0 || !strings.Contains(strings.Join(strings.Fields(one.out), " "), strings.Join(strings.Fields(key.Doc), " ")) {
+		if !strings.HasPrefix(one.out, key.Name+"\n\n") || one.status != 0 ||
+			!strings.Contains(strings.Join(strings.Fields(one.out), " "), strings.Join(strings.Fields(key.Doc), " ")) {
 			t.Errorf("%s is explained by %+v", key.Name, one)
 		}
 	}
@@ -38,7 +39,8 @@ func TestExplainNestedKeys(t *testing.T) {
 		walk(key.Name)
 	}
 	newFakeCluster().command(t, "explain share.memory").expect(t, "share.memory\n\n  memory of each GPU: 4GiB, or 30% of its memory\n", "", 0)
-	if r := newFakeCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
+	if r := newFakeCluster().command(t, "explain check.http"); !strings.Contains(strings.Join(strings.Fields(r.out), " "),
+		"mesos-gpu explain check.http.KEY: path, port, port_index, tls") {
 		t.Errorf("got %+v", r)
 	}
 	for path, want := range map[string]string{

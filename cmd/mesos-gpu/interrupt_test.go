@@ -64,7 +64,12 @@ func runSignalled(t *testing.T, ctx context.Context, interrupt func(), c *fakeCl
 	said := &noticeBuffer{more: make(chan struct{}, 1)}
 	go func() {
 		line := append(append([]string{"run", "--name", "a", "--verbose"}, flags...), "--", "train")
-		ended <- runCommandLine(ctx, line, cli.ProcessIO{Stdin: nil, Stdout: out, Stderr: said, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		ended <- runCommandLine(ctx, line, cli.ProcessIO{
+			Stdin:  nil,
+			Stdout: out,
+			Stderr: said,
+			Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] },
+		})
 	}()
 	said.await(t, "a.0.1.x RUNNING")
 	interrupt()

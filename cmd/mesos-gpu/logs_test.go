@@ -15,9 +15,16 @@ import (
 )
 
 func clusterWithOutput() *fakeCluster {
-	c := newFakeCluster(fakeJob("train", time.Hour, job.Finished, job.Failed, job.Waiting), fakeJob("v1.2", time.Hour, job.Finished), fakeJob("ended", time.Hour, job.Killed))
+	c := newFakeCluster(fakeJob("train", time.Hour, job.Finished, job.Failed, job.Waiting),
+		fakeJob("v1.2", time.Hour, job.Finished), fakeJob("ended", time.Hour, job.Killed))
 	c.jobs[0].Tasks[2].AgentID = ""
-	c.logs = map[string]string{"train.0.1.x": "one\ntwo\n", "train.1.1.x": "three\nno end", "v1.2.0.1.x": "a\nb\nc\n", "ended.0.1.x": "until then\n", "train.1.0.x": "earlier\n"}
+	c.logs = map[string]string{
+		"train.0.1.x": "one\ntwo\n",
+		"train.1.1.x": "three\nno end",
+		"v1.2.0.1.x":  "a\nb\nc\n",
+		"ended.0.1.x": "until then\n",
+		"train.1.0.x": "earlier\n",
+	}
 	c.past = map[string][]job.Task{"train": {{ID: "train.1.0.x", Job: "train", Index: 1, State: job.Failed, AgentID: "a", Changed: time.Now().Add(-time.Hour)}}}
 	return c
 }
@@ -71,7 +78,12 @@ func TestFollowJobLogs(t *testing.T) {
 	ended := make(chan int)
 	address := c.serve(t)
 	go func() {
-		status := runCommandLine(t.Context(), []string{"logs", "-f", "train"}, cli.ProcessIO{Stdin: nil, Stdout: in, Stderr: io.Discard, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		status := runCommandLine(t.Context(), []string{"logs", "-f", "train"}, cli.ProcessIO{
+			Stdin:  nil,
+			Stdout: in,
+			Stderr: io.Discard,
+			Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] },
+		})
 		in.Close()
 		ended <- status
 	}()
@@ -142,7 +154,11 @@ func TestFollowRestartsOfService(t *testing.T) {
 	ended := make(chan int)
 	address := c.serve(t)
 	go func() {
-		status := runCommandLine(t.Context(), []string{"logs", "-f", "web"}, cli.ProcessIO{Stdout: in, Stderr: in, Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] }})
+		status := runCommandLine(t.Context(), []string{"logs", "-f", "web"}, cli.ProcessIO{
+			Stdout: in,
+			Stderr: in,
+			Getenv: func(name string) string { return map[string]string{"MESOS_GPU_API": address}[name] },
+		})
 		in.Close()
 		ended <- status
 	}()

@@ -51,7 +51,9 @@ const twoAgentsAnswer = `{"agents":[{"id":"S1","hostname":"gpu1","gpus":4,"gpus_
 func TestDrainChecksAllAgentsFirst(t *testing.T) {
 	for _, verb := range []string{"cordon", "drain"} {
 		asked, r := operateOn(t, twoAgentsAnswer, verb, "gpu1", "--reason", "new", "fans")
-		r.expect(t, "", "nothing was changed: there is no agent with the id or hostname \"fans\": see mesos-gpu agents\na reason of several words is quoted: --reason \"new fans\"", 1)
+		r.expect(t, "",
+			"nothing was changed: there is no agent with the id or hostname \"fans\": see mesos-gpu agents\na reason of several words is quoted: --reason \"new fans\"",
+			1)
 		if slices.ContainsFunc(asked, func(request string) bool { return strings.HasPrefix(request, "POST") }) {
 			t.Errorf("%s: requests %q", verb, asked)
 		}
@@ -67,26 +69,35 @@ func TestOperatorCommands(t *testing.T) {
 		asked  []string
 		out    string
 	}{
-		{[]string{"queue"}, `{"jobs":[{"position":1,"name":"train","role":"research","priority":3,"submitted":"2020-01-01T00:00:00Z","tasks":4,"waiting":2,"gpus":"2 x A100","reason":"2 of 4 tasks: no agent"}]}`,
+		{[]string{"queue"},
+			`{"jobs":[{"position":1,"name":"train","role":"research","priority":3,"submitted":"2020-01-01T00:00:00Z","tasks":4,"waiting":2,"gpus":"2 x A100","reason":"2 of 4 tasks: no agent"}]}`,
 			[]string{"GET /v1/queue"}, "1 train research 3 2 of 4 2 x A100 "},
-		{[]string{"gpus", "-o", "wide"}, `{"gpus":[{"uuid":"GPU-a","model":"Tesla","type":"V100","mem_mib":9,"pci":"0000:3b:00.0","agent":"S0","hostname":"gpu1","state":"free"}]}`,
-			[]string{"GET /v1/gpus"}, "HOST TYPE MODEL MEMORY UUID STATE SHARED TASK NOTE PCI AGENT\ngpu1 V100 Tesla 9 MiB GPU-a free - - 0000:3b:00.0 S0\n0 of 1 GPU held\n"},
+		{[]string{"gpus", "-o", "wide"},
+			`{"gpus":[{"uuid":"GPU-a","model":"Tesla","type":"V100","mem_mib":9,"pci":"0000:3b:00.0","agent":"S0","hostname":"gpu1","state":"free"}]}`,
+			[]string{"GET /v1/gpus"},
+			"HOST TYPE MODEL MEMORY UUID STATE SHARED TASK NOTE PCI AGENT\ngpu1 V100 Tesla 9 MiB GPU-a free - - 0000:3b:00.0 S0\n0 of 1 GPU held\n"},
 		{[]string{"quota", "get"}, rolesAnswer, []string{"GET /v1/roles"}, "research V100=8, *=16 (set) V100=3.5, *=3.5 2\na/b none - 0\n"},
 		{[]string{"quota", "get", "a/b", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "a/b none - 0 1 shortest binpack false\n"},
 		{[]string{"quota", "get", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "research *=16 A100=8 A100=10, *=10 A100=12, *=12 A100=5.5, *=5.5 3\n"},
-		{[]string{"quota", "explain", "research"}, deservedAnswer, []string{"GET /v1/roles"}, "A100 8 - 12 10 5.5 0 2.5\n* 8 16 12 10 5.5 0 2.5\nprod A100 5 4 9\nprod * 5 4 9\nguests * 1 0 1\n"},
+		{[]string{"quota", "explain", "research"}, deservedAnswer, []string{"GET /v1/roles"},
+			"A100 8 - 12 10 5.5 0 2.5\n* 8 16 12 10 5.5 0 2.5\nprod A100 5 4 9\nprod * 5 4 9\nguests * 1 0 1\n"},
 		{[]string{"quota", "explain", "guests"}, deservedAnswer, []string{"GET /v1/roles"}, "V100 0 - 1 1 1 1 0\n* 0 - 1 1 1 1 0\n"},
 		{[]string{"quota", "explain", "research", "-o", "wide"}, rolesAnswer, []string{"GET /v1/roles"}, "V100 0 8 0 0 3.5 0 0\n* 0 16 0 0 3.5 0 0\n"},
-		{[]string{"quota", "explain", "research"}, limitedAnswer, []string{"GET /v1/roles"}, "* 0 - 0 0 5 0 0\nresearch 7 of 9\nalice V100=5, *=5 - 2 of 3 4 of 5 -\n(each other) - V100=2, *=4 0 0 of 20 30\n"},
+		{[]string{"quota", "explain", "research"}, limitedAnswer, []string{"GET /v1/roles"},
+			"* 0 - 0 0 5 0 0\nresearch 7 of 9\nalice V100=5, *=5 - 2 of 3 4 of 5 -\n(each other) - V100=2, *=4 0 0 of 20 30\n"},
 		{[]string{"quota", "explain", "lab"}, recentAnswer, []string{"GET /v1/roles"}, "* 0 - 0 0 0 0 0\nlab 24h0m0s 2.5\nann 2.5 0\n"},
 		{[]string{"quota", "get"}, recentAnswer, []string{"GET /v1/roles"}, "lab none - 0 2.5\nprod none - 0 -\n"},
 		{[]string{"quota", "get"}, mesosQuotaAnswer, []string{"GET /v1/roles"}, "lab *=8 *=1 0 3 of 4\nprod none - 0 -\n"},
 		{[]string{"quota", "explain", "lab"}, mesosQuotaAnswer, []string{"GET /v1/roles"}, "* 0 8 0 0 1 0 0\n4 2 3\n"},
-		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`}, "role a/b: quota V100=8 (set), held V100=9, *=9\n"},
+		{[]string{"quota", "set", "a/b", "V100=8"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":"V100=8"}`},
+			"role a/b: quota V100=8 (set), held V100=9, *=9\n"},
 		{[]string{"quota", "set", "a/b", "none"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: "},
-		{[]string{"quota", "set", "a/b", "none"}, `{"name":"a/b","quota_set":true}`, []string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: quota unlimited (set), held -\n"},
+		{[]string{"quota", "set", "a/b", "none"}, `{"name":"a/b","quota_set":true}`,
+			[]string{`PUT /v1/roles/a%2Fb/quota {"quota":""}`}, "role a/b: quota unlimited (set), held -\n"},
 		{[]string{"quota", "unset", "a/b"}, role, []string{`PUT /v1/roles/a%2Fb/quota {"quota":null}`}, "role a/b: "},
-		{[]string{"cordon", "gpu1", "S2", "--reason", "new fans"}, twoAgentsAnswer, []string{"GET /v1/agents", `POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/S2/cordon {"reason":"new fans"}`}, "agent gpu1: cordoned\nagent S2: cordoned\n"},
+		{[]string{"cordon", "gpu1", "S2", "--reason", "new fans"}, twoAgentsAnswer,
+			[]string{"GET /v1/agents", `POST /v1/agents/gpu1/cordon {"reason":"new fans"}`, `POST /v1/agents/S2/cordon {"reason":"new fans"}`},
+			"agent gpu1: cordoned\nagent S2: cordoned\n"},
 		{[]string{"drain", "gpu1"}, "", []string{`POST /v1/agents/gpu1/drain {"reason":""}`}, "agent gpu1: draining\n"},
 		{[]string{"uncordon", "gpu1"}, "", []string{`POST /v1/agents/gpu1/uncordon {}`}, "agent gpu1: uncordoned\n"},
 		{[]string{"agents"}, twoAgentsAnswer,

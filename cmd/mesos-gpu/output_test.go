@@ -29,7 +29,8 @@ func TestJSONMatchesAPI(t *testing.T) {
 // The YAML output is readable: it has no braces around objects.
 func TestDescribePrintsYAML(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Hour, job.Running))
-	if r := c.command(t, "describe a -o yaml"); !strings.HasPrefix(r.out, "spec:\n  name: a\n  tasks: 1\n") || strings.ContainsAny(r.out, "{") && !strings.Contains(r.out, "{}") {
+	if r := c.command(t, "describe a -o yaml"); !strings.HasPrefix(r.out, "spec:\n  name: a\n  tasks: 1\n") ||
+		strings.ContainsAny(r.out, "{") && !strings.Contains(r.out, "{}") {
 		t.Errorf("got status %d:\n%s", r.status, r.out)
 	}
 }

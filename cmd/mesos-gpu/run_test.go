@@ -110,9 +110,14 @@ func TestRunLabelsLinesOnTerminal(t *testing.T) {
 	}()
 	go func() {
 		defer tty.Close()
-		ended <- runCommandLine(t.Context(), strings.Fields("run --name sweep --tasks 2 -- true"), cli.ProcessIO{Stdin: nil, Stdout: tty, Stderr: io.Discard, Getenv: func(name string) string {
-			return map[string]string{"MESOS_GPU_API": address}[name]
-		}})
+		ended <- runCommandLine(t.Context(), strings.Fields("run --name sweep --tasks 2 -- true"), cli.ProcessIO{
+			Stdin:  nil,
+			Stdout: tty,
+			Stderr: io.Discard,
+			Getenv: func(name string) string {
+				return map[string]string{"MESOS_GPU_API": address}[name]
+			},
+		})
 	}()
 	c.awaitJob("sweep")
 	c.changeTask("sweep", 0, job.Finished, 0)

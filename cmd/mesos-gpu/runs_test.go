@@ -45,7 +45,8 @@ func TestRunsCommands(t *testing.T) {
 		"train@2  FINISHED  1  "+when(1)+"  "+ended(1)+"  0\n", "", 0)
 	c.command(t, "logs train@1").expect(t, "one\n", "", 0)
 	c.command(t, "logs train").expect(t, "two\n", "", 0)
-	c.command(t, "logs --previous train").expect(t, "", "job train: no earlier attempt of a task is remembered in run 2: mesos-gpu logs train@1 prints the run before", 1)
+	c.command(t, "logs --previous train").expect(t, "",
+		"job train: no earlier attempt of a task is remembered in run 2: mesos-gpu logs train@1 prints the run before", 1)
 	c.command(t, "ps --runs unknown").expect(t, "", `there is no job "unknown"`, 1)
 	if r := c.command(t, "describe train@1 -o json"); r.status != 0 {
 		t.Errorf("got %+v", r)

@@ -12,7 +12,8 @@ import (
 func TestSchedulesCommand(t *testing.T) {
 	c := newFakeCluster(fakeJob("train", time.Hour, job.Running))
 	due := time.Date(2030, 1, 2, 3, 0, 0, 0, time.UTC)
-	c.schedules = []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: "skip", History: 3}}, NextRun: due, Runs: []api.ScheduledRun{{Job: "nightly-1", Due: due.AddDate(0, 0, -1)}}}}
+	c.schedules = []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Schedule: &job.Schedule{Cron: "0 3 * * *", Overlap: "skip", History: 3}},
+		NextRun: due, Runs: []api.ScheduledRun{{Job: "nightly-1", Due: due.AddDate(0, 0, -1)}}}}
 	table := "" +
 		"SCHEDULE  CRON       ZONE  NEXT                  RUNS  LAST       NOTE\n" +
 		"nightly   0 3 * * *  UTC   2030-01-02T03:00:00Z  1     nightly-1\n"

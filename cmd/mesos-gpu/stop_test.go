@@ -165,7 +165,8 @@ func TestDaemonStopsWithoutItsServers(t *testing.T) {
 		phase string // a text that the process writes; empty: it connects to the silent server
 		root  bool
 	}{
-		"no ZooKeeper":     {args: func(string) []string { return scheduler("--master", absent, "--journal", "zk://"+absent+"/x") }, phase: "no connection to ZooKeeper"},
+		"no ZooKeeper": {args: func(string) []string { return scheduler("--master", absent, "--journal", "zk://"+absent+"/x") },
+			phase: "no connection to ZooKeeper"},
 		"silent ZooKeeper": {args: func(s string) []string { return scheduler("--master", absent, "--journal", "zk://"+s+"/x") }},
 		"no master":        {args: func(string) []string { return scheduler("--master", absent, "--journal", dir+"/1.db") }, phase: "scheduler is up"},
 		"silent master":    {args: func(s string) []string { return scheduler("--master", s, "--journal", dir+"/2.db") }},
@@ -178,7 +179,10 @@ func TestDaemonStopsWithoutItsServers(t *testing.T) {
 		"agent's daemon without agent": {args: func(string) []string { return agentArgs(t, absent) }, phase: "agent is up", root: true},
 		"agent's daemon, silent agent": {args: func(s string) []string { return agentArgs(t, s) }, root: true},
 		"executor": {args: func(string) []string { return []string{"executor"} }, env: func(s string) []string {
-			return []string{"MESOS_AGENT_ENDPOINT=" + s, "MESOS_SLAVE_PID=slave(1)@" + s, "MESOS_FRAMEWORK_ID=f", "MESOS_EXECUTOR_ID=e", "MESOS_DIRECTORY=" + t.TempDir()}
+			return []string{
+				"MESOS_AGENT_ENDPOINT=" + s, "MESOS_SLAVE_PID=slave(1)@" + s, "MESOS_FRAMEWORK_ID=f",
+				"MESOS_EXECUTOR_ID=e", "MESOS_DIRECTORY=" + t.TempDir(),
+			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +229,9 @@ func TestSchedulerStopsDuringRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := fmt.Fprintf(c, "POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n", addr); err != nil {
+	if _, err := fmt.Fprintf(c,
+		"POST /v1/jobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+		addr); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err != nil { // 100 Continue: the handler reads the body

@@ -31,7 +31,8 @@ func TestValidate(t *testing.T) {
 	nightly := writeJobFile(t, "name: nightly\nschedule: 0 3 * * *\ncommand: ls\n")
 	newFakeCluster().command(t, "validate "+nightly).expect(t, nightly+": schedule nightly, 1 task with no GPU each\n", "", 0)
 	typo := writeJobFile(t, "name: a\ngpus: 1\ngpu_type: [V1000, V100]\ncommand: ls\n")
-	newFakeCluster().command(t, "validate "+typo).expect(t, typo+": job a, 1 task with 1 GPU of V1000 or V100 each\n", `gpu_type "V1000": no NVIDIA GPU has that name`, 0)
+	newFakeCluster().command(t, "validate "+typo).expect(t, typo+": job a, 1 task with 1 GPU of V1000 or V100 each\n",
+		`gpu_type "V1000": no NVIDIA GPU has that name`, 0)
 	open := writeJobFile(t, "name: a\nimage: debian:12\nparameters: [privileged=true]\n")
 	newFakeCluster().command(t, "validate "+open).expect(t, "", open+`:3:14: parameters: item 1: "privileged" is not served: served are add-host, `, 1)
 	r := newFakeCluster().command(t, "validate "+bad+" "+good)
@@ -63,7 +64,8 @@ func TestSubmitDryRun(t *testing.T) {
 func TestSubmitOverrides(t *testing.T) {
 	path := writeJobFile(t, "name: a\ngpus: 1\ngpu_type: V100\nenv: {SEED: \"1\", LR: \"{{lr}}\"}\ncommand: train --lr {{lr}}\n")
 	c := newFakeCluster()
-	c.command(t, "submit --name b --gpus 2 --gpu-type A100,H100 --image pytorch -e SEED=7 --env DEBUG= --set mem=4GiB --set env.X=x --var lr=0.1 "+path).expect(t, "job b submitted\n", "", 0)
+	c.command(t, "submit --name b --gpus 2 --gpu-type A100,H100 --image pytorch -e SEED=7 --env DEBUG= --set mem=4GiB --set env.X=x --var lr=0.1 "+path).expect(t,
+		"job b submitted\n", "", 0)
 	c.command(t, "get b").expect(t, ""+
 		"name: b\ntasks: 1\ngpus: 2\ngpu_type: [A100, H100]\ncpus: 1\nmem: 4096MiB\ncontainer: docker\nimage: pytorch\ncommand: train --lr 0.1\n"+
 		"env:\n  DEBUG: \"\"\n  LR: \"0.1\"\n  SEED: \"7\"\n  X: x\nkill_grace: 5s\n", "", 0)
@@ -108,8 +110,10 @@ func TestSubmitManyJobs(t *testing.T) {
 	}
 	last := writeJobFile(t, "name: last\ncommand: ls\n")
 	c := newFakeCluster()
-	c.command(t, "submit "+dir+" "+last).expect(t, "job prepare submitted\njob train submitted\njob report submitted\njob other submitted\njob last submitted\n", "", 0)
-	if r := c.command(t, "submit --dry-run "+dir+"/2.yml"); !strings.HasPrefix(r.out, "name: prepare\n") || !strings.Contains(r.out, "\n---\nname: train\n") || r.status != 0 {
+	c.command(t, "submit "+dir+" "+last).expect(t,
+		"job prepare submitted\njob train submitted\njob report submitted\njob other submitted\njob last submitted\n", "", 0)
+	if r := c.command(t, "submit --dry-run "+dir+"/2.yml"); !strings.HasPrefix(r.out, "name: prepare\n") ||
+		!strings.Contains(r.out, "\n---\nname: train\n") || r.status != 0 {
 		t.Errorf("got %+v", r)
 	}
 	if r := c.command(t, "submit -o json "+dir+"/2.yml"); !strings.HasPrefix(r.out, "[\n  {") || r.status != 0 {
@@ -154,7 +158,8 @@ func TestKillManyJobs(t *testing.T) {
 
 // kill takes patterns of names of live jobs.
 func TestKillPattern(t *testing.T) {
-	c := newFakeCluster(fakeJob("run-1", time.Hour, job.Running), fakeJob("run-2", time.Hour, job.Finished), fakeJob("run-3", time.Hour, job.Waiting), fakeJob("train", time.Hour, job.Running))
+	c := newFakeCluster(fakeJob("run-1", time.Hour, job.Running), fakeJob("run-2", time.Hour, job.Finished),
+		fakeJob("run-3", time.Hour, job.Waiting), fakeJob("train", time.Hour, job.Running))
 	c.command(t, "kill run-*").expect(t, "job run-1: kill requested\njob run-3: kill requested\n", "", 0)
 	c.command(t, "kill run-* train").expect(t, "job train: kill requested\n", `no job that has not ended matches "run-*"`, 1)
 }
@@ -180,9 +185,14 @@ func TestSubmitWarnsOfLargeTasks(t *testing.T) {
 	c.command(t, "submit "+path).expect(t, "job a submitted\n", "", 0)
 	c.agents = []api.AgentSummary{{GPUs: 3, Types: []string{"V100"}}, {GPUs: 8, Types: []string{"K80"}}}
 	c.command(t, "submit --name b "+path).expect(t, "job b submitted\n", "", 0)
-	c.command(t, "submit --name c --gpu-type V100 "+path).expect(t, "job c submitted\n", "mesos-gpu: job c waits until an agent with more GPUs joins: a task needs 4 GPUs of V100, and the largest agent with such GPUs has 3\n", 0)
-	c.command(t, "submit --name d --gpu-type H100 "+path).expect(t, "job d submitted\n", "mesos-gpu: job d waits until an agent with such GPUs joins: a task needs 4 GPUs of H100, and no agent has one\n", 0)
-	c.command(t, "run -d --name e --gpus 100 -- ls").expect(t, "e\n", "mesos-gpu: job e waits until an agent with more GPUs joins: a task needs 100 GPUs, and the largest agent with such GPUs has 8\n", 0)
+	c.command(t, "submit --name c --gpu-type V100 "+path).expect(t, "job c submitted\n",
+		"mesos-gpu: job c waits until an agent with more GPUs joins: a task needs 4 GPUs of V100, and the largest agent with such GPUs has 3\n",
+		0)
+	c.command(t, "submit --name d --gpu-type H100 "+path).expect(t, "job d submitted\n",
+		"mesos-gpu: job d waits until an agent with such GPUs joins: a task needs 4 GPUs of H100, and no agent has one\n", 0)
+	c.command(t, "run -d --name e --gpus 100 -- ls").expect(t, "e\n",
+		"mesos-gpu: job e waits until an agent with more GPUs joins: a task needs 100 GPUs, and the largest agent with such GPUs has 8\n",
+		0)
 	if r := c.command(t, "describe a"); !strings.Contains(r.out, "\ncommand     echo 1\n            echo 2\n") {
 		t.Errorf("got %s", r.out)
 	}

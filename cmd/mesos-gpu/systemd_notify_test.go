@@ -78,7 +78,8 @@ func TestAgentNotifiesSystemd(t *testing.T) {
 	if got := read(); got != "STATUS=looking for GPUs" {
 		t.Errorf("at first: got %q", got)
 	}
-	for last, all := "", []string{}; !strings.Contains(last, "not advertised, waiting for the agent http://127.0.0.1:1/slave(1): ") || !strings.Contains(last, "; no driver volume: "); {
+	for last, all := "", []string{}; !strings.Contains(last, "not advertised, waiting for the agent http://127.0.0.1:1/slave(1): ") ||
+		!strings.Contains(last, "; no driver volume: "); {
 		last = read()
 		if all = append(all, last); len(all) > 20 || !strings.HasPrefix(last, "STATUS=2 GPUs") {
 			t.Fatalf("got %q", all)
@@ -101,7 +102,12 @@ func TestSchedulerNotifiesSystemd(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- runCommandLine(ctx, []string{"scheduler", "--master", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--log-level", "error",
-			"--journal", filepath.Join(t.TempDir(), "journal.db")}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
+			"--journal", filepath.Join(t.TempDir(), "journal.db")}, cli.ProcessIO{
+			Stdin:  strings.NewReader(""),
+			Stdout: io.Discard,
+			Stderr: io.Discard,
+			Getenv: os.Getenv,
+		})
 	}()
 	var got []string
 	await := func(want string) {
@@ -134,11 +140,21 @@ func TestSchedulerNotifiesSystemd(t *testing.T) {
 func TestOtherCommandsDoNotNotify(t *testing.T) {
 	read := fakeSystemd(t)
 	for _, args := range [][]string{{"ps", "--api", "http://127.0.0.1:1"}, {"no-such"}, {"agent", "devices", "--no-such"}} {
-		if code := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}); code == 0 {
+		if code := runCommandLine(t.Context(), args, cli.ProcessIO{
+			Stdin:  strings.NewReader(""),
+			Stdout: io.Discard,
+			Stderr: io.Discard,
+			Getenv: os.Getenv,
+		}); code == 0 {
 			t.Errorf("%v ends well", args)
 		}
 	}
-	runCommandLine(t.Context(), []string{"scheduler", "--no-such"}, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv})
+	runCommandLine(t.Context(), []string{"scheduler", "--no-such"}, cli.ProcessIO{
+		Stdin:  strings.NewReader(""),
+		Stdout: io.Discard,
+		Stderr: io.Discard,
+		Getenv: os.Getenv,
+	})
 	if got := read(); !strings.Contains(got, "--no-such") || strings.Contains(got, "devices") {
 		t.Errorf("got %q first, want the message of the scheduler", got)
 	}
@@ -153,7 +169,12 @@ func TestFinalErrorIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := fakeSystemd(t)
-			if code := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv}); code == 0 {
+			if code := runCommandLine(t.Context(), args, cli.ProcessIO{
+				Stdin:  strings.NewReader(""),
+				Stdout: io.Discard,
+				Stderr: io.Discard,
+				Getenv: os.Getenv,
+			}); code == 0 {
 				t.Fatal("it ends well")
 			}
 			got := read()

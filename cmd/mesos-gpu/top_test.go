@@ -41,7 +41,8 @@ func floatPtr(v float64) *float64 { return &v }
 func newUsageCluster() *usageCluster {
 	part := func(task string, used *float64) api.TaskUsage {
 		return api.TaskUsage{Task: task, Job: task[:5], Hostname: "b", AgeSeconds: floatPtr(4), Devices: []gpu.DeviceUsage{
-			{UUID: "GPU-3", Shared: true, Duty: floatPtr(0.9), MemUsedMiB: used, MemMiB: floatPtr(4096), Watts: floatPtr(70), Celsius: floatPtr(50), ThrottledSeconds: floatPtr(12.4), Health: gpu.Healthy},
+			{UUID: "GPU-3", Shared: true, Duty: floatPtr(0.9), MemUsedMiB: used, MemMiB: floatPtr(4096), Watts: floatPtr(70),
+				Celsius: floatPtr(50), ThrottledSeconds: floatPtr(12.4), Health: gpu.Healthy},
 		}}
 	}
 	return &usageCluster{newFakeCluster(), []api.TaskUsage{
@@ -51,7 +52,8 @@ func newUsageCluster() *usageCluster {
 		}},
 		part("infer.0", floatPtr(1024)), part("infer.1", nil),
 		{Task: "stock.0", Job: "stock", Hostname: "c", Devices: []gpu.DeviceUsage{}, Note: "its agent reports none\x1b[2J"},
-		{Task: "stale.0", Job: "stale", Hostname: "b", AgeSeconds: floatPtr(90), Devices: []gpu.DeviceUsage{{UUID: "GPU-4", Duty: floatPtr(1), Watts: floatPtr(999)}}, Note: "stale"},
+		{Task: "stale.0", Job: "stale", Hostname: "b", AgeSeconds: floatPtr(90),
+			Devices: []gpu.DeviceUsage{{UUID: "GPU-4", Duty: floatPtr(1), Watts: floatPtr(999)}}, Note: "stale"},
 	}}
 }
 
@@ -145,9 +147,14 @@ func TestTopWatchesOnTerminal(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
 		ended := make(chan int, 1)
 		go func() {
-			ended <- runCommandLine(ctx, strings.Fields(line), cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: tty, Stderr: io.Discard, Getenv: func(name string) string {
-				return map[string]string{"MESOS_GPU_API": address}[name]
-			}})
+			ended <- runCommandLine(ctx, strings.Fields(line), cli.ProcessIO{
+				Stdin:  strings.NewReader(""),
+				Stdout: tty,
+				Stderr: io.Discard,
+				Getenv: func(name string) string {
+					return map[string]string{"MESOS_GPU_API": address}[name]
+				},
+			})
 			tty.Close()
 		}()
 		text, err := bufio.NewReader(seen).ReadString('\n')

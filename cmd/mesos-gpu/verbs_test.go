@@ -23,7 +23,10 @@ import (
 // TestVerbsAreCommands checks that the command of each verb sends the verb's request.
 func TestVerbsAreCommands(t *testing.T) {
 	dir := t.TempDir()
-	files := map[string]string{"FILE": "name: train\ncommand: sleep 1\nservice: true\n", "SCHEDULE": "name: nightly\ncommand: sleep 1\nschedule: {cron: 0 3 * * *}\n"}
+	files := map[string]string{
+		"FILE":     "name: train\ncommand: sleep 1\nservice: true\n",
+		"SCHEDULE": "name: nightly\ncommand: sleep 1\nschedule: {cron: 0 3 * * *}\n",
+	}
 	for name, text := range files {
 		files[name] = filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
@@ -69,9 +72,14 @@ func TestVerbsAreCommands(t *testing.T) {
 			}
 		}
 		var out, errs bytes.Buffer
-		status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(&out, forwardedPortDialer{}), Stderr: &errs, Getenv: func(name string) string {
-			return map[string]string{"MESOS_GPU_API": s.URL}[name]
-		}})
+		status := runCommandLine(t.Context(), args, cli.ProcessIO{
+			Stdin:  strings.NewReader(""),
+			Stdout: io.MultiWriter(&out, forwardedPortDialer{}),
+			Stderr: &errs,
+			Getenv: func(name string) string {
+				return map[string]string{"MESOS_GPU_API": s.URL}[name]
+			},
+		})
 		var sent []string
 		for late := time.After(time.Minute); !slices.ContainsFunc(sent, v.IsRequest); { // port-forward may end before the server has read its request
 			select {

@@ -21,11 +21,16 @@ import (
 func TestVersion(t *testing.T) {
 	run := func(args ...string) (string, string, int) {
 		var out, errs bytes.Buffer
-		code := runCommandLine(t.Context(), append([]string{"version"}, args...), cli.ProcessIO{Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }})
+		code := runCommandLine(t.Context(), append([]string{"version"}, args...), cli.ProcessIO{
+			Stdout: &out,
+			Stderr: &errs,
+			Getenv: func(string) string { return "" },
+		})
 		return out.String(), errs.String(), code
 	}
 	text, errs, code := run()
-	want := fmt.Sprintf("mesos-gpu %s\napi      v1\nmodule   agent API v1; none on this machine\njournal  schema %d, opens 1 to %[2]d\nbuild    %s %s/%s\n", version, journal.Schema, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	want := fmt.Sprintf("mesos-gpu %s\napi      v1\nmodule   agent API v1; none on this machine\njournal  schema %d, opens 1 to %[2]d\nbuild    %s %s/%s\n",
+		version, journal.Schema, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if code != 0 || text != want {
 		t.Errorf("exit %d: %s\n%s\nwant:\n%s", code, errs, text, want)
 	}

@@ -44,7 +44,12 @@ func (v *volumeTest) run(args ...string) (code int, out, errs string) {
 	v.t.Helper()
 	var stdout, stderr bytes.Buffer
 	getenv := func(name string) string { return v.env[name] }
-	code = runCommandLine(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), cli.ProcessIO{Stdin: nil, Stdout: &stdout, Stderr: &stderr, Getenv: getenv})
+	code = runCommandLine(context.Background(), append([]string{"volume", "--dir", v.dir}, args...), cli.ProcessIO{
+		Stdin:  nil,
+		Stdout: &stdout,
+		Stderr: &stderr,
+		Getenv: getenv,
+	})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -169,7 +174,8 @@ func TestVolumeCDI(t *testing.T) {
 	if m := spec.ContainerEdits.Mounts; len(m) != 1 || m[0].HostPath != filepath.Join(v.dir, "nvidia_"+v535) {
 		t.Errorf("mounts: %+v", m)
 	}
-	if out := v.must("cdi", "--driver-root", v.root, "--simulate", "V100", "--dev", dev, "--capabilities", "utility"); !strings.Contains(out, `"/usr/local/nvidia/lib64/libnvidia-ml.so.1"`) || strings.Contains(out, "libcuda") {
+	if out := v.must("cdi", "--driver-root", v.root, "--simulate", "V100", "--dev", dev, "--capabilities", "utility"); !strings.Contains(out,
+		`"/usr/local/nvidia/lib64/libnvidia-ml.so.1"`) || strings.Contains(out, "libcuda") {
 		t.Errorf("of utility alone:\n%s", out)
 	}
 }
@@ -180,7 +186,12 @@ func TestVolumeVerifyOnATerminal(t *testing.T) {
 	v.must("create", "--driver-root", v.root)
 	screen, tty := termtest.OpenTerminal(t, 80)
 	var out bytes.Buffer
-	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, cli.ProcessIO{Stdin: nil, Stdout: &out, Stderr: tty, Getenv: os.Getenv}); code != 0 {
+	if code := runCommandLine(context.Background(), []string{"volume", "--dir", v.dir, "verify"}, cli.ProcessIO{
+		Stdin:  nil,
+		Stdout: &out,
+		Stderr: tty,
+		Getenv: os.Getenv,
+	}); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	if err := tty.Close(); err != nil {
@@ -208,7 +219,10 @@ func TestVolumeProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := io.ReadAll(screen) // ends with EIO when the terminal is closed
-	for _, want := range []string{"\rreading [#######                       ]  25% of 4.0 MiB", "\rreading [##############################] 100% of 4.0 MiB\r\x1b[K"} {
+	for _, want := range []string{
+		"\rreading [#######                       ]  25% of 4.0 MiB",
+		"\rreading [##############################] 100% of 4.0 MiB\r\x1b[K",
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the screen got %q, want %q in it", text, want)
 		}

@@ -17,7 +17,8 @@ func TestWait(t *testing.T) {
 		status         int
 	}{
 		{"wait good", "job good FINISHED\n", "", 0},
-		{"wait good bad worse", "job good FINISHED\njob bad FAILED\njob worse FAILED\n", "task bad.1.1.x FAILED: exited with status 3\nmesos-gpu: task worse.0.1.x FAILED: exited with status 4\n", 3},
+		{"wait good bad worse", "job good FINISHED\njob bad FAILED\njob worse FAILED\n",
+			"task bad.1.1.x FAILED: exited with status 3\nmesos-gpu: task worse.0.1.x FAILED: exited with status 4\n", 3},
 		{"wait --for running up", "job up RUNNING\n", "", 0},
 		{"wait --for running good worse", "job good FINISHED\njob worse FAILED\n", "task worse.0.1.x FAILED: exited with status 4\n", 4},
 		{"wait --for running half --timeout 50ms", "", "job half is not running yet: see mesos-gpu describe half", 124},

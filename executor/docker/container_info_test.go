@@ -96,10 +96,12 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 		{"colon", "colon", volumeAt("/a:ro", func(v *mesos.Volume) { v.HostPath = ptr("/a") })},
 		{"image volume", "containers of type MESOS", volumeAt("/data", func(v *mesos.Volume) { v.Image = &mesos.Image{} })},
 		{"secret volume", "source SECRET is not supported", volumeAt("/data", fromSource(mesos.Volume_Source{Type: mesos.Volume_Source_SECRET}))},
-		{"two drivers", "volume driver b, and another volume has a", testSpec(volumeAt("/a", fromSource(dockerVolume("x", "a"))), volumeAt("/b", fromSource(dockerVolume("y", "b"))))},
+		{"two drivers", "volume driver b, and another volume has a", testSpec(volumeAt("/a", fromSource(dockerVolume("x", "a"))), volumeAt("/b", fromSource(dockerVolume("y",
+			"b"))))},
 		{"hostname of the host", "hostname is set, and the network is the host's", func(c *mesos.ContainerInfo) { c.Hostname = ptr("h") }},
 		{"user network without a name", "USER with 0 network_infos", inNetwork(user, 0)},
-		{"user network of another", "another container's network", testSpec(inNetwork(user, 0), func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: ptr("container:x")}} })},
+		{"user network of another", "another container's network", testSpec(inNetwork(user, 0),
+			func(c *mesos.ContainerInfo) { c.NetworkInfos = []mesos.NetworkInfo{{Name: ptr("container:x")}} })},
 		{"ports of the host", "need a network BRIDGE or USER, this is host", inNetwork(host, 31000)},
 		{"port not offered", "host port 80 is not among the task's ports", inNetwork(bridge, 80)},
 		{"parameter privileged", "\"privileged\" is not served: served are add-host, ", parameters("privileged=true")},
@@ -113,7 +115,8 @@ func TestUnsupportedContainerInfo(t *testing.T) {
 		{"every capability", "may open every GPU", parameters("cap-add=ALL")},
 		{"another's network", "another container's network", parameters("net=container:x")},
 		{"own label", "labels of that prefix", parameters("label=mesos-gpu.task=x")},
-		{"shared memory of the agent", "volume at /x: host path /dev/shm/of-another leads to /dev/shm, ", volumeAt("/x", func(v *mesos.Volume) { v.HostPath = ptr("/dev/shm/of-another") })},
+		{"shared memory of the agent", "volume at /x: host path /dev/shm/of-another leads to /dev/shm, ", volumeAt("/x",
+			func(v *mesos.Volume) { v.HostPath = ptr("/dev/shm/of-another") })},
 		{"by a link", "leads to /dev/shm, ", volumeAt("/x", func(v *mesos.Volume) { v.HostPath = ptr("link/new") })},
 		{"by an option", "volume=/dev//shm/:/x: host path /dev//shm/ leads to /dev/shm, ", parameters("volume=/dev//shm/:/x")},
 		{"by what it lies in", "set MESOS_GPU_ALLOW_HOST_IPC=1", parameters("volume=/:/host:ro")},
@@ -193,7 +196,10 @@ touch /self/made && ls $MESOS_SANDBOX/self
 touch /named/made /nameless/made && echo volumes
 cat /option/there`), testSpec(
 		volumeAt("/ro", hostPath(outside, mesos.RO)), volumeAt("inside", hostPath(outside, mesos.RO)), volumeAt("/own", hostPath("data", mesos.RW)),
-		volumeAt("/self", fromSource(mesos.Volume_Source{Type: mesos.Volume_Source_SANDBOX_PATH, SandboxPath: &mesos.Volume_Source_SandboxPath{Type: mesos.Volume_Source_SandboxPath_SELF, Path: "self"}})),
+		volumeAt("/self", fromSource(mesos.Volume_Source{
+			Type:        mesos.Volume_Source_SANDBOX_PATH,
+			SandboxPath: &mesos.Volume_Source_SandboxPath{Type: mesos.Volume_Source_SandboxPath_SELF, Path: "self"},
+		})),
 		volumeAt("/named", fromSource(dockerVolume(name, "local"))), volumeAt("/nameless", func(*mesos.Volume) {}),
 		parameters("volume="+outside+":/option:ro")))
 	_, stdout, stderr := h.run(t, work)
@@ -269,7 +275,8 @@ func TestParameters(t *testing.T) {
 	work := foreign(shell(img, `id -u; pwd; echo $A; hostname; ulimit -n; df -m /dev/shm | awk 'NR==2{print $2}'
 touch /x 2>&1 | grep -o Read-only; touch /scratch/x && echo scratch; grep -c pinned /etc/hosts; cat /etc/resolv.conf | grep -v '^#'
 ls /sys/class/net`), parameters(
-		"user=65534", "workdir=/usr", "env=A=a", "env=A=b", "env=MESOS_TASK_ID=forged", "hostname=box", "net=none", "ulimit=nofile=128:128", "shm-size=8m", "read-only=true", "tmpfs=/scratch",
+		"user=65534", "workdir=/usr", "env=A=a", "env=A=b", "env=MESOS_TASK_ID=forged", "hostname=box", "net=none",
+		"ulimit=nofile=128:128", "shm-size=8m", "read-only=true", "tmpfs=/scratch",
 		"add-host=pinned:10.1.2.3", "dns=10.9.9.9", "cap-add=IPC_LOCK", "cap-drop=MKNOD", "label=team=vision", "init=false", "pids-limit=50", "memory-swap=-1"))
 	r := h.start(t, work).(*runningContainer)
 	c, err := h.engine.ContainerInspect(t.Context(), r.id)
@@ -386,12 +393,16 @@ func TestExecProbeReturnsExitStatus(t *testing.T) {
 
 // A secret is mounted read-only; a relative path is in the sandbox.
 func TestSecretMounts(t *testing.T) {
-	h := newHostConfig(task.TaskSpec{SecretMounts: []task.HostMount{{Source: "/secrets/web/db", Target: "/run/db", ReadOnly: true}, {Source: "/secrets/web/key", Target: "keys/web", ReadOnly: true}}}, hostInfo{sandbox: "/sandbox"})
+	h := newHostConfig(task.TaskSpec{SecretMounts: []task.HostMount{
+		{Source: "/secrets/web/db", Target: "/run/db", ReadOnly: true},
+		{Source: "/secrets/web/key", Target: "keys/web", ReadOnly: true},
+	}}, hostInfo{sandbox: "/sandbox"})
 	var got []string
 	for _, m := range h.Mounts {
 		got = append(got, fmt.Sprintf("%s %s %t", m.Source, m.Target, m.ReadOnly))
 	}
-	if diff := cmp.Diff([]string{"/sandbox /mnt/mesos/sandbox false", "/secrets/web/db /run/db true", "/secrets/web/key /mnt/mesos/sandbox/keys/web true"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"/sandbox /mnt/mesos/sandbox false", "/secrets/web/db /run/db true", "/secrets/web/key /mnt/mesos/sandbox/keys/web true"},
+		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

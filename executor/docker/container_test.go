@@ -54,7 +54,9 @@ func TestContainerInfo(t *testing.T) {
 	}{
 		{name: "the host's network", change: inNetwork(hostNetwork, 0), script: "ls /sys/class/net | grep -x docker0", want: "docker0"},
 		{name: "no network", change: inNetwork(none, 0), script: "ls /sys/class/net", want: "lo"},
-		{name: "a bridge, with a host name", change: testSpec(inNetwork(bridge, 0), func(c *mesos.ContainerInfo) { c.Hostname = ptr("box") }), script: "ls /sys/class/net; hostname", want: "eth0\nlo\nbox"},
+		{name: "a bridge, with a host name",
+			change: testSpec(inNetwork(bridge, 0), func(c *mesos.ContainerInfo) { c.Hostname = ptr("box") }),
+			script: "ls /sys/class/net; hostname", want: "eth0\nlo\nbox"},
 		{name: "shared memory", change: parameters("shm-size=16777216"), script: "df -m /dev/shm | awk 'NR==2{print $2}'", want: "16"},
 		{name: "shared memory is the task's", change: parameters(), script: "true",
 			inspect: func(c container.InspectResponse) (got, want any) { return c.HostConfig.ShmSize, int64(96 << 20) }},
@@ -163,7 +165,9 @@ func TestNamedNetwork(t *testing.T) {
 // search paths precede the driver volume's.
 func TestTaskEnvironment(t *testing.T) {
 	h := newHost(t)
-	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:environment", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "OF=image"}))
+	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:environment", nil, []string{
+		"NVIDIA_VISIBLE_DEVICES=all", "PATH=/bin", "OF=image",
+	}))
 	work := foreign(shell(img, "unset PWD SHLVL; env | sort"), inNetwork(mesos.ContainerInfo_DockerInfo_BRIDGE, 0))
 	work.GPUs, work.Minors, work.DeviceIDs = 2, []int{0, 2}, []string{"GPU-a", "GPU-c"}
 	work.Index, work.Role = 3, "research"
@@ -189,7 +193,8 @@ func TestTaskEnvironment(t *testing.T) {
 func TestMeasureWritten(t *testing.T) {
 	h := newHost(t)
 	img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, "mesos-gpu-test:written", nil, nil))
-	work := shell(img, `head -c 3145728 /dev/zero >/tmp/layer; head -c 1048576 /dev/zero >$MESOS_SANDBOX/outside; head -c 1048576 /dev/zero >/dev/shm/x; echo ready; sleep 1000`)
+	work := shell(img,
+		`head -c 3145728 /dev/zero >/tmp/layer; head -c 1048576 /dev/zero >$MESOS_SANDBOX/outside; head -c 1048576 /dev/zero >/dev/shm/x; echo ready; sleep 1000`)
 	r := h.start(t, work)
 	h.awaitOutput(t, "ready")
 	got, err := r.(task.DiskMeasurer).MeasureWritten(t.Context())
@@ -229,7 +234,9 @@ func TestIncompatibleImageOnEngine(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := h.inSandbox(t, t.TempDir())
-			img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprint("mesos-gpu-test:unfit", i), nil, []string{"NVIDIA_VISIBLE_DEVICES=all", tt.require}))
+			img := testimage.LoadImage(t, h.engine, testimage.BusyboxArchive(t, fmt.Sprint("mesos-gpu-test:unfit", i), nil, []string{
+				"NVIDIA_VISIBLE_DEVICES=all", tt.require,
+			}))
 			work := shell(img, "exit 0")
 			work.GPUs, work.DeviceIDs, work.Minors = 1, []string{tt.device}, []int{0}
 			if tt.by == "" {

@@ -169,7 +169,8 @@ func TestEngineRestarts(t *testing.T) {
 		{"in order", nil, syscall.SIGTERM, []string{
 			"killed by signal 9 (SIGKILL): the docker engine at unix:// stopped, and its containers with it",                     // queried after the engine stopped
 			"killed by signal 9 (SIGKILL): the docker engine sent it signal 15: the container or the engine was stopped by hand", // queried while the engine stops
-			"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran",                                  // queried after the engine started again
+			// queried after the engine started again
+			"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran",
 		}, false},
 		{"killed", nil, syscall.SIGKILL, []string{"killed by signal 9 (SIGKILL): the docker engine at unix:// restarted while it ran"}, false},
 	}

@@ -269,7 +269,8 @@ func TestSignals(t *testing.T) {
 		want         string
 	}{
 		{"taken to heart", "trap 'echo bye; exit 7' TERM; echo ready-a; while :; do sleep 0.1; done", []syscall.Signal{syscall.SIGTERM}, "exited with status 7"},
-		{"ignored, then forced", "trap '' TERM; echo ready-b; while :; do sleep 0.1; done", []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}, "killed by signal 9 (SIGKILL)"},
+		{"ignored, then forced", "trap '' TERM; echo ready-b; while :; do sleep 0.1; done",
+			[]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}, "killed by signal 9 (SIGKILL)"},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

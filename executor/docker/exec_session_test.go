@@ -48,7 +48,8 @@ func TestExecSession(t *testing.T) {
 	}{
 		{"streams and status", "", []string{"sh", "-c", "echo out; echo bad >&2; exit 7"}, 7, "out\n", "bad\n"},
 		{"input to its end", "one\ntwo\n", []string{"cat"}, 0, "one\ntwo\n", ""},
-		{"the task's environment and devices", "", []string{"sh", "-c", "echo $OF_IMAGE $MESOS_GPU_JOB; ls /dev | grep nvidia"}, 0, "yes job\nnvidia2\nnvidiactl\n", ""},
+		{"the task's environment and devices", "", []string{"sh", "-c", "echo $OF_IMAGE $MESOS_GPU_JOB; ls /dev | grep nvidia"},
+			0, "yes job\nnvidia2\nnvidiactl\n", ""},
 		{"a signal", "", []string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
 	} {
 		var stdin io.Reader
@@ -69,7 +70,10 @@ func TestExecSession(t *testing.T) {
 	if _, err := r.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (ExecSession{Container: work.Container.Value, Argv: []string{"true"}}).Run(t.Context(), h.engine); err == nil || !strings.Contains(err.Error(), containerName(work)) {
+	if _, err := (ExecSession{
+		Container: work.Container.Value,
+		Argv:      []string{"true"},
+	}).Run(t.Context(), h.engine); err == nil || !strings.Contains(err.Error(), containerName(work)) {
 		t.Errorf("for a task that has ended: %v", err)
 	}
 }

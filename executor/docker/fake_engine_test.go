@@ -75,7 +75,8 @@ func TestLaunchFailsWithoutEngine(t *testing.T) {
 	d.NewClient = func() (*client.Client, error) {
 		return client.NewClientWithOpts(client.WithHost(socket), client.WithDialContext(denied))
 	}
-	if _, err := d.Start(t.Context(), task.TaskSpec{Image: "debian:12"}); err == nil || !strings.Contains(err.Error(), "add the executor's user to the docker group") {
+	if _, err := d.Start(t.Context(), task.TaskSpec{Image: "debian:12"}); err == nil ||
+		!strings.Contains(err.Error(), "add the executor's user to the docker group") {
 		t.Errorf("without permission for the socket: %v", err)
 	}
 	d.NewClient = func() (*client.Client, error) { return client.NewClientWithOpts(client.WithHost("nonsense")) }
@@ -107,7 +108,8 @@ func TestImagePull(t *testing.T) {
 		want string // expected part of the error
 	}{
 		{"comes", progress(`{"status":"Pulling"}`, `{"status":"Done"}`), ""},
-		{"fails midway", progress(`{"status":"Pulling"}`, `{"error":"disk full","errorDetail":{"message":"disk full"}}`), "image debian:12 is not on this agent and cannot be pulled: disk full: docker load it there"},
+		{"fails midway", progress(`{"status":"Pulling"}`, `{"error":"disk full","errorDetail":{"message":"disk full"}}`),
+			"image debian:12 is not on this agent and cannot be pulled: disk full: docker load it there"},
 		{"is malformed", progress(`{"status":`), "cannot be pulled: unexpected EOF"},
 		{"is refused", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"message":"pull access denied"}`, http.StatusNotFound)
@@ -390,7 +392,11 @@ func TestIncompatibleImage(t *testing.T) {
 	d := &EngineRuntime{
 		Log: quiet(t), DevDir: t.TempDir(),
 		ReadHost: func(context.Context) image.HostDriver {
-			return image.HostDriver{Driver: "535.104.05", CUDA: "12.2", GPUs: []image.HostGPU{{Name: "GPU-a", Arch: "7.0", Brand: "tesla"}, {Name: "GPU-b", Arch: "9.0", Brand: "nvidia"}}}
+			return image.HostDriver{
+				Driver: "535.104.05",
+				CUDA:   "12.2",
+				GPUs:   []image.HostGPU{{Name: "GPU-a", Arch: "7.0", Brand: "tesla"}, {Name: "GPU-b", Arch: "9.0", Brand: "nvidia"}},
+			}
 		},
 		PrepareVolume: func(context.Context) (string, error) { return "/volumes/535.104.05", nil },
 	}
@@ -403,15 +409,21 @@ func TestIncompatibleImage(t *testing.T) {
 	}{
 		{"fits", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.2"}, task.TaskSpec{GPUs: 1}, false, true},
 		{"too new", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.TaskSpec{GPUs: 1}, true, false},
-		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.TaskSpec{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
+		{"too new, and the job knows better", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"},
+			task.TaskSpec{GPUs: 1, Env: map[string]string{"NVIDIA_DISABLE_REQUIRE": "1"}}, false, true},
 		{"too new, without a GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.TaskSpec{}, false, false},
 		{"asks for nothing", []string{"NVIDIA_REQUIRE_CUDA=cuda>=12.4"}, task.TaskSpec{GPUs: 1}, false, false},
-		{"architecture of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-b"}}, false, true},
-		{"architecture of another's", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, true, false},
-		{"architecture of one of both", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"}, task.TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}, true, false},
+		{"architecture of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"},
+			task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-b"}}, false, true},
+		{"architecture of another's", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"},
+			task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, true, false},
+		{"architecture of one of both", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_ARCH=arch>=8.0"},
+			task.TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}}, true, false},
 		{"GPU without a name", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1}, true, false},
-		{"brand of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, false, true},
-		{"an unknown device", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"}, task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-c"}}, false, true},
+		{"brand of the task's GPU", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"},
+			task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-a"}}, false, true},
+		{"an unknown device", []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_BRAND=brand=tesla"},
+			task.TaskSpec{GPUs: 1, DeviceIDs: []string{"GPU-c"}}, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -429,7 +441,8 @@ func TestIncompatibleImage(t *testing.T) {
 			if errors.As(err, &unfit) != tt.unfit || (err != nil) != tt.unfit {
 				t.Fatalf("got %v, want it unfit: %v", err, tt.unfit)
 			}
-			if tt.unfit && (!strings.HasPrefix(err.Error(), "image app:1: ") || !strings.HasSuffix(err.Error(), "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same")) {
+			if tt.unfit && (!strings.HasPrefix(err.Error(), "image app:1: ") ||
+				!strings.HasSuffix(err.Error(), "; NVIDIA_DISABLE_REQUIRE=true in the job's environment starts it all the same")) {
 				t.Errorf("the error does not name the image, or the way round: %v", err)
 			}
 			if (f.volume != "") != tt.volume {

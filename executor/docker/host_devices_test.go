@@ -46,7 +46,8 @@ func TestHostDevicesAreRejected(t *testing.T) {
 		wanted, allowed  []string
 		devicesFile, why string
 	}{
-		{"nothing allowed", []string{"/dev/zero"}, nil, "/proc/devices", "/dev/zero: the operator of this agent does not allow it to tasks: add it to MESOS_GPU_ALLOW_DEVICES"},
+		{"nothing allowed", []string{"/dev/zero"}, nil, "/proc/devices",
+			"/dev/zero: the operator of this agent does not allow it to tasks: add it to MESOS_GPU_ALLOW_DEVICES"},
 		{"a longer name", []string{"/dev/zero"}, []string{"/dev/zer"}, "/proc/devices", "does not allow it"},
 		{"a GPU by its driver", []string{"/dev/zero"}, []string{"/dev/zero"}, majors, "/dev/zero is a node of the driver nvidia-uvm: tasks get GPUs by gpus"},
 		{"a link to a node", []string{filepath.Join(dir, "link")}, []string{dir}, "/proc/devices", "has no character device on this agent"},

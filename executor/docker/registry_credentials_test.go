@@ -63,23 +63,32 @@ func TestFindCredentials(t *testing.T) {
 		{"the operator's", own, "", "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
 		{"name and password", own, "", "", auths("registry.example:5000", bob), "", password("bob", "registry.example:5000")},
 		{"the sandbox's goes first", own, auths("registry.example:5000", bob), "", auths("registry.example:5000", ann), "", password("bob", "registry.example:5000")},
-		{"the sandbox's knows another registry", own, auths("other.example", bob), "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
+		{"the sandbox's knows another registry", own, auths("other.example", bob), "", auths("registry.example:5000", ann), "", password("ann",
+			"registry.example:5000")},
 		{"the old file", own, "", `{"registry.example:5000":{` + ann + `}}`, "", "", password("ann", "registry.example:5000")},
 		{"an address", own, "", "", auths("https://registry.example:5000/v2/", ann), "", password("ann", "registry.example:5000")},
 		{"another port", own, "", "", auths("registry.example", ann), "", nil},
 		{"the hub", "debian:12", "", "", auths("https://index.docker.io/v1/", ann), "", password("ann", "https://index.docker.io/v1/")},
 		{"the hub by its name", "docker.io/library/debian", "", "", auths("https://index.docker.io/v1/", ann), "", password("ann", "https://index.docker.io/v1/")},
-		{"identity token", own, "", "", auths("registry.example:5000", `"identitytoken":"`+secret+`"`), "", &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
-		{"helper of a registry", own, "", "", `{"credsStore":"absent","credHelpers":{"registry.example:5000":"echo"}}`, "", password("carl", "registry.example:5000")},
+		{"identity token", own, "", "", auths("registry.example:5000", `"identitytoken":"`+secret+`"`), "", &registry.AuthConfig{
+			IdentityToken: secret,
+			ServerAddress: "registry.example:5000",
+		}},
+		{"helper of a registry", own, "", "", `{"credsStore":"absent","credHelpers":{"registry.example:5000":"echo"}}`, "", password("carl",
+			"registry.example:5000")},
 		{"helper of all", own, "", "", `{"credsStore":"echo","auths":{"registry.example:5000":{}}}`, "", password("carl", "registry.example:5000")},
 		{"helper with a token", own, "", "", `{"credsStore":"token"}`, "", &registry.AuthConfig{IdentityToken: secret, ServerAddress: "registry.example:5000"}},
-		{"no helper of the sandbox's", own, `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, "", auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
+		{"no helper of the sandbox's", own, `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, "",
+			auths("registry.example:5000", ann), "", password("ann", "registry.example:5000")},
 		{"helper that knows nothing", own, "", "", `{"credsStore":"empty"}`, "", nil},
 		{"entry of a helper", own, "", "", auths("registry.example:5000", ""), "", nil},
 		{"not an image's name", "UPPER::", "", "", "{", "", nil},
-		{"the pull secret goes first", own, auths("registry.example:5000", ann), "", auths("registry.example:5000", ann), auths("registry.example:5000", bob), password("bob", "registry.example:5000")},
-		{"the pull secret knows another registry", own, "", "", auths("registry.example:5000", ann), auths("other.example", bob), password("ann", "registry.example:5000")},
-		{"no helper of the pull secret's", own, "", "", auths("registry.example:5000", ann), `{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, password("ann", "registry.example:5000")},
+		{"the pull secret goes first", own, auths("registry.example:5000", ann), "", auths("registry.example:5000", ann),
+			auths("registry.example:5000", bob), password("bob", "registry.example:5000")},
+		{"the pull secret knows another registry", own, "", "", auths("registry.example:5000", ann), auths("other.example", bob), password("ann",
+			"registry.example:5000")},
+		{"no helper of the pull secret's", own, "", "", auths("registry.example:5000", ann),
+			`{"credsStore":"echo","credHelpers":{"registry.example:5000":"token"}}`, password("ann", "registry.example:5000")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,7 +172,8 @@ func TestFindCredentialsErrors(t *testing.T) {
 		spec := task.TaskSpec{Image: "r.example/app", PullSecret: "team/registry", PullConfig: filepath.Join(t.TempDir(), "registry")}
 		writeFile(t, spec.PullConfig, `{"auths":{"r.example":{"auth":"`+secret+`!"}}}`, 0o600)
 		_, err := (&EngineRuntime{Sandbox: t.TempDir()}).findCredentials(t.Context(), spec)
-		if want := `for registry r.example in pull_secret "team/registry": parse it as a docker config.json`; err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
+		if want := `for registry r.example in pull_secret "team/registry": parse it as a docker config.json`; err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
 			t.Errorf("got %v, want %q in it, without the secret", err, want)
 		}
 	})
@@ -172,7 +182,8 @@ func TestFindCredentialsErrors(t *testing.T) {
 		if err := unix.Mkfifo(filepath.Join(d.Sandbox, ".dockercfg"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"}); err == nil || !strings.Contains(err.Error(), ".dockercfg: not a regular file") {
+		if _, err := d.findCredentials(t.Context(), task.TaskSpec{Image: "r.example/app"}); err == nil ||
+			!strings.Contains(err.Error(), ".dockercfg: not a regular file") {
 			t.Errorf("got %v, want that it is no file", err)
 		}
 	})
@@ -206,14 +217,19 @@ func TestPrivateRegistry(t *testing.T) {
 		name, sandbox, operators, pullSecret string
 		want                                 []string // expected parts of the error; none on success
 	}{
-		{"no credentials", "", "", "", []string{"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":", "MESOS_GPU_DOCKER_CONFIG", ".docker/config.json"}},
+		{"no credentials", "", "", "", []string{
+			"is not on this agent and cannot be pulled: ", "no credentials for registry " + reg.host + ":",
+			"MESOS_GPU_DOCKER_CONFIG", ".docker/config.json",
+		}},
 		{"a wrong password", "", config("wrong-" + secret), "", []string{"cannot be pulled: ", "registry " + reg.host + " rejects the credentials of " + operators}},
 		{"a malformed file", "", "{auths", "", []string{"cannot be pulled: ", "in " + operators + ": parse it as a docker config.json"}},
 		{"the operator's", "", config(secret), "", nil},
 		{"the sandbox's", config(secret), config("wrong"), "", nil},
 		{"a helper's", "", `{"credHelpers":{"` + reg.host + `":"ours"}}`, "", nil},
 		{"the pull secret's", config("wrong"), config("wrong"), config(secret), nil},
-		{"a wrong password in the pull secret", config(secret), config(secret), config("wrong-" + secret), []string{"cannot be pulled: ", "registry " + reg.host + ` rejects the credentials of pull_secret "registry"`}},
+		{"a wrong password in the pull secret", config(secret), config(secret), config("wrong-" + secret), []string{
+			"cannot be pulled: ", "registry " + reg.host + ` rejects the credentials of pull_secret "registry"`,
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -109,7 +109,8 @@ func TestLongRequirementIsShortened(t *testing.T) {
 	if !errors.As(err, &unfit) {
 		t.Fatalf("got %v, want that the image is unfit", err)
 	}
-	if !strings.HasPrefix(unfit.Required, "cuda>=13.0,brand!=") || !strings.HasSuffix(unfit.Required, "…") || !utf8.ValidString(unfit.Required) || len(unfit.Required) > maxDescriptionBytes+len("…") {
+	if !strings.HasPrefix(unfit.Required, "cuda>=13.0,brand!=") || !strings.HasSuffix(unfit.Required, "…") ||
+		!utf8.ValidString(unfit.Required) || len(unfit.Required) > maxDescriptionBytes+len("…") {
 		t.Errorf("got %d bytes: %q", len(unfit.Required), unfit.Required)
 	}
 }

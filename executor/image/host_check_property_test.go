@@ -122,7 +122,10 @@ func checkPrinted[T fmt.Stringer](t *testing.T, text string, parse func(string) 
 }
 
 func FuzzAlternatives(f *testing.F) {
-	for _, seed := range []string{"", "cuda>=12.2 brand=tesla,driver>=470,driver<471", "CUDA!=v1", "brand=a=b", "foo=1,arch<9.0.1.2", " ,\t,", "brand=\xff", "brand=K"} {
+	for _, seed := range []string{
+		"", "cuda>=12.2 brand=tesla,driver>=470,driver<471", "CUDA!=v1", "brand=a=b", "foo=1,arch<9.0.1.2", " ,\t,",
+		"brand=\xff", "brand=K",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

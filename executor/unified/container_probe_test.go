@@ -97,8 +97,10 @@ func TestExecProbe(t *testing.T) {
 		{"agent leaves", fakeSessions{broken: io.ErrUnexpectedEOF, waited: status(0)}, 0, "unexpected EOF", false, whole},
 		{"agent is away afterwards", fakeSessions{}, 0, "connection refused", false, whole},
 		{"agent is away", fakeSessions{refuse: errors.New("connection refused")}, 0, "connection refused", false, "LAUNCH_NESTED_CONTAINER_SESSION"},
-		{"agent refuses", fakeSessions{refuse: apierrors.Code(http.StatusBadRequest).Error("parent is gone")}, 0, "parent is gone", false, "LAUNCH_NESTED_CONTAINER_SESSION"},
-		{"agent forbids", fakeSessions{refuse: apierrors.CodeUnsubscribed.Error("")}, 0, "let executors use the agent's operator API", true, "LAUNCH_NESTED_CONTAINER_SESSION"},
+		{"agent refuses", fakeSessions{refuse: apierrors.Code(http.StatusBadRequest).Error("parent is gone")}, 0,
+			"parent is gone", false, "LAUNCH_NESTED_CONTAINER_SESSION"},
+		{"agent forbids", fakeSessions{refuse: apierrors.CodeUnsubscribed.Error("")}, 0,
+			"let executors use the agent's operator API", true, "LAUNCH_NESTED_CONTAINER_SESSION"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,7 +123,8 @@ func TestExecProbe(t *testing.T) {
 					t.Errorf("calls %s, want %s", got, tt.calls)
 				}
 				l := tt.agent.launch
-				if l.ContainerID.Parent.Value != "task" || l.Container != nil || l.Command.GetShell() || l.Command.GetUser() != "daemon" || l.Command.GetValue() != "/bin/check" {
+				if l.ContainerID.Parent.Value != "task" || l.Container != nil || l.Command.GetShell() ||
+					l.Command.GetUser() != "daemon" || l.Command.GetValue() != "/bin/check" {
 					t.Errorf("launched %v", l)
 				}
 				if diff := cmp.Diff([]string{"/bin/check", "-x"}, l.Command.Arguments); diff != "" {

@@ -195,7 +195,10 @@ func TestMesosCheck(t *testing.T) {
 	u.Logs = rotate.RotationLimits{Bytes: 64 << 10, Files: 2}
 	soft, hard := uint64(77), uint64(99)
 	start, err := u.Start(t.Context(), task.TaskSpec{
-		ID: "t", Container: parent, Argv: []string{"/bin/sh", "-c", "ulimit -n > only-here; while :; do echo line; done & sleep 1000"}, Env: map[string]string{"OF": "task"},
+		ID:        "t",
+		Container: parent,
+		Argv:      []string{"/bin/sh", "-c", "ulimit -n > only-here; while :; do echo line; done & sleep 1000"},
+		Env:       map[string]string{"OF": "task"},
 		MesosContainer: &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), RlimitInfo: &mesos.RLimitInfo{
 			Rlimits: []mesos.RLimitInfo_RLimit{{Type: mesos.RLimitInfo_RLimit_RLMT_NOFILE, Soft: &soft, Hard: &hard}},
 		}},

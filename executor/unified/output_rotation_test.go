@@ -34,7 +34,13 @@ func TestOutputIsRotated(t *testing.T) {
 		if err := linkOutput(sandbox, "c"); err != nil {
 			t.Fatal(err)
 		}
-		r := &nestedContainer{id: mesos.ContainerID{Value: "c"}, sandbox: sandbox, output: &outputWatch{sandbox: sandbox, container: "c"}, logs: rotate.RotationLimits{Bytes: 10 << 10, Files: 3}, log: quiet(t)}
+		r := &nestedContainer{
+			id:      mesos.ContainerID{Value: "c"},
+			sandbox: sandbox,
+			output:  &outputWatch{sandbox: sandbox, container: "c"},
+			logs:    rotate.RotationLimits{Bytes: 10 << 10, Files: 3},
+			log:     quiet(t),
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.rotateOutput(ctx); close(done) }()

@@ -104,7 +104,11 @@ func TestWaitExplainsOutOfMemory(t *testing.T) {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range map[string]string{"memory.limit_in_bytes": "85983232", "memory.max_usage_in_bytes": "85983232", "memory.oom_control": fmt.Sprintf("oom_kill %d\n", kills)} {
+		for name, text := range map[string]string{
+			"memory.limit_in_bytes":     "85983232",
+			"memory.max_usage_in_bytes": "85983232",
+			"memory.oom_control":        fmt.Sprintf("oom_kill %d\n", kills),
+		} {
 			if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,19 @@ var testStart = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 // endOf returns the end of an attempt that held GPUs of a type for some seconds after a wait of one minute.
 func endOf(name string, n int, state job.State, kind string, gpus int, held time.Duration) sched.AttemptEnd {
 	launched := testStart.Add(time.Duration(n) * time.Minute)
-	t := job.Task{ID: fmt.Sprintf("%s.0.%d.x", name, n), Job: name, Run: 1, Attempt: n, State: state, AgentURL: "http://agent", Hostname: "h1", Launched: launched, Started: launched, Ended: launched.Add(held), Queued: launched.Add(-time.Minute)}
+	t := job.Task{
+		ID:       fmt.Sprintf("%s.0.%d.x", name, n),
+		Job:      name,
+		Run:      1,
+		Attempt:  n,
+		State:    state,
+		AgentURL: "http://agent",
+		Hostname: "h1",
+		Launched: launched,
+		Started:  launched,
+		Ended:    launched.Add(held),
+		Queued:   launched.Add(-time.Minute),
+	}
 	if gpus > 0 {
 		t.GPUTypes = map[string]int{kind: gpus}
 	}
@@ -110,9 +122,21 @@ func TestRecordsSurviveEncoding(t *testing.T) {
 		text, n := rapid.StringN(0, 8, -1), rapid.IntRange(0, 1<<40)
 		at := rapid.Int64Range(0, math.MaxInt64)
 		r := attemptRecord{
-			id: rapid.StringN(1, 8, -1).Draw(t, "id"), job: text.Draw(t, "job"), owner: text.Draw(t, "owner"), role: text.Draw(t, "role"), host: text.Draw(t, "host"), state: text.Draw(t, "state"), reason: text.Draw(t, "reason"),
-			run: n.Draw(t, "run"), index: n.Draw(t, "index"), attempt: n.Draw(t, "attempt"), milliCPUs: n.Draw(t, "cpus"),
-			queued: at.Draw(t, "queued"), launched: at.Draw(t, "launched"), started: at.Draw(t, "started"), ended: at.Draw(t, "ended"),
+			id:         rapid.StringN(1, 8, -1).Draw(t, "id"),
+			job:        text.Draw(t, "job"),
+			owner:      text.Draw(t, "owner"),
+			role:       text.Draw(t, "role"),
+			host:       text.Draw(t, "host"),
+			state:      text.Draw(t, "state"),
+			reason:     text.Draw(t, "reason"),
+			run:        n.Draw(t, "run"),
+			index:      n.Draw(t, "index"),
+			attempt:    n.Draw(t, "attempt"),
+			milliCPUs:  n.Draw(t, "cpus"),
+			queued:     at.Draw(t, "queued"),
+			launched:   at.Draw(t, "launched"),
+			started:    at.Draw(t, "started"),
+			ended:      at.Draw(t, "ended"),
 			usageState: usageState(rapid.IntRange(0, 2).Draw(t, "state of usage")),
 		}
 		if rapid.Bool().Draw(t, "exited") {
@@ -158,7 +182,8 @@ func TestEndsAreStoredOnce(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d records, %v", len(list), err)
 	}
-	if list[0].State != job.Failed || list[0].Reason != "container_limitation_memory" || list[0].GPUSeconds != 3600 || list[1].State != job.Finished || list[1].GPUSeconds != 3600 {
+	if list[0].State != job.Failed || list[0].Reason != "container_limitation_memory" || list[0].GPUSeconds != 3600 ||
+		list[1].State != job.Finished || list[1].GPUSeconds != 3600 {
 		t.Errorf("got %+v", list)
 	}
 }
@@ -174,7 +199,12 @@ func TestSums(t *testing.T) {
 	never := endOf("never", 3, job.Killed, "", 0, 0)
 	never.Task.Launched, never.Task.Started, never.Task.Queued, never.Task.AgentURL = time.Time{}, time.Time{}, never.Task.Ended.Add(-30*time.Second), ""
 	added := addAll(t, f, mixed, shared, never, endOf("cpu", 4, job.Finished, "", 0, 10*time.Second))
-	if err := f.setUsage(formatKey(added[0].ended, added[0].id), usageMeasured, api.MeasuredUsage{GPUSeconds: 200, BusyGPUSeconds: 50, Joules: 1000, MaxMemMiB: 7}); err != nil {
+	if err := f.setUsage(formatKey(added[0].ended, added[0].id), usageMeasured, api.MeasuredUsage{
+		GPUSeconds:     200,
+		BusyGPUSeconds: 50,
+		Joules:         1000,
+		MaxMemMiB:      7,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	report := func(q Query) string {
@@ -189,7 +219,8 @@ func TestSums(t *testing.T) {
 			for _, key := range q.By {
 				keys = append(keys, g.Keys[key])
 			}
-			lines = append(lines, fmt.Sprintf("%s:%d/%d %g/%g wait %g busy %g joules %g", strings.Join(keys, ","), g.Attempts, g.Unfinished, g.GPUSeconds, g.UnfinishedGPUSeconds, g.WaitSeconds, g.Usage.BusyGPUSeconds, g.Usage.Joules))
+			lines = append(lines, fmt.Sprintf("%s:%d/%d %g/%g wait %g busy %g joules %g", strings.Join(keys, ","), g.Attempts,
+				g.Unfinished, g.GPUSeconds, g.UnfinishedGPUSeconds, g.WaitSeconds, g.Usage.BusyGPUSeconds, g.Usage.Joules))
 		}
 		return strings.Join(lines, "\n")
 	}
@@ -199,16 +230,22 @@ func TestSums(t *testing.T) {
 		q    Query
 		want string
 	}{
-		"all":     {Query{}, ":" + total},
-		"types":   {Query{AccountingQuery: by("type")}, "V100:2/1 125/100 wait 120 busy 25 joules 500\nA100:1/1 100/100 wait 60 busy 25 joules 500\n:2/1 0/0 wait 90 busy 0 joules 0\n:" + total},
-		"devices": {Query{AccountingQuery: by("device")}, "GPU-A100-0:1/1 100/100 wait 60 busy 25 joules 500\nGPU-A100-1:1/1 100/100 wait 60 busy 25 joules 500\nGPU-s:1/0 25/0 wait 60 busy 0 joules 0\n:2/1 0/0 wait 90 busy 0 joules 0\n:" + total},
-		"users":   {Query{AccountingQuery: by("user", "role")}, "ada,research:3/2 200/200 wait 150 busy 50 joules 1000\nbob,prod:1/0 25/0 wait 60 busy 0 joules 0\n,:" + total},
-		"days":    {Query{AccountingQuery: by("day")}, "2026-03-01:" + total + "\n:" + total},
-		"own":     {Query{MayView: func(role string) bool { return role == "prod" }}, ":1/0 25/0 wait 60 busy 0 joules 0"},
-		"job":     {Query{AccountingQuery: api.AccountingQuery{Job: "share@1"}}, ":1/0 25/0 wait 60 busy 0 joules 0"},
-		"run":     {Query{AccountingQuery: api.AccountingQuery{Job: "share@2"}}, ":0/0 0/0 wait 0 busy 0 joules 0"},
-		"state":   {Query{AccountingQuery: api.AccountingQuery{State: job.Killed}}, ":1/1 0/0 wait 30 busy 0 joules 0"},
-		"since":   {Query{AccountingQuery: api.AccountingQuery{Since: testStart.Add(3 * time.Minute), Until: testStart.Add(4 * time.Minute)}}, ":2/1 25/0 wait 90 busy 0 joules 0"},
+		"all": {Query{}, ":" + total},
+		"types": {Query{AccountingQuery: by("type")},
+			"V100:2/1 125/100 wait 120 busy 25 joules 500\nA100:1/1 100/100 wait 60 busy 25 joules 500\n:2/1 0/0 wait 90 busy 0 joules 0\n:" + total},
+		"devices": {Query{AccountingQuery: by("device")},
+			"GPU-A100-0:1/1 100/100 wait 60 busy 25 joules 500\nGPU-A100-1:1/1 100/100 wait 60 busy 25 joules 500\nGPU-s:1/0 25/0 " +
+				"wait 60 busy 0 joules 0\n:2/1 0/0 wait 90 busy 0 joules 0\n:" +
+				total},
+		"users": {Query{AccountingQuery: by("user", "role")},
+			"ada,research:3/2 200/200 wait 150 busy 50 joules 1000\nbob,prod:1/0 25/0 wait 60 busy 0 joules 0\n,:" + total},
+		"days":  {Query{AccountingQuery: by("day")}, "2026-03-01:" + total + "\n:" + total},
+		"own":   {Query{MayView: func(role string) bool { return role == "prod" }}, ":1/0 25/0 wait 60 busy 0 joules 0"},
+		"job":   {Query{AccountingQuery: api.AccountingQuery{Job: "share@1"}}, ":1/0 25/0 wait 60 busy 0 joules 0"},
+		"run":   {Query{AccountingQuery: api.AccountingQuery{Job: "share@2"}}, ":0/0 0/0 wait 0 busy 0 joules 0"},
+		"state": {Query{AccountingQuery: api.AccountingQuery{State: job.Killed}}, ":1/1 0/0 wait 30 busy 0 joules 0"},
+		"since": {Query{AccountingQuery: api.AccountingQuery{Since: testStart.Add(3 * time.Minute), Until: testStart.Add(4 * time.Minute)}},
+			":2/1 25/0 wait 90 busy 0 joules 0"},
 	} {
 		if got := report(test.q); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, test.want)
@@ -284,7 +321,9 @@ func TestOldRecordsAreRemoved(t *testing.T) {
 func endedModel(name string) (*readmodel.Model, journal.Change) {
 	m := readmodel.New(journal.JournalContents{})
 	j := frameworktest.JobInStates(name, 1, job.Finished)
-	j.Tasks[0].Launched, j.Tasks[0].Ended, j.Tasks[0].AgentURL, j.Tasks[0].GPUTypes = testStart, testStart.Add(time.Minute), "http://agent", map[string]int{"V100": 1}
+	j.Tasks[0].Launched, j.Tasks[0].Ended, j.Tasks[0].AgentURL, j.Tasks[0].GPUTypes = testStart, testStart.Add(time.Minute), "http://agent", map[string]int{
+		"V100": 1,
+	}
 	c := frameworktest.ChangeOf(j)
 	m.ApplyChange(c)
 	return m, c
@@ -311,7 +350,8 @@ func TestUnwritableFileDelaysRecords(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 		var p *api.Problem
-		if _, err := r.Report(ctx, &Query{}); !errors.As(err, &p) || p.Status != 503 || !errors.Is(err, syscall.ENOTDIR) && !strings.Contains(err.Error(), "not a directory") {
+		if _, err := r.Report(ctx, &Query{}); !errors.As(err, &p) || p.Status != 503 ||
+			!errors.Is(err, syscall.ENOTDIR) && !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(5 * retryInterval)
@@ -350,7 +390,9 @@ func TestUsageIsReadAfterTheEnd(t *testing.T) {
 			r.ObserveAll(m)
 			n := 0
 			go func() {
-				ended <- r.ReadUsage(ctx, func(ctx context.Context, _ *job.Task) (gpu.TaskUsage, error) { n++; return read(ctx, n) }, func(err error) bool { return errors.Is(err, os.ErrNotExist) })
+				ended <- r.ReadUsage(ctx,
+					func(ctx context.Context, _ *job.Task) (gpu.TaskUsage, error) { n++; return read(ctx, n) },
+					func(err error) bool { return errors.Is(err, os.ErrNotExist) })
 			}()
 			one, err := r.AccountJob(ctx, job.RunID{Name: "a", Run: 1}, time.Time{}, 5*time.Minute)
 			if err != nil {
@@ -368,7 +410,14 @@ func TestUsageIsReadAfterTheEnd(t *testing.T) {
 		}); one.Pending != 1 || one.GPUSeconds != 60 {
 			t.Errorf("got %+v", one)
 		}
-		usage := gpu.TaskUsage{Simulated: true, Devices: []gpu.DeviceUsage{{UUID: "GPU-1", Totals: &gpu.UsageTotals{Seconds: 120, BusySeconds: 60, MemMiBSeconds: 1200, MemUsedMiBSeconds: 600, MaxMemMiB: 8, Joules: 1e12}}}}
+		usage := gpu.TaskUsage{Simulated: true, Devices: []gpu.DeviceUsage{{UUID: "GPU-1", Totals: &gpu.UsageTotals{
+			Seconds:           120,
+			BusySeconds:       60,
+			MemMiBSeconds:     1200,
+			MemUsedMiBSeconds: 600,
+			MaxMemMiB:         8,
+			Joules:            1e12,
+		}}}}
 		one := lead(func(_ context.Context, n int) (gpu.TaskUsage, error) {
 			if n == 1 {
 				return gpu.TaskUsage{}, errors.New("no route to host")
@@ -397,7 +446,14 @@ func BenchmarkReport(b *testing.B) {
 		addAll(b, f, ends...)
 	}
 	b.ReportMetric(float64(f.usedBytes())/attempts, "B/attempt")
-	for name, by := range map[string][]string{"total": nil, "user": {"user"}, "user-role-type": {"user", "role", "type"}, "job": {"job"}, "device": {"device"}, "day": {"day"}} {
+	for name, by := range map[string][]string{
+		"total":          nil,
+		"user":           {"user"},
+		"user-role-type": {"user", "role", "type"},
+		"job":            {"job"},
+		"device":         {"device"},
+		"day":            {"day"},
+	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				report, err := f.sumRecords(&Query{AccountingQuery: api.AccountingQuery{By: by}})
@@ -420,7 +476,18 @@ func TestGroupKeysAreComplete(t *testing.T) {
 	if err != nil || len(report.Groups) != 1 {
 		t.Fatal(report, err)
 	}
-	want := map[string]string{"user": "ada", "role": "research", "type": "V100", "job": "a", "state": "FAILED", "reason": "exit", "host": "h1", "device": "GPU-V100-0", "day": "2026-03-01", "month": "2026-03"}
+	want := map[string]string{
+		"user":   "ada",
+		"role":   "research",
+		"type":   "V100",
+		"job":    "a",
+		"state":  "FAILED",
+		"reason": "exit",
+		"host":   "h1",
+		"device": "GPU-V100-0",
+		"day":    "2026-03-01",
+		"month":  "2026-03",
+	}
 	if got := report.Groups[0].Keys; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -170,7 +170,13 @@ func (s *schedulerRun) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := leader.LoopConfig{Sched: sched.SchedulerSettings{MaxEndedTasks: 3, KeepRuns: 1, MaxAttempts: 3, UnreachableTimeout: time.Minute}, Counters: metrics.NewSchedulerCounters(), Clock: func() time.Time { return s.now }, Log: frameworktest.DiscardLog(), Accounting: s.recorder}
+	cfg := leader.LoopConfig{
+		Sched:      sched.SchedulerSettings{MaxEndedTasks: 3, KeepRuns: 1, MaxAttempts: 3, UnreachableTimeout: time.Minute},
+		Counters:   metrics.NewSchedulerCounters(),
+		Clock:      func() time.Time { return s.now },
+		Log:        frameworktest.DiscardLog(),
+		Accounting: s.recorder,
+	}
 	s.loop = leader.NewLoop(cfg, past, s.journal, s.post)
 	s.recorder.ObserveAll(s.loop.Model)
 	s.step(sched.Subscribed{FrameworkID: "f"})
@@ -219,7 +225,9 @@ func (s *schedulerRun) offer() {
 		}
 		if len(ids) > 0 {
 			url := fmt.Sprint("http://agent", agent)
-			s.step(sched.OffersReceived{Offers: []sched.Offer{{ID: rapid.StringN(20, 20, -1).Draw(s.t, "offer"), AgentID: fmt.Sprint("a", agent), Hostname: fmt.Sprint("h", agent), AgentURL: url, GPUs: len(ids), DeviceIDs: ids, Types: []string{"V100"}, Unreserved: true, Free: sched.Amount{CPUs: 8, MemMiB: 1 << 14}}}})
+			s.step(sched.OffersReceived{Offers: []sched.Offer{{ID: rapid.StringN(20, 20, -1).Draw(s.t, "offer"),
+				AgentID: fmt.Sprint("a", agent), Hostname: fmt.Sprint("h", agent), AgentURL: url, GPUs: len(ids), DeviceIDs: ids,
+				Types: []string{"V100"}, Unreserved: true, Free: sched.Amount{CPUs: 8, MemMiB: 1 << 14}}}})
 			s.step(sched.Disconnected{}, sched.Subscribed{FrameworkID: "f"}) // unused offers are void
 		}
 	}
@@ -260,7 +268,14 @@ func TestSumsAreEqualThroughFailovers(t *testing.T) {
 }
 
 func runFailovers(t *rapid.T, dir string) (total float64) {
-	l := &ledgerJournal{runs: map[job.RunID]*job.Job{}, documents: map[string][]byte{}, held: map[string]job.Task{}, ended: map[string]bool{}, byDevice: map[string]float64{}, byJob: map[string]float64{}}
+	l := &ledgerJournal{
+		runs:      map[job.RunID]*job.Job{},
+		documents: map[string][]byte{},
+		held:      map[string]job.Task{},
+		ended:     map[string]bool{},
+		byDevice:  map[string]float64{},
+		byJob:     map[string]float64{},
+	}
 	follower, stopFollower := recorderAt(filepath.Join(dir, "standby.db"))
 	l.follow = &standby{readmodel.New(journal.JournalContents{}), follower}
 	follower.ObserveAll(l.follow.model)

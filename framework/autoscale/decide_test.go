@@ -35,29 +35,39 @@ func TestDecide(t *testing.T) {
 		want    int
 		reason  []string
 	}{
-		"at the target":               {o: Observation{Wanted: 3, Loads: equalLoads(3, 10)}, want: 3, reason: []string{"queue_length 10 a task, target 10"}},
-		"within the tolerance":        {o: Observation{Wanted: 3, Loads: equalLoads(3, 10.9)}, want: 3},
-		"more load":                   {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, want: 5, reason: []string{"queue_length 15 a task, target 10"}},
-		"unequal loads":               {o: Observation{Wanted: 3, Loads: []float64{0, 0, 45}}, want: 5},
-		"max":                         {o: Observation{Wanted: 3, Loads: equalLoads(3, 400)}, want: 7, reason: []string{"400"}},
-		"at max":                      {o: Observation{Wanted: 8, Loads: equalLoads(8, 20)}, want: 8, reason: []string{"max is 8"}},
-		"less load":                   {o: Observation{Wanted: 6, Loads: equalLoads(6, 4)}, past: long, want: 3},
-		"less load, new leader":       {o: Observation{Wanted: 6, Loads: equalLoads(6, 4)}, want: 6, reason: []string{"3 tasks recommended", "down 5m0s"}},
-		"no load":                     {o: Observation{Wanted: 6, Loads: equalLoads(6, 0)}, past: long, want: 1},
-		"in the window":               {o: Observation{Wanted: 6, Loads: equalLoads(6, 0)}, past: append(long, Recommendation{start.Add(-time.Minute), 4}), want: 4, reason: []string{"1 task recommended"}},
-		"upward window":               {o: Observation{Wanted: 2, Loads: equalLoads(2, 20)}, past: []Recommendation{{start.Add(-time.Second), 3}}, policy: func(p *job.AutoscalingPolicy) { p.Stabilization.Up = time.Minute }, want: 3},
-		"cooldown":                    {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, changed: 20 * time.Second, want: 3, reason: []string{"5 tasks after the cooldown, in 40s"}},
-		"after the cooldown":          {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, changed: time.Minute, want: 5},
-		"tasks wait":                  {o: Observation{Wanted: 3, Waiting: 1, Loads: equalLoads(2, 40), Problem: "1 task not ready"}, want: 3, reason: []string{"no more tasks while 1 of 3 wait", "2 of 3 tasks measured: 1 task not ready"}},
-		"tasks wait, less load":       {o: Observation{Wanted: 6, Waiting: 4, Loads: equalLoads(2, 0)}, past: long, want: 4},
-		"missing, more load":          {o: Observation{Wanted: 4, Loads: equalLoads(2, 18)}, want: 4},
-		"missing, much load":          {o: Observation{Wanted: 4, Loads: equalLoads(2, 40)}, want: 8},
-		"none measured":               {o: Observation{Wanted: 4, Problem: "task 0: connection refused"}, want: 4, reason: []string{"no task was measured: task 0: connection refused"}},
-		"scaled to 0 by a user":       {o: Observation{Wanted: 0}, want: 0, reason: []string{"a user has scaled"}},
-		"above max by a user":         {o: Observation{Wanted: 20, Loads: equalLoads(20, 10)}, changed: time.Second, want: 8, reason: []string{"20 tasks is not between min 1 and max 8"}},
-		"below min":                   {o: Observation{Wanted: 1, Waiting: 1}, policy: func(p *job.AutoscalingPolicy) { p.Min = 2 }, want: 2},
-		"GPU utilization":             {o: Observation{Wanted: 2, Loads: []float64{95, 93}}, policy: func(p *job.AutoscalingPolicy) { p.Target = job.LoadTarget{GPUDuty: 60} }, want: 4, reason: []string{"gpu_duty 94 % a task, target 60 %"}},
-		"a rounding error is no task": {o: Observation{Wanted: 3, Loads: equalLoads(3, 0.1+0.2)}, past: long, policy: func(p *job.AutoscalingPolicy) { p.Target.Value = 0.9 }, want: 1},
+		"at the target":         {o: Observation{Wanted: 3, Loads: equalLoads(3, 10)}, want: 3, reason: []string{"queue_length 10 a task, target 10"}},
+		"within the tolerance":  {o: Observation{Wanted: 3, Loads: equalLoads(3, 10.9)}, want: 3},
+		"more load":             {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, want: 5, reason: []string{"queue_length 15 a task, target 10"}},
+		"unequal loads":         {o: Observation{Wanted: 3, Loads: []float64{0, 0, 45}}, want: 5},
+		"max":                   {o: Observation{Wanted: 3, Loads: equalLoads(3, 400)}, want: 7, reason: []string{"400"}},
+		"at max":                {o: Observation{Wanted: 8, Loads: equalLoads(8, 20)}, want: 8, reason: []string{"max is 8"}},
+		"less load":             {o: Observation{Wanted: 6, Loads: equalLoads(6, 4)}, past: long, want: 3},
+		"less load, new leader": {o: Observation{Wanted: 6, Loads: equalLoads(6, 4)}, want: 6, reason: []string{"3 tasks recommended", "down 5m0s"}},
+		"no load":               {o: Observation{Wanted: 6, Loads: equalLoads(6, 0)}, past: long, want: 1},
+		"in the window": {o: Observation{Wanted: 6, Loads: equalLoads(6, 0)},
+			past: append(long, Recommendation{start.Add(-time.Minute), 4}), want: 4, reason: []string{"1 task recommended"}},
+		"upward window": {o: Observation{Wanted: 2, Loads: equalLoads(2, 20)},
+			past:   []Recommendation{{start.Add(-time.Second), 3}},
+			policy: func(p *job.AutoscalingPolicy) { p.Stabilization.Up = time.Minute }, want: 3},
+		"cooldown": {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, changed: 20 * time.Second, want: 3,
+			reason: []string{"5 tasks after the cooldown, in 40s"}},
+		"after the cooldown": {o: Observation{Wanted: 3, Loads: equalLoads(3, 15)}, changed: time.Minute, want: 5},
+		"tasks wait": {o: Observation{Wanted: 3, Waiting: 1, Loads: equalLoads(2, 40), Problem: "1 task not ready"},
+			want: 3, reason: []string{"no more tasks while 1 of 3 wait", "2 of 3 tasks measured: 1 task not ready"}},
+		"tasks wait, less load": {o: Observation{Wanted: 6, Waiting: 4, Loads: equalLoads(2, 0)}, past: long, want: 4},
+		"missing, more load":    {o: Observation{Wanted: 4, Loads: equalLoads(2, 18)}, want: 4},
+		"missing, much load":    {o: Observation{Wanted: 4, Loads: equalLoads(2, 40)}, want: 8},
+		"none measured": {o: Observation{Wanted: 4, Problem: "task 0: connection refused"}, want: 4,
+			reason: []string{"no task was measured: task 0: connection refused"}},
+		"scaled to 0 by a user": {o: Observation{Wanted: 0}, want: 0, reason: []string{"a user has scaled"}},
+		"above max by a user": {o: Observation{Wanted: 20, Loads: equalLoads(20, 10)}, changed: time.Second, want: 8,
+			reason: []string{"20 tasks is not between min 1 and max 8"}},
+		"below min": {o: Observation{Wanted: 1, Waiting: 1}, policy: func(p *job.AutoscalingPolicy) { p.Min = 2 }, want: 2},
+		"GPU utilization": {o: Observation{Wanted: 2, Loads: []float64{95, 93}},
+			policy: func(p *job.AutoscalingPolicy) { p.Target = job.LoadTarget{GPUDuty: 60} }, want: 4,
+			reason: []string{"gpu_duty 94 % a task, target 60 %"}},
+		"a rounding error is no task": {o: Observation{Wanted: 3, Loads: equalLoads(3, 0.1+0.2)}, past: long,
+			policy: func(p *job.AutoscalingPolicy) { p.Target.Value = 0.9 }, want: 1},
 	} {
 		p := queuePolicy()
 		if c.policy != nil {
@@ -81,7 +91,10 @@ func TestDecide(t *testing.T) {
 
 // drawPolicy draws a valid policy.
 func drawPolicy(t *rapid.T) *job.AutoscalingPolicy {
-	p := &job.AutoscalingPolicy{Min: rapid.IntRange(1, 5).Draw(t, "min"), Target: job.LoadTarget{Metric: "m", Value: rapid.Float64Range(0.1, 100).Draw(t, "target")}}
+	p := &job.AutoscalingPolicy{
+		Min:    rapid.IntRange(1, 5).Draw(t, "min"),
+		Target: job.LoadTarget{Metric: "m", Value: rapid.Float64Range(0.1, 100).Draw(t, "target")},
+	}
 	p.Max = p.Min + rapid.IntRange(0, 30).Draw(t, "span")
 	p.Cooldown = time.Duration(rapid.IntRange(0, 120).Draw(t, "cooldown")) * time.Second
 	p.Stabilization.Up = time.Duration(rapid.IntRange(0, 120).Draw(t, "up")) * time.Second

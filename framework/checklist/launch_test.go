@@ -82,7 +82,8 @@ func TestMesos14_DuplicateUpdatesChangeNothing(t *testing.T) {
 			break
 		}
 	}
-	if !slices.IsSortedFunc(states, func(a, b job.State) int { return stateOrder(a) - stateOrder(b) }) || len(slices.Compact(slices.Clone(states))) != len(states) {
+	if !slices.IsSortedFunc(states, func(a, b job.State) int { return stateOrder(a) - stateOrder(b) }) ||
+		len(slices.Compact(slices.Clone(states))) != len(states) {
 		t.Errorf("the job went through %v", states)
 	}
 	running := w.awaitEvent(1, scheduler.Event_UPDATE, func(e faultproxy.RecordedEvent) bool { return e.Update.Status.GetState() == mesos.TASK_RUNNING })

@@ -48,7 +48,8 @@ func TestProblemsAreReturned(t *testing.T) {
 // Another server's 404 is not that of an unknown object.
 func TestForeignServersAreNamed(t *testing.T) {
 	c := newTestClient(t, http.NotFound)
-	if _, err := c.ListJobs(context.Background()); err == nil || !strings.HasSuffix(err.Error(), "answered 404 Not Found: it is no mesos-gpu scheduler, or one of another version") {
+	if _, err := c.ListJobs(context.Background()); err == nil ||
+		!strings.HasSuffix(err.Error(), "answered 404 Not Found: it is no mesos-gpu scheduler, or one of another version") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -57,7 +57,14 @@ func TestLostConnectionIsReportedOnce(t *testing.T) {
 			log := make(chan struct{})
 			go func() { // a log whose first response broke
 				defer close(log)
-				l := &logReader{ctx: t.Context(), client: c, task: "t.0.1.x", options: LogOptions{Follow: true}, readError: io.ErrUnexpectedEOF, res: &http.Response{Body: http.NoBody}}
+				l := &logReader{
+					ctx:       t.Context(),
+					client:    c,
+					task:      "t.0.1.x",
+					options:   LogOptions{Follow: true},
+					readError: io.ErrUnexpectedEOF,
+					res:       &http.Response{Body: http.NoBody},
+				}
 				_, _ = io.Copy(io.Discard, l)
 			}()
 			for _, err := range c.FollowEvents(t.Context(), "t") {

@@ -128,7 +128,8 @@ func TestExecRejected(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("%", api.MaxArgv-1) // three bytes each in the URL
-	if _, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{long}}, api.Terminal{}); err == nil || !strings.Contains(err.Error(), "its agent is away") {
+	if _, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{long}}, api.Terminal{}); err == nil ||
+		!strings.Contains(err.Error(), "its agent is away") {
 		t.Errorf("the longest command: %v", err)
 	}
 }
@@ -172,10 +173,11 @@ func TestExecEnds(t *testing.T) {
 		out  io.Writer
 		want string
 	}{
-		"an interrupt":  {end: func(cancel context.CancelCauseFunc, _ net.Conn) { cancel(goes) }, want: "broken"},
-		"the scheduler": {end: func(_ context.CancelCauseFunc, conn net.Conn) { conn.Close() }, want: "the connection with the scheduler is lost, and the command with it"},
-		"the output":    {out: failingWriter{goes}, want: "broken"},
-		"the input":     {in: iotest.ErrReader(goes), want: "read standard input: broken"},
+		"an interrupt": {end: func(cancel context.CancelCauseFunc, _ net.Conn) { cancel(goes) }, want: "broken"},
+		"the scheduler": {end: func(_ context.CancelCauseFunc, conn net.Conn) { conn.Close() },
+			want: "the connection with the scheduler is lost, and the command with it"},
+		"the output": {out: failingWriter{goes}, want: "broken"},
+		"the input":  {in: iotest.ErrReader(goes), want: "read standard input: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -259,7 +261,8 @@ func TestExecDetectsSilentScheduler(t *testing.T) {
 				began := time.Now()
 				out := writeNotifier(func() { time.Sleep(slow) })
 				_, err := c.Exec(t.Context(), "train", 0, api.ExecRequest{Argv: []string{"sleep"}}, api.Terminal{Stdout: out})
-				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has sent nothing for 1m0s") || took < serverTimeout || took > serverTimeout+2*heartbeatInterval {
+				if took := time.Since(began) - slow; err == nil || !strings.Contains(err.Error(), "has sent nothing for 1m0s") ||
+					took < serverTimeout || took > serverTimeout+2*heartbeatInterval {
 					t.Errorf("%v after %s", err, took)
 				}
 			})

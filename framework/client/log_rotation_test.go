@@ -92,7 +92,11 @@ func readLog(t *testing.T, c *Client, o LogOptions) string {
 
 // TestLogStartsWithOldestFile checks that the whole log is returned, also to other clients.
 func TestLogStartsWithOldestFile(t *testing.T) {
-	r := &rotatingBackend{state: job.Finished, read: func() {}, files: map[string]string{"stdout.2": numberedLines(0, 100), "stdout.1": numberedLines(100, 200), "stdout": numberedLines(200, 210)}}
+	r := &rotatingBackend{
+		state: job.Finished,
+		read:  func() {},
+		files: map[string]string{"stdout.2": numberedLines(0, 100), "stdout.1": numberedLines(100, 200), "stdout": numberedLines(200, 210)},
+	}
 	c := r.serveLog(t, passThrough)
 	if got := readLog(t, c, LogOptions{}); got != numberedLines(0, 210) {
 		t.Errorf("got %d bytes, want %d", len(got), len(numberedLines(0, 210)))

@@ -157,7 +157,8 @@ func TestRejectedRunIsRecorded(t *testing.T) {
 // schedule decoded from its document behaves the same.
 func TestRunDueInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec := nightlySpec(rapid.SampledFrom([]job.OverlapPolicy{job.SkipOverlap, job.AllowOverlap, job.ReplaceOverlap}).Draw(t, "overlap"), rapid.IntRange(1, 3).Draw(t, "history"))
+		spec := nightlySpec(rapid.SampledFrom([]job.OverlapPolicy{job.SkipOverlap, job.AllowOverlap, job.ReplaceOverlap}).Draw(t,
+			"overlap"), rapid.IntRange(1, 3).Draw(t, "history"))
 		spec.Schedule.Cron = rapid.SampledFrom([]string{"* * * * *", "*/7 3-5 * * *", "0 0 1 * *"}).Draw(t, "cron")
 		spec.Schedule.TimeZone = rapid.SampledFrom([]string{"", "Europe/Berlin"}).Draw(t, "zone")
 		now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)

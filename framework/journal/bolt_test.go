@@ -40,7 +40,8 @@ func TestFailedWriteMayBeRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	b := openBolt(t, path)
 	commitChange(t, b, putJob("a"))
-	if err := b.Commit(t.Context(), Change{Documents: map[string][]byte{strings.Repeat("x", bolt.MaxKeySize+1): []byte("v")}}); err == nil || errors.Is(err, ErrUnknown) {
+	if err := b.Commit(t.Context(), Change{Documents: map[string][]byte{strings.Repeat("x", bolt.MaxKeySize+1): []byte("v")}}); err == nil ||
+		errors.Is(err, ErrUnknown) {
 		t.Errorf("a key that is too long: %v", err)
 	}
 	failWrites(t, path)

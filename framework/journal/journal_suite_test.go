@@ -94,11 +94,28 @@ func testJob(name string, tasks int) *job.Job {
 func testRun(run job.RunID, tasks int) *job.Job {
 	code, name := 3, run.Name
 	j := &job.Job{
-		Spec: &job.Spec{Name: name, Tasks: tasks, CPUs: 1, MemMiB: 256, Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}}, Command: []string{"true"}},
-		Run:  run.Run, Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
+		Spec: &job.Spec{
+			Name:    name,
+			Tasks:   tasks,
+			CPUs:    1,
+			MemMiB:  256,
+			Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+			Command: []string{"true"},
+		},
+		Run: run.Run, Submitted: time.Unix(1_700_000_000, 5).UTC(), Tasks: []job.Task{},
 	}
 	for i := range tasks {
-		j.Tasks = append(j.Tasks, job.Task{ID: name + ".x", Job: name, Run: run.Run, Index: i, Attempt: 1, State: job.Waiting, DeviceIDs: []string{"GPU-a"}, ExitCode: &code, Changed: time.Unix(9, 0).UTC()})
+		j.Tasks = append(j.Tasks, job.Task{
+			ID:        name + ".x",
+			Job:       name,
+			Run:       run.Run,
+			Index:     i,
+			Attempt:   1,
+			State:     job.Waiting,
+			DeviceIDs: []string{"GPU-a"},
+			ExitCode:  &code,
+			Changed:   time.Unix(9, 0).UTC(),
+		})
 	}
 	return j
 }
@@ -167,7 +184,12 @@ func TestFailedCommitLeavesNothing(t *testing.T) {
 		commitChange(t, b, Change{FrameworkID: "f1", Jobs: []*job.Job{one}, Tasks: one.Tasks})
 		good, bad := testJob("good", 1), testJob("bad", 1)
 		bad.Spec.CPUs = math.NaN() // not representable in JSON
-		err := b.Commit(context.Background(), Change{FrameworkID: "f2", Removed: []job.RunID{{Name: "one", Run: 1}}, Jobs: []*job.Job{good, bad}, Tasks: append(good.Tasks, bad.Tasks...)})
+		err := b.Commit(context.Background(), Change{
+			FrameworkID: "f2",
+			Removed:     []job.RunID{{Name: "one", Run: 1}},
+			Jobs:        []*job.Job{good, bad},
+			Tasks:       append(good.Tasks, bad.Tasks...),
+		})
 		if err == nil {
 			t.Fatal("NaN was written")
 		}

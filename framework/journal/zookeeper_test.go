@@ -374,7 +374,8 @@ func TestCorruptZnodesAreRejected(t *testing.T) {
 			}
 			before := dumpZnodes(t, s, path)
 			_, err := OpenZooKeeper(testTimeout(t), ZooKeeperConfig{Session: s, Path: path, Log: discardLog()})
-			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "install") && !strings.Contains(err.Error(), "backup") {
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), "install") && !strings.Contains(err.Error(), "backup") {
 				t.Errorf("got %v, want %v with what to do", err, tt.want)
 			}
 			if diff := cmp.Diff(before, dumpZnodes(t, s, path)); diff != "" {
@@ -546,7 +547,8 @@ func TestFollowRejectsCorruptJournal(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
 			err := FollowJournal(ctx, s, path, newTestReplica())
-			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "install") && !strings.Contains(err.Error(), "backup") {
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), "install") && !strings.Contains(err.Error(), "backup") {
 				t.Errorf("got %v, want %v with what to do", err, tt.want)
 			}
 		})

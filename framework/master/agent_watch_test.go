@@ -41,7 +41,10 @@ func TestWatchAgents(t *testing.T) {
 		}
 		within(10 * time.Second)
 		within(10 * time.Second)
-		m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{{AgentID: mesos.AgentID{Value: "agent-2"}}}}})
+		m.SendEvents(&scheduler.Event{
+			Type:   scheduler.Event_OFFERS,
+			Offers: &scheduler.Event_Offers{Offers: []mesos.Offer{{AgentID: mesos.AgentID{Value: "agent-2"}}}},
+		})
 		within(time.Second)
 		m.SendOffer() // of agents that are known now
 		within(10 * time.Second)
@@ -82,7 +85,10 @@ func TestDrainingAgents(t *testing.T) {
 	pid, yes := "slave(1)@127.0.0.1:1", true
 	agent := func(id string, change func(*mastermsg.Response_GetAgents_Agent)) {
 		a := mastermsg.Response_GetAgents_Agent{AgentInfo: mesos.AgentInfo{ID: &mesos.AgentID{Value: id}, Hostname: id, Domain: &mesos.DomainInfo{
-			FaultDomain: &mesos.DomainInfo_FaultDomain{Region: mesos.DomainInfo_FaultDomain_RegionInfo{Name: "eu"}, Zone: mesos.DomainInfo_FaultDomain_ZoneInfo{Name: "eu-1"}},
+			FaultDomain: &mesos.DomainInfo_FaultDomain{
+				Region: mesos.DomainInfo_FaultDomain_RegionInfo{Name: "eu"},
+				Zone:   mesos.DomainInfo_FaultDomain_ZoneInfo{Name: "eu-1"},
+			},
 		}}, PID: &pid, Active: true}
 		change(&a)
 		c.Agents.Agents = append(c.Agents.Agents, a)

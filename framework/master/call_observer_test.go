@@ -89,7 +89,8 @@ func TestCallObserver(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	want := []string{
-		"SUBSCRIBE unavailable", "SUBSCRIBE ok", "REVIVE unavailable", "REVIVE ok", "REVIVE refused", "REVIVE unsubscribed", "SUBSCRIBE ok", "GET_AGENTS ok", "GET_AGENTS unanswered",
+		"SUBSCRIBE unavailable", "SUBSCRIBE ok", "REVIVE unavailable", "REVIVE ok", "REVIVE refused", "REVIVE unsubscribed",
+		"SUBSCRIBE ok", "GET_AGENTS ok", "GET_AGENTS unanswered",
 	}
 	// After Close each attempt to subscribe is unanswered, until stop cancels the last.
 	got := slices.DeleteFunc(slices.Clone(l.calls), func(c string) bool { return c == "SUBSCRIBE unanswered" || c == "SUBSCRIBE canceled" })

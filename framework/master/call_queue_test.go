@@ -21,7 +21,13 @@ func takeReady(q *callQueue, now time.Time) (ops []sched.Operation, wait time.Du
 
 func TestQueueKeepsOrder(t *testing.T) {
 	q := newCallQueue(100)
-	want := []sched.Operation{sched.ReviveOffers{}, sched.KillTask{TaskID: "a"}, sched.SuppressOffers{}, sched.AcknowledgeUpdate{TaskID: "b"}, sched.KillTask{TaskID: "c"}}
+	want := []sched.Operation{
+		sched.ReviveOffers{},
+		sched.KillTask{TaskID: "a"},
+		sched.SuppressOffers{},
+		sched.AcknowledgeUpdate{TaskID: "b"},
+		sched.KillTask{TaskID: "c"},
+	}
 	for _, op := range want {
 		q.enqueue(op)
 	}

@@ -115,7 +115,12 @@ func TestCallsReachTheMaster(t *testing.T) {
 	spec := &job.Spec{Name: "train", CPUs: 1, MemMiB: 128, Command: []string{"true"}, KillGrace: time.Second}
 	spec.Request.GPUs = 1
 	for _, op := range []sched.Operation{
-		sched.AcceptOffers{AgentID: offer.AgentID, OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "train.0", Spec: spec, DeviceIDs: offer.DeviceIDs[1:2], Overhead: sched.Amount{CPUs: 0.1, MemMiB: 32}}}, Refuse: 5 * time.Second},
+		sched.AcceptOffers{
+			AgentID:  offer.AgentID,
+			OfferIDs: []string{offer.ID},
+			Launches: []sched.TaskLaunch{{TaskID: "train.0", Spec: spec, DeviceIDs: offer.DeviceIDs[1:2], Overhead: sched.Amount{CPUs: 0.1, MemMiB: 32}}},
+			Refuse:   5 * time.Second,
+		},
 		sched.AcknowledgeUpdate{AgentID: "agent-1", TaskID: "train.0", UUID: []byte{7}},
 		sched.SuppressOffers{}, sched.ReviveOffers{},
 		sched.ReconcileTasks{Tasks: []sched.TaskLocation{{TaskID: "train.0", AgentID: "agent-1"}}},
@@ -150,7 +155,8 @@ func TestCallsReachTheMaster(t *testing.T) {
 		t.Errorf("KILL by force with a grace of %v, want 0", grace)
 	}
 	task := c.AwaitCall(t, 1, scheduler.Call_ACCEPT, nil).GetAccept().GetOperations()[0].GetLaunch().GetTaskInfos()[0]
-	if got := sumResources(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 || sumResources(task.Executor.Resources).amount.CPUs != 0.1 {
+	if got := sumResources(task.Resources); got.gpus != 1 || got.devices[0] != "GPU-1" || got.amount.CPUs != 1 ||
+		sumResources(task.Executor.Resources).amount.CPUs != 0.1 {
 		t.Errorf("task took %+v", got)
 	}
 }
@@ -166,7 +172,11 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	}
 	r := startClient(t, ConnectionConfig{Master: c.URL()})
 	offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
-	accept := sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}}
+	accept := sched.AcceptOffers{
+		AgentID:  "agent-1",
+		OfferIDs: []string{offer.ID},
+		Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}},
+	}
 	r.PostOperation(accept)
 	if f := nextEvent[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t1"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
@@ -182,7 +192,11 @@ func TestRefusedCallKeepsSubscription(t *testing.T) {
 	// The client rejects a launch that exceeds the offer, before the master sees it.
 	c.SendOffer()
 	big := nextEvent[sched.OffersReceived](t, r).Offers[0]
-	r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{big.ID}, Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}}})
+	r.PostOperation(sched.AcceptOffers{
+		AgentID:  "agent-1",
+		OfferIDs: []string{big.ID},
+		Launches: []sched.TaskLaunch{{TaskID: "t2", Spec: &job.Spec{Name: "t", CPUs: 1000, MemMiB: 1}}},
+	})
 	if f := nextEvent[sched.AcceptFailed](t, r); !slices.Equal(f.TaskIDs, []string{"t2"}) {
 		t.Errorf("failed tasks %v", f.TaskIDs)
 	}
@@ -305,7 +319,10 @@ func TestLargeEvent(t *testing.T) {
 	nextEvent[sched.Subscribed](t, r)
 	var offers []mesos.Offer
 	for i := range 3000 {
-		offers = append(offers, mesos.Offer{ID: mesos.OfferID{Value: fmt.Sprint("o", i)}, Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}}})
+		offers = append(offers, mesos.Offer{
+			ID:         mesos.OfferID{Value: fmt.Sprint("o", i)},
+			Attributes: []mesos.Attribute{{Name: "note", Type: mesos.TEXT, Text: &mesos.Value_Text{Value: strings.Repeat("x", 2000)}}},
+		})
 	}
 	m.SendEvents(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
 	if got := nextEvent[sched.OffersReceived](t, r); len(got.Offers) != len(offers) {

@@ -106,7 +106,11 @@ func TestImmediatelyClosedSubscriptionBacksOff(t *testing.T) {
 
 // TestUnavailableMasterIsRetried checks that a 503, or no answer, does not end the session.
 func TestUnavailableMasterIsRetried(t *testing.T) {
-	for name, status := range map[string]int{"503": http.StatusServiceUnavailable, "404 before its routes are set": http.StatusNotFound, "no answer": mesostest.Hang} {
+	for name, status := range map[string]int{
+		"503":                           http.StatusServiceUnavailable,
+		"404 before its routes are set": http.StatusNotFound,
+		"no answer":                     mesostest.Hang,
+	} {
 		t.Run(name, func(t *testing.T) {
 			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 				r := begin(ConnectionConfig{CallTimeout: 3 * time.Second})
@@ -135,7 +139,11 @@ func TestUnansweredAcceptIsNotRepeatedAndItsOffersAreDeclined(t *testing.T) {
 		n := refuseCalls(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
 		r := begin(ConnectionConfig{CallTimeout: time.Second})
 		offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
-		r.PostOperation(sched.AcceptOffers{AgentID: "agent-1", OfferIDs: []string{offer.ID}, Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}}})
+		r.PostOperation(sched.AcceptOffers{
+			AgentID:  "agent-1",
+			OfferIDs: []string{offer.ID},
+			Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}},
+		})
 		nextEvent[sched.AcceptFailed](t, r)
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)

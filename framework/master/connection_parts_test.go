@@ -39,7 +39,13 @@ func TestReconnectBackoff(t *testing.T) {
 	half := func() float64 { return 0.5 }
 	cfg := ConnectionConfig{Random: half}
 	cfg.setDefaults()
-	for tries, want := range map[int]time.Duration{0: 375 * time.Millisecond, 1: 750 * time.Millisecond, 4: 6 * time.Second, 5: 11250 * time.Millisecond, 1000: 11250 * time.Millisecond} {
+	for tries, want := range map[int]time.Duration{
+		0:    375 * time.Millisecond,
+		1:    750 * time.Millisecond,
+		4:    6 * time.Second,
+		5:    11250 * time.Millisecond,
+		1000: 11250 * time.Millisecond,
+	} {
 		if got := cfg.backoff(tries); got != want {
 			t.Errorf("wait(%d) = %s, want %s", tries, got, want)
 		}

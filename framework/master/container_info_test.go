@@ -75,14 +75,21 @@ func TestConvertContainer(t *testing.T) {
 		{"limits without an image", job.Spec{Containerizer: job.Mesos, Container: job.Container{Ulimits: []job.Ulimit{{Name: "nofile", Soft: 5, Hard: 6}}}}, nil,
 			`{"type":"MESOS","rlimit_info":{"rlimits":[{"type":"RLMT_NOFILE","soft":5,"hard":6}]}}`},
 		{"plain docker", docker(job.Container{}), nil, `{"type":"DOCKER","docker":{"image":"i","network":"HOST"}}`},
-		{"docker on the host's network", docker(job.Container{Network: job.HostNetwork, Ports: make([]job.Port, 1)}), []int{31000}, `{"type":"DOCKER","docker":{"image":"i","network":"HOST"}}`},
+		{"docker on the host's network", docker(job.Container{Network: job.HostNetwork, Ports: make([]job.Port, 1)}),
+			[]int{31000}, `{"type":"DOCKER","docker":{"image":"i","network":"HOST"}}`},
 		{"docker on a bridge", docker(job.Container{Network: job.BridgeNetwork, Ports: []job.Port{{Container: 80}, {Protocol: job.UDP}}}), []int{31000, 31005},
 			`{"type":"DOCKER","docker":{"image":"i","network":"BRIDGE","port_mappings":[{"host_port":31000,"container_port":80},{"host_port":31005,"container_port":31005,"protocol":"udp"}]}}`},
 		{"a gang's port on a bridge", docker(job.Container{Network: job.BridgeNetwork}), []int{31007},
 			`{"type":"DOCKER","docker":{"image":"i","network":"BRIDGE","port_mappings":[{"host_port":31007,"container_port":31007}]}}`},
-		{"docker on a network by name", docker(job.Container{Network: "weave"}), nil, `{"type":"DOCKER","docker":{"image":"i","network":"USER"},"network_infos":[{"name":"weave"}]}`},
+		{"docker on a network by name", docker(job.Container{Network: "weave"}), nil,
+			`{"type":"DOCKER","docker":{"image":"i","network":"USER"},"network_infos":[{"name":"weave"}]}`},
 		{"docker without a network", docker(job.Container{Network: job.NoNetwork}), nil, `{"type":"DOCKER","docker":{"image":"i","network":"NONE"}}`},
-		{"docker's parameters", docker(job.Container{ForcePull: true, ShmMiB: 1.5, IPC: job.HostIPC, Ulimits: []job.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "stack", Soft: 1, Hard: 2}}}), nil,
+		{"docker's parameters", docker(job.Container{
+			ForcePull: true,
+			ShmMiB:    1.5,
+			IPC:       job.HostIPC,
+			Ulimits:   []job.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}, {Name: "stack", Soft: 1, Hard: 2}},
+		}), nil,
 			`{"type":"DOCKER","docker":{"image":"i","network":"HOST","force_pull_image":true,"parameters":[
 				{"key":"shm-size","value":"1572864"},{"key":"ipc","value":"host"},{"key":"ulimit","value":"memlock=-1:-1"},{"key":"ulimit","value":"stack=1:2"}]}}`},
 		{"docker's volumes", docker(job.Container{Volumes: volumes}), nil,
@@ -90,7 +97,13 @@ func TestConvertContainer(t *testing.T) {
 				{"mode":"RW","container_path":"/c","source":{"type":"DOCKER_VOLUME","docker_volume":{"name":"n","driver":"nfs"}}},
 				{"mode":"RW","container_path":"/d","source":{"type":"DOCKER_VOLUME","docker_volume":{"name":"m"}}}]}`},
 		{"plain mesos", mesosTask(job.Container{}), nil, `{"type":"MESOS","mesos":{"image":{"type":"DOCKER","docker":{"name":"i"}}}}`},
-		{"mesos, all it has", mesosTask(job.Container{ForcePull: true, ShmMiB: 8, Volumes: volumes[:1], Ulimits: []job.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}}, Ports: make([]job.Port, 1)}), []int{31000},
+		{"mesos, all it has", mesosTask(job.Container{
+			ForcePull: true,
+			ShmMiB:    8,
+			Volumes:   volumes[:1],
+			Ulimits:   []job.Ulimit{{Name: "memlock", Soft: -1, Hard: -1}},
+			Ports:     make([]job.Port, 1),
+		}), []int{31000},
 			`{"type":"MESOS","mesos":{"image":{"type":"DOCKER","docker":{"name":"i"},"cached":false}},"volumes":[{"mode":"RO","container_path":"/b","host_path":"/a"}],
 				"linux_info":{"ipc_mode":"PRIVATE","shm_size":8},"rlimit_info":{"rlimits":[{"type":"RLMT_MEMLOCK","soft":18446744073709551615,"hard":18446744073709551615}]}}`},
 	} {
@@ -126,7 +139,10 @@ func TestExecutorJoinsCNINetwork(t *testing.T) {
 }
 
 func TestEveryUlimitHasAMesosName(t *testing.T) {
-	for _, name := range []string{"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"} {
+	for _, name := range []string{
+		"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+		"rttime", "sigpending", "stack",
+	} {
 		got := convertUlimits([]job.Ulimit{{Name: name}}).Rlimits[0].Type
 		if got == mesos.RLimitInfo_RLimit_UNKNOWN {
 			t.Errorf("%s is unknown to Mesos", name)
@@ -158,11 +174,16 @@ func TestConvertChecks(t *testing.T) {
 		check         job.Check
 		health, plain string
 	}{
-		{"http on the host's network", job.Docker, host, http, `{"type":"HTTP","http":{"scheme":"http","port":31001,"path":"/h"},` + health + `}`, `{"type":"HTTP","http":{"port":31001,"path":"/h"},` + in + `}`},
-		{"http on a bridge, the host's number", job.Docker, bridge, http, `{"type":"HTTP","http":{"scheme":"http","port":31001,"path":"/h"},` + health + `}`, `{"type":"HTTP","http":{"port":31001,"path":"/h"},` + in + `}`},
+		{"http on the host's network", job.Docker, host, http,
+			`{"type":"HTTP","http":{"scheme":"http","port":31001,"path":"/h"},` + health + `}`,
+			`{"type":"HTTP","http":{"port":31001,"path":"/h"},` + in + `}`},
+		{"http on a bridge, the host's number", job.Docker, bridge, http,
+			`{"type":"HTTP","http":{"scheme":"http","port":31001,"path":"/h"},` + health + `}`,
+			`{"type":"HTTP","http":{"port":31001,"path":"/h"},` + in + `}`},
 		{"https on a port", job.Mesos, host, tls, `{"type":"HTTP","http":{"scheme":"https","port":443,"path":"/"},` + health + `}`, ""},
 		{"tcp on the host's network", job.Mesos, host, tcp, `{"type":"TCP","tcp":{"port":31000},` + health + `}`, `{"type":"TCP","tcp":{"port":31000},` + in + `}`},
-		{"tcp on a bridge, the container's number", job.Docker, bridge, tcp, `{"type":"TCP","tcp":{"port":80},` + health + `}`, `{"type":"TCP","tcp":{"port":80},` + in + `}`},
+		{"tcp on a bridge, the container's number", job.Docker, bridge, tcp, `{"type":"TCP","tcp":{"port":80},` + health + `}`,
+			`{"type":"TCP","tcp":{"port":80},` + in + `}`},
 		{"command in docker", job.Docker, host, command, `{"type":"COMMAND","command":{"shell":false,"value":"probe","arguments":["-v"]},` + health + `}`,
 			`{"type":"COMMAND","command":{"command":{"shell":false,"value":"probe","arguments":["-v"]}},` + in + `}`},
 		{"command in mesos", job.Mesos, host, command, `{"type":"COMMAND","command":{"shell":false,"value":"probe","arguments":["probe","-v"]},` + health + `}`,
@@ -314,9 +335,11 @@ func TestContainerAddresses(t *testing.T) {
 		status *mesos.ContainerStatus
 		want   []string
 	}{
-		"none told":   {nil, nil},
-		"no address":  {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{{IPAddresses: make([]mesos.NetworkInfo_IPAddress, 1)}}}, nil},
-		"two of them": {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{at("172.17.0.2", "fd00::2"), at("172.17.0.2", "10.1.0.9")}}, []string{"172.17.0.2", "fd00::2", "10.1.0.9"}},
+		"none told":  {nil, nil},
+		"no address": {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{{IPAddresses: make([]mesos.NetworkInfo_IPAddress, 1)}}}, nil},
+		"two of them": {&mesos.ContainerStatus{NetworkInfos: []mesos.NetworkInfo{
+			at("172.17.0.2", "fd00::2"), at("172.17.0.2", "10.1.0.9"),
+		}}, []string{"172.17.0.2", "fd00::2", "10.1.0.9"}},
 	} {
 		got := convertUpdate(&mesos.TaskStatus{State: mesos.TASK_RUNNING.Enum(), ContainerStatus: c.status}).Addresses
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -38,9 +38,11 @@ func TestConvertUpdate(t *testing.T) {
 		exit    string
 		message string
 	}{
-		"label":           {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Labels: label("3"), Message: text("exited with status 4")}, "3", "exited with status 4"},
-		"bad label":       {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Labels: label("x")}, "", ""},
-		"Mesos's message": {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Message: text("Command exited with status 137")}, "137", "Command exited with status 137"},
+		"label": {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Labels: label("3"), Message: text("exited with status 4")},
+			"3", "exited with status 4"},
+		"bad label": {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Labels: label("x")}, "", ""},
+		"Mesos's message": {mesos.TaskStatus{State: state(mesos.TASK_FAILED), Message: text("Command exited with status 137")},
+			"137", "Command exited with status 137"},
 		"killed":          {mesos.TaskStatus{State: state(mesos.TASK_KILLED), Message: text("killed by signal 9 (SIGKILL)")}, "", "killed by signal 9 (SIGKILL)"},
 		"not ended":       {mesos.TaskStatus{State: state(mesos.TASK_RUNNING), Labels: label("3")}, "", ""},
 		"lost":            {mesos.TaskStatus{State: state(mesos.TASK_GONE), Message: text("no agent"), Reason: &reason}, "", "TASK_GONE: no agent"},
@@ -133,7 +135,9 @@ func TestAgentURLs(t *testing.T) {
 	}{
 		{&plain, mesos.URL{Scheme: "https", Address: mesos.Address{Hostname: name, Port: 5051}}, "https://agent.example:5051"},
 		{&plain, mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: name, IP: text("10.0.0.1"), Port: 5051}, Path: path}, "http://10.0.0.1:5051/slave(1)"},
-		{&secure, mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: name, IP: text("10.0.0.1"), Port: 5051}, Path: path}, "https://agent.example:5051/slave(1)"},
+		{&secure,
+			mesos.URL{Scheme: "http", Address: mesos.Address{Hostname: name, IP: text("10.0.0.1"), Port: 5051}, Path: path},
+			"https://agent.example:5051/slave(1)"},
 		{&plain, mesos.URL{Scheme: "http", Address: mesos.Address{IP: text("fd00::1"), Port: 5051}, Path: path}, "http://[fd00::1]:5051/slave(1)"},
 	} {
 		if got := tt.cfg.agentURL(&tt.url); got != tt.want {
@@ -154,10 +158,12 @@ func TestAgentURLs(t *testing.T) {
 // The report of Mesos about a memory limit keeps the two numbers, without the statistics of the cgroup.
 func TestConvertMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ says, want string }{
-		{"Memory limit exceeded: Requested: 288MB Maximum Used: 287.5MB\n\nMEMORY STATISTICS: \ncache 0\n", "out of memory: the limit is 288 MiB, the peak was 287.5 MiB, with the executor"},
+		{"Memory limit exceeded: Requested: 288MB Maximum Used: 287.5MB\n\nMEMORY STATISTICS: \ncache 0\n",
+			"out of memory: the limit is 288 MiB, the peak was 287.5 MiB, with the executor"},
 		{"Memory limit exceeded: Requested: 33000KB Maximum Used: 1GB\n", "out of memory: the limit is 33000 KiB, the peak was 1 GiB, with the executor"},
 		{"Memory limit exceeded: Requested: 512B Maximum Used: 512B", "out of memory: the limit is 512 B, the peak was 512 B, with the executor"},
-		{"killed by signal 9 (SIGKILL): Memory limit exceeded: Requested: 288MB Maximum Used: 288MB; MEMORY STATISTICS: ; cache 0", "killed by signal 9 (SIGKILL): out of memory: the limit is 288 MiB, the peak was 288 MiB, with the executor"},
+		{"killed by signal 9 (SIGKILL): Memory limit exceeded: Requested: 288MB Maximum Used: 288MB; MEMORY STATISTICS: ; cache 0",
+			"killed by signal 9 (SIGKILL): out of memory: the limit is 288 MiB, the peak was 288 MiB, with the executor"},
 		{"Memory limit exceeded", "Memory limit exceeded"},
 	} {
 		s := mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Reason: mesos.REASON_CONTAINER_LIMITATION_MEMORY.Enum(), Message: &c.says}

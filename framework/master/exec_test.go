@@ -225,11 +225,15 @@ func TestExecCommand(t *testing.T) {
 		{"on a terminal", ExecCommand{TTY: true, Rows: 3, Cols: 4}, nil, 0, 0, "n1", "prog arg", "3x4 TERM=xterm"},
 		{"in the engine's", ExecCommand{Engine: true}, nil, 0, 0, "c1", "/opt/mesos-gpu executor exec -- prog arg", ""},
 		{"the relay", ExecCommand{Relay: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor relay", ""},
-		{"there with all", ExecCommand{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1", "/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
+		{"there with all", ExecCommand{Engine: true, TTY: true}, strings.NewReader(""), 0, 0, "c1",
+			"/opt/mesos-gpu executor exec --tty --stdin -- prog arg", "0x0 TERM=xterm"},
 	} {
 		a := newExecAgent(t, func(w io.Writer, _ <-chan *agent.ProcessIO) {
 			writeOutput(w, stdout, "out")
-			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e10}}}})
+			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{
+				Type:      agent.ProcessIO_Control_HEARTBEAT,
+				Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e10}},
+			}})
 			writeOutput(w, stderr, "bad")
 		})
 		a.status = &test.status
@@ -244,7 +248,8 @@ func TestExecCommand(t *testing.T) {
 			v := l.Command.Environment.Variables[0]
 			tty = fmt.Sprintf("%dx%d %s=%s", i.WindowSize.GetRows(), i.WindowSize.GetColumns(), v.Name, v.GetValue())
 		}
-		if l.ContainerID.Parent.Value != test.parent || strings.Join(l.Command.Arguments, " ") != test.argv || l.Command.GetShell() || l.Command.GetValue() != l.Command.Arguments[0] || tty != test.tty {
+		if l.ContainerID.Parent.Value != test.parent || strings.Join(l.Command.Arguments, " ") != test.argv ||
+			l.Command.GetShell() || l.Command.GetValue() != l.Command.Arguments[0] || tty != test.tty {
 			t.Errorf("%s: launched %v, terminal %q; want below %s %q, terminal %q", test.what, l, tty, test.parent, test.argv, test.tty)
 		}
 		if !a.wasCalled(agent.Call_REMOVE_NESTED_CONTAINER) || a.wasCalled(agent.Call_KILL_NESTED_CONTAINER) {
@@ -272,7 +277,11 @@ func TestExecInput(t *testing.T) {
 	})
 	var out, bad strings.Builder
 	text := strings.Repeat("0123456789", maxInputChunk/5)
-	if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdin: strings.NewReader(text), Stdout: &out, Stderr: &bad}); err != nil || out.String() != text || bad.String() != "end" {
+	if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{
+		Stdin:  strings.NewReader(text),
+		Stdout: &out,
+		Stderr: &bad,
+	}); err != nil || out.String() != text || bad.String() != "end" {
 		t.Errorf("%v: it read %d bytes and %q, want %d and the end", err, out.Len(), bad.String(), len(text))
 	}
 	out.Reset()
@@ -287,7 +296,8 @@ func TestExecInput(t *testing.T) {
 		_, _ = typed.Write([]byte("words"))
 		_ = typed.Close()
 	}()
-	if _, err := b.exec(t.Context(), ExecCommand{TTY: true, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out, Resize: resize}); err != nil || out.String() != "$[3x4][5x6]words"+endOfTransmission {
+	if _, err := b.exec(t.Context(), ExecCommand{TTY: true, Rows: 3, Cols: 4}, ExecStreams{Stdin: in, Stdout: &out, Resize: resize}); err != nil ||
+		out.String() != "$[3x4][5x6]words"+endOfTransmission {
 		t.Errorf("%v: the terminal showed %q", err, out.String())
 	}
 	bad.Reset()
@@ -448,12 +458,16 @@ func TestExecFaults(t *testing.T) {
 	})
 	t.Run("the agent falls silent", func(t *testing.T) {
 		a := newExecAgent(t, func(w io.Writer, input <-chan *agent.ProcessIO) {
-			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{Type: agent.ProcessIO_Control_HEARTBEAT, Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e6}}}})
+			_ = writeRecord(w, &agent.ProcessIO{Type: agent.ProcessIO_CONTROL, Control: &agent.ProcessIO_Control{
+				Type:      agent.ProcessIO_Control_HEARTBEAT,
+				Heartbeat: &agent.ProcessIO_Control_Heartbeat{Interval: &mesos.DurationInfo{Nanoseconds: 1e6}},
+			}})
 			for range input { // until the client closes the input
 			}
 		})
 		in, _ := io.Pipe()
-		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdin: in, Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "missed 5 heartbeats") {
+		if _, err := a.exec(t.Context(), ExecCommand{}, ExecStreams{Stdin: in, Stdout: io.Discard}); err == nil ||
+			!strings.Contains(err.Error(), "missed 5 heartbeats") {
 			t.Errorf("%v, want that it has missed heartbeats", err)
 		}
 		left(a)(t)

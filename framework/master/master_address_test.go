@@ -14,8 +14,14 @@ func TestParseMasters(t *testing.T) {
 		"http://10.0.0.1:5050":                      {urls: []string{"http://10.0.0.1:5050"}},
 		"10.0.0.1, m2.example:5051,https://m3:443/": {urls: []string{"http://10.0.0.1:5050", "http://m2.example:5051", "https://m3:443"}},
 		"[::1]:5050,fd00::1,http://[::2]:1":         {urls: []string{"http://[::1]:5050", "http://[fd00::1]:5050", "http://[::2]:1"}},
-		"zk://z1:2181,z2,z3:3/mesos":                {zk: &zkAddress{TargetFolder: zkconn.TargetFolder{Hosts: []string{"z1:2181", "z2:2181", "z3:3"}, Path: "/mesos"}}},
-		"zk://u:p@w@[::1]:2181,fd00::1/a/b/":        {zk: &zkAddress{TargetFolder: zkconn.TargetFolder{Hosts: []string{"[::1]:2181", "[fd00::1]:2181"}, Path: "/a/b"}, auth: "u:p@w"}},
+		"zk://z1:2181,z2,z3:3/mesos": {zk: &zkAddress{TargetFolder: zkconn.TargetFolder{
+			Hosts: []string{"z1:2181", "z2:2181", "z3:3"},
+			Path:  "/mesos",
+		}}},
+		"zk://u:p@w@[::1]:2181,fd00::1/a/b/": {zk: &zkAddress{
+			TargetFolder: zkconn.TargetFolder{Hosts: []string{"[::1]:2181", "[fd00::1]:2181"}, Path: "/a/b"},
+			auth:         "u:p@w",
+		}},
 	} {
 		got, err := parseMasters(text, "http")
 		if err != nil {

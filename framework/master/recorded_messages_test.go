@@ -175,7 +175,13 @@ func TestRecordedSession(t *testing.T) {
 	st := sched.New(sched.SchedulerSettings{Policy: sched.Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*"}}}}}, sched.RecoveredState{})
 	now := time.Unix(1_795_221_984, 0)
 	for _, name := range []string{"first", "second"} {
-		spec := job.Spec{Name: name, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}, CPUs: 0.1, MemMiB: 64, Command: []string{"true"}}
+		spec := job.Spec{
+			Name:    name,
+			Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+			CPUs:    0.1,
+			MemMiB:  64,
+			Command: []string{"true"},
+		}
 		spec.SetDefaults()
 		st.Step(now, sched.SubmitJob{Spec: spec})
 	}
@@ -252,7 +258,8 @@ func checkTasks(t *testing.T, c *Client, s *masterSession, a sched.AcceptOffers)
 			t.Errorf("resources and their providers (-want +got):\n%s", diff)
 		}
 		e := task.Executor
-		if e.GetType() != mesos.ExecutorInfo_CUSTOM || e.ExecutorID.Value != task.TaskID.Value || e.Command.GetShell() || e.Command.GetValue() != "/bin/mesos-gpu" || task.Command != nil {
+		if e.GetType() != mesos.ExecutorInfo_CUSTOM || e.ExecutorID.Value != task.TaskID.Value || e.Command.GetShell() ||
+			e.Command.GetValue() != "/bin/mesos-gpu" || task.Command != nil {
 			t.Errorf("executor %v", e)
 		}
 		for _, r := range task.Resources {

@@ -151,12 +151,19 @@ func TestMaintenanceEvents(t *testing.T) {
 	drained, gone, killed := mesos.REASON_AGENT_DRAINING, mesos.TASK_GONE_BY_OPERATOR, mesos.TASK_KILLED
 	m.SendEvents(
 		&scheduler.Event{Type: scheduler.Event_INVERSE_OFFERS, InverseOffers: &scheduler.Event_InverseOffers{InverseOffers: []mesos.InverseOffer{
-			{OfferID: mesos.OfferID{Value: "i1"}, AgentID: &mesos.AgentID{Value: "a1"}, Unavailability: mesos.Unavailability{Start: mesos.TimeInfo{Nanoseconds: begin.UnixNano()}, Duration: durationInfo(time.Hour)}},
+			{OfferID: mesos.OfferID{Value: "i1"}, AgentID: &mesos.AgentID{Value: "a1"}, Unavailability: mesos.Unavailability{
+				Start:    mesos.TimeInfo{Nanoseconds: begin.UnixNano()},
+				Duration: durationInfo(time.Hour),
+			}},
 		}}},
-		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t1"}, State: &gone, Reason: &drained}}},
+		&scheduler.Event{
+			Type:   scheduler.Event_UPDATE,
+			Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t1"}, State: &gone, Reason: &drained}},
+		},
 		&scheduler.Event{Type: scheduler.Event_UPDATE, Update: &scheduler.Event_Update{Status: mesos.TaskStatus{TaskID: mesos.TaskID{Value: "t2"}, State: &killed}}},
 	)
-	if got := nextEvent[sched.InverseOffersReceived](t, r).Offers; len(got) != 1 || got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
+	if got := nextEvent[sched.InverseOffersReceived](t, r).Offers; len(got) != 1 ||
+		got[0] != (sched.InverseOffer{ID: "i1", AgentID: "a1", Start: begin, Duration: time.Hour}) {
 		t.Errorf("inverse offers %+v", got)
 	}
 	if got := nextEvent[sched.TaskUpdate](t, r); !got.Drained || got.TaskID != "t1" {

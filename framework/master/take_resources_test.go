@@ -135,16 +135,22 @@ func TestTakeResources(t *testing.T) {
 			rest:    "gpu_cores.GPU-a:100@p gpu_mem.GPU-b:11904@p gpu_cores.GPU-b:70@p",
 		},
 		"a part of two entries, the one that is reserved first": {
-			offered: "gpu_mem.GPU-a:3000@p gpu_mem.GPU-a:2000@p/gpu gpu_cores.GPU-a:100@p", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4000, Cores: 100}}},
-			taken: "gpu_mem.GPU-a:2000@p/gpu gpu_mem.GPU-a:2000@p gpu_cores.GPU-a:100@p", rest: "gpu_mem.GPU-a:1000@p",
+			offered: "gpu_mem.GPU-a:3000@p gpu_mem.GPU-a:2000@p/gpu gpu_cores.GPU-a:100@p",
+			want:    resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4000, Cores: 100}}},
+			taken:   "gpu_mem.GPU-a:2000@p/gpu gpu_mem.GPU-a:2000@p gpu_cores.GPU-a:100@p", rest: "gpu_mem.GPU-a:1000@p",
 		},
-		"too little of a device": {offered: "gpu_mem.GPU-a:1000", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1001}}}, err: "task needs 1001 gpu_mem.GPU-a, offers have 1000"},
-		"too few of its cores":   {offered: "gpu_mem.GPU-a:1000 gpu_cores.GPU-a:20", want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1000, Cores: 30}}}, err: "task needs 30 gpu_cores.GPU-a, offers have 20"},
-		"too little":             {offered: "cpus:1 mem:1", want: resourceRequest{cpus: 2}, err: "task needs 2 cpus, offers have 1"},
-		"too few GPUs":           {offered: "gpus:1", want: resourceRequest{gpus: 2}, err: "task needs 2 gpus, offers have 1"},
-		"no such device":         {offered: "gpus:1 gpu_ids:{a}", want: resourceRequest{gpus: 1, devices: []string{"z"}}, err: "device z is not among the offered gpu_ids"},
-		"names and numbers":      {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a"}}, err: "requests 2 GPUs and names 1"},
-		"taken twice":            {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
+		"too little of a device": {offered: "gpu_mem.GPU-a:1000",
+			want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1001}}},
+			err:  "task needs 1001 gpu_mem.GPU-a, offers have 1000"},
+		"too few of its cores": {offered: "gpu_mem.GPU-a:1000 gpu_cores.GPU-a:20",
+			want: resourceRequest{shares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1000, Cores: 30}}},
+			err:  "task needs 30 gpu_cores.GPU-a, offers have 20"},
+		"too little":   {offered: "cpus:1 mem:1", want: resourceRequest{cpus: 2}, err: "task needs 2 cpus, offers have 1"},
+		"too few GPUs": {offered: "gpus:1", want: resourceRequest{gpus: 2}, err: "task needs 2 gpus, offers have 1"},
+		"no such device": {offered: "gpus:1 gpu_ids:{a}", want: resourceRequest{gpus: 1, devices: []string{"z"}},
+			err: "device z is not among the offered gpu_ids"},
+		"names and numbers": {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a"}}, err: "requests 2 GPUs and names 1"},
+		"taken twice":       {offered: "gpus:2 gpu_ids:{a,b}", want: resourceRequest{gpus: 2, devices: []string{"a", "a"}}, err: "device a is not among"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,11 +181,14 @@ func TestTakeResources(t *testing.T) {
 // TestTakeShares checks that the shares which tasks take are within the offer, each and in total, by the comparison
 // that a master makes.
 func TestTakeShares(t *testing.T) {
-	offered := parseResources("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
+	offered := parseResources("cpus:4 mem:1024 gpu_mem.GPU-a:10000@p/gpu gpu_mem.GPU-a:6000@p gpu_cores.GPU-a:100@p " +
+		"gpu_mem.GPU-b:16000.5@q gpu_cores.GPU-b:150@q gpu_ids:{GPU-c}@p gpus:1@p")
 	rest := offered
 	var taken []mesos.Resource
 	for _, parts := range [][]gpu.DeviceShare{
-		{{UUID: "GPU-a", MemMiB: 9000, Cores: 60}}, {{UUID: "GPU-a", MemMiB: 3000}, {UUID: "GPU-b", MemMiB: 16000, Cores: 150}}, {{UUID: "GPU-a", MemMiB: 4000, Cores: 40}},
+		{{UUID: "GPU-a", MemMiB: 9000, Cores: 60}},
+		{{UUID: "GPU-a", MemMiB: 3000}, {UUID: "GPU-b", MemMiB: 16000, Cores: 150}},
+		{{UUID: "GPU-a", MemMiB: 4000, Cores: 40}},
 	} {
 		for _, p := range parts {
 			for _, s := range sharedDevicesIn(rest) {
@@ -223,7 +232,8 @@ func TestSharedDevicesInOffers(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	total, used := sumResources(parseResources("gpu_mem.GPU-a:100 gpu_cores.GPU-a:100 gpu_mem.GPU-b:50")), sumResources(parseResources("gpu_mem.GPU-a:40 gpu_cores.GPU-a:30 gpu_mem.GPU-b:60"))
+	total, used := sumResources(parseResources("gpu_mem.GPU-a:100 gpu_cores.GPU-a:100 gpu_mem.GPU-b:50")),
+		sumResources(parseResources("gpu_mem.GPU-a:40 gpu_cores.GPU-a:30 gpu_mem.GPU-b:60"))
 	if diff := cmp.Diff([]sched.SharedDevice{{UUID: "GPU-a", MemMiB: 60, Cores: 70}, {UUID: "GPU-b"}}, total.subtractUsed(&used)); diff != "" {
 		t.Errorf("what is free (-want +got):\n%s", diff)
 	}
@@ -267,7 +277,8 @@ func TestTakeResourcesPreservesSum(t *testing.T) {
 			if name != "gpus" {
 				offered = append(offered, parseResource(fmt.Sprintf("%s:%g", name, float64(n)/10)))
 			} else {
-				offered = append(offered, parseResource(fmt.Sprintf("gpus:%d@p%d", n%4, n%2)), parseResource(fmt.Sprintf("gpu_ids:{d%d,e%d}@p%d", len(offered), len(offered), n%2)))
+				offered = append(offered, parseResource(fmt.Sprintf("gpus:%d@p%d", n%4, n%2)), parseResource(fmt.Sprintf("gpu_ids:{d%d,e%d}@p%d",
+					len(offered), len(offered), n%2)))
 			}
 		}
 		before := sumResources(offered)
@@ -286,7 +297,8 @@ func TestTakeResourcesPreservesSum(t *testing.T) {
 		if toMilli(got.amount.CPUs) != toMilli(w.cpus) || toMilli(got.amount.MemMiB) != toMilli(w.mem) || got.gpus != w.gpus || len(got.devices) != w.gpus {
 			t.Fatalf("wanted %+v, got %+v", w, got)
 		}
-		if diff := cmp.Diff(toMilli(before.amount.CPUs), toMilli(got.amount.CPUs)+toMilli(left.amount.CPUs)); diff != "" || before.gpus != got.gpus+left.gpus || len(before.devices) != len(got.devices)+len(left.devices) {
+		if diff := cmp.Diff(toMilli(before.amount.CPUs), toMilli(got.amount.CPUs)+toMilli(left.amount.CPUs)); diff != "" ||
+			before.gpus != got.gpus+left.gpus || len(before.devices) != len(got.devices)+len(left.devices) {
 			t.Fatalf("offered %+v, taken %+v, left %+v", before, got, left)
 		}
 	})

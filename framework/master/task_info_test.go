@@ -54,8 +54,13 @@ func TestConvertOffer(t *testing.T) {
 	want := sched.Offer{
 		ID: "o1", AgentID: "a1", Hostname: "h1", Role: "team", Free: sched.Amount{CPUs: 2}, Reserved: true, Unreserved: true,
 		Driver: "535.104.05", CUDA: "12.2", Region: "eu", Zone: "eu-1", Unavailable: time.Unix(1_800_000_000, 0),
-		Attributes: []sched.Attribute{{Name: "gpu_driver", Value: "535.104.05"}, {Name: "rack", Value: "1"}, {Name: "gpu_cuda", Value: "12.2"}, {Name: "rack", Value: "2"}},
-		Ports:      []sched.PortRange{{First: 31000, Last: 31002}, {First: 31005, Last: 31005}, {First: 1, Last: 1}},
+		Attributes: []sched.Attribute{
+			{Name: "gpu_driver", Value: "535.104.05"},
+			{Name: "rack", Value: "1"},
+			{Name: "gpu_cuda", Value: "12.2"},
+			{Name: "rack", Value: "2"},
+		},
+		Ports: []sched.PortRange{{First: 31000, Last: 31002}, {First: 31005, Last: 31005}, {First: 1, Last: 1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("offer (-want +got):\n%s", diff)
@@ -157,7 +162,8 @@ func TestExecutorHasHostsToFetchFrom(t *testing.T) {
 // TestAcceptRejectsOffersOfTwoRoles: the master would refuse the whole ACCEPT.
 func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 2}}}}
-	_, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:1")), newOffer("o2", "s", parseResource("cpus:1"))}, "f")
+	_, _, err := newTestClient(t).buildTasks(accept,
+		[]mesos.Offer{newOffer("o1", "r", parseResource("cpus:1")), newOffer("o2", "s", parseResource("cpus:1"))}, "f")
 	if err == nil || !strings.Contains(err.Error(), "offers o1 and o2 of agent a1 are allocated to roles r and s") {
 		t.Errorf("error %v", err)
 	}

@@ -203,7 +203,10 @@ func TestZooKeeperPassword(t *testing.T) {
 	if _, err := conn.Create("/closed/json.info_", fmt.Appendf(nil, `{"address":{"ip":%q,"port":%s}}`, host, port), zk.FlagSequence, acl); err != nil {
 		t.Fatal(err)
 	}
-	nextEvent[sched.Subscribed](t, startClient(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed", ZKAuthFile: writeFile(t, "mesos:s3cret\n", 0o600)}))
+	nextEvent[sched.Subscribed](t, startClient(t, ConnectionConfig{
+		Master:     "zk://" + server.Addr() + "/closed",
+		ZKAuthFile: writeFile(t, "mesos:s3cret\n", 0o600),
+	}))
 	nextEvent[sched.Subscribed](t, startClient(t, ConnectionConfig{Master: "zk://mesos:s3cret@" + server.Addr() + "/closed"}))
 
 	stranger := startClient(t, ConnectionConfig{Master: "zk://" + server.Addr() + "/closed"})

@@ -44,8 +44,13 @@ func (l *gpuTimeModel) takeOver() {
 func (l *gpuTimeModel) launchTask(role, kind string, gpus int) int {
 	id := fmt.Sprintf("t%d", len(l.past.Jobs))
 	spec := job.Spec{Name: id, Role: role, Tasks: 1}
-	l.g.ApplyActions(l.now, []sched.Operation{sched.AcceptOffers{Launches: []sched.TaskLaunch{{TaskID: id, Spec: &spec, GPUTypes: map[string]int{kind: gpus}}}}}, nil)
-	l.past.Jobs = append(l.past.Jobs, &job.Job{Spec: new(spec), Tasks: []job.Task{{ID: id, Job: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}}})
+	l.g.ApplyActions(l.now,
+		[]sched.Operation{sched.AcceptOffers{Launches: []sched.TaskLaunch{{TaskID: id, Spec: &spec, GPUTypes: map[string]int{kind: gpus}}}}},
+		nil)
+	l.past.Jobs = append(l.past.Jobs, &job.Job{
+		Spec:  new(spec),
+		Tasks: []job.Task{{ID: id, Job: id, State: job.Running, Started: l.now, Changed: l.now, GPUTypes: map[string]int{kind: gpus}}},
+	})
 	return len(l.past.Jobs) - 1
 }
 
@@ -171,7 +176,8 @@ func TestGPUTimeAcrossFailover(t *testing.T) {
 	l.expectTotals(map[string]float64{"research V100": 10})
 
 	l.document = []byte("{")
-	if _, err := NewSchedulerCounters().RestoreGPUTime(sched.RecoveredState{Documents: map[string][]byte{sched.CountersKey: l.document}}, attemptsIn(nil), l.now); err == nil || !strings.Contains(err.Error(), sched.CountersKey) {
+	if _, err := NewSchedulerCounters().RestoreGPUTime(sched.RecoveredState{Documents: map[string][]byte{sched.CountersKey: l.document}},
+		attemptsIn(nil), l.now); err == nil || !strings.Contains(err.Error(), sched.CountersKey) {
 		t.Errorf("a broken record: %v", err)
 	}
 }

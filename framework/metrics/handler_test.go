@@ -30,10 +30,16 @@ func someSnapshot() fakeSource {
 	now := time.Unix(1_700_000_000, 0)
 	v := fakeSource{Snapshot: Snapshot{
 		IsLeader: true, Connected: true, Cordoned: 2, Now: now, GPUs: map[string]GPUCount{"A100": {16, 8}},
-		GPUSeconds:    []GPUSeconds{{"research", "A100", 7200.5}},
-		RoleShares:    []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
-		RecentUsages:  []RecentUsage{{"research", 6.25, 86400}},
-		Notifications: &NotificationFigures{Webhooks: DeliveryCounts{Sent: 7, Failed: 2}, Mails: DeliveryCounts{Sent: 3, Failed: 1}, Dropped: 5, Pending: 4, GivenUp: 6},
+		GPUSeconds:   []GPUSeconds{{"research", "A100", 7200.5}},
+		RoleShares:   []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
+		RecentUsages: []RecentUsage{{"research", 6.25, 86400}},
+		Notifications: &NotificationFigures{
+			Webhooks: DeliveryCounts{Sent: 7, Failed: 2},
+			Mails:    DeliveryCounts{Sent: 3, Failed: 1},
+			Dropped:  5,
+			Pending:  4,
+			GivenUp:  6,
+		},
 	}}
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 	wants := func(tasks int, types ...string) gpu.Request {
@@ -51,11 +57,29 @@ func someSnapshot() fakeSource {
 			{State: job.Waiting, Changed: ago(90), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(60)},
 			{State: job.Waiting, Changed: ago(7200), NotBefore: ago(10)},
 		}},
-		{Spec: &job.Spec{Name: "follows", Role: "research", Request: wants(2), After: []job.Dependency{{Job: "train"}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
-		{Spec: &job.Spec{Name: "released", Role: "research", Request: wants(2, "h100"), After: []job.Dependency{{Job: "x", Met: true}}}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: ago(5)}}},
-		{Spec: &job.Spec{Name: "in turn", Role: "research", Request: wants(1), MaxParallel: 1}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{
+			Name:    "follows",
+			Role:    "research",
+			Request: wants(2),
+			After:   []job.Dependency{{Job: "train"}},
+		}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{
+			Name:    "released",
+			Role:    "research",
+			Request: wants(2, "h100"),
+			After:   []job.Dependency{{Job: "x", Met: true}},
+		}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: ago(5)}}},
+		{Spec: &job.Spec{
+			Name:        "in turn",
+			Role:        "research",
+			Request:     wants(1),
+			MaxParallel: 1,
+		}, Tasks: []job.Task{{State: job.Running}, {State: job.Waiting, Changed: ago(900)}}},
 		{Spec: &job.Spec{Name: "gang", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Killing}, {State: job.Waiting, Changed: ago(900)}}},
-		{Spec: &job.Spec{Name: "pauses", Role: "research", Gang: true}, Tasks: []job.Task{{State: job.Waiting, Changed: ago(900), NotBefore: now.Add(time.Second)}, {State: job.Waiting, Changed: ago(900)}}},
+		{Spec: &job.Spec{Name: "pauses", Role: "research", Gang: true}, Tasks: []job.Task{
+			{State: job.Waiting, Changed: ago(900), NotBefore: now.Add(time.Second)},
+			{State: job.Waiting, Changed: ago(900)},
+		}},
 		{Spec: &job.Spec{Name: "paused", Role: "research", Gang: true, Request: wants(1, "T4")}, Tasks: []job.Task{
 			{State: job.Waiting, Changed: ago(900), NotBefore: ago(40)}, {State: job.Waiting, Changed: ago(800)},
 		}},
@@ -121,9 +145,10 @@ func TestMetricsHandler(t *testing.T) {
 		view fakeSource
 		want string
 	}{
-		"no view":          {fakeSource{err: broken}, "broken"},
-		"no name":          {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "marathon\xff"}}}}, "export the snapshot"},
-		"keys that differ": {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "a"}, {Name: "a", Labels: map[string]string{"b": "c"}}}}}, "export the snapshot"},
+		"no view": {fakeSource{err: broken}, "broken"},
+		"no name": {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "marathon\xff"}}}}, "export the snapshot"},
+		"keys that differ": {fakeSource{Snapshot: Snapshot{Gauges: []ExtensionGauge{{Name: "a"}, {Name: "a", Labels: map[string]string{"b": "c"}}}}},
+			"export the snapshot"},
 	} {
 		w := httptest.NewRecorder()
 		err := p.ServeScrape(w, httptest.NewRequest("GET", "/metrics", nil), c.view)

@@ -46,7 +46,11 @@ func TestScrapeAsJSON(t *testing.T) {
 		if len(keys) != 6 || len(got) != 6 || got["version"] != "4.0.0" {
 			t.Errorf("keys %v, version %v", keys, got["version"])
 		}
-		for name, value := range map[string]float64{"mesos_gpu_scheduler_leads": 1, "mesos_gpu_marathon_instances.state.RUNNING": 3, "mesos_gpu_scheduler_jobs.state.RUNNING": 3} {
+		for name, value := range map[string]float64{
+			"mesos_gpu_scheduler_leads":                  1,
+			"mesos_gpu_marathon_instances.state.RUNNING": 3,
+			"mesos_gpu_scheduler_jobs.state.RUNNING":     3,
+		} {
 			if diff := cmp.Diff(map[string]any{"value": value}, gauges[name]); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}

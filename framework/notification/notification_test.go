@@ -18,7 +18,11 @@ import (
 
 // TestAllowedTargets: nothing is allowed by default, and a star covers neither internal names nor internal addresses.
 func TestAllowedTargets(t *testing.T) {
-	some := AllowedTargets{Enabled: true, WebhookHosts: job.FetchHosts{"hooks.example.org", "*.corp.example.org:8443", "10.0.0.7:9000"}, MailDomains: []string{"example.org", "*.example.net"}}
+	some := AllowedTargets{
+		Enabled:      true,
+		WebhookHosts: job.FetchHosts{"hooks.example.org", "*.corp.example.org:8443", "10.0.0.7:9000"},
+		MailDomains:  []string{"example.org", "*.example.net"},
+	}
 	star := AllowedTargets{Enabled: true, WebhookHosts: job.FetchHosts{"*"}, MailDomains: []string{"*"}}
 	for _, c := range []struct {
 		to         string
@@ -47,7 +51,12 @@ func TestAllowedTargets(t *testing.T) {
 		for name, a := range map[string]struct {
 			targets AllowedTargets
 			want    bool
-		}{"some": {some, c.some}, "star": {star, c.star}, "none": {AllowedTargets{Enabled: true}, false}, "not configured": {AllowedTargets{WebhookHosts: job.FetchHosts{"*"}}, false}} {
+		}{
+			"some":           {some, c.some},
+			"star":           {star, c.star},
+			"none":           {AllowedTargets{Enabled: true}, false},
+			"not configured": {AllowedTargets{WebhookHosts: job.FetchHosts{"*"}}, false},
+		} {
 			if err := a.targets.CheckTarget(c.to); (err == nil) != a.want {
 				t.Errorf("%s: %s: %v, want it allowed: %t", name, c.to, err, a.want)
 			}
@@ -141,8 +150,17 @@ func TestMailIsSafe(t *testing.T) {
 		list := []*Notification{}
 		for range rapid.IntRange(1, 3).Draw(t, "n") {
 			list = append(list, New("mailto:alice@example.org", Facts{
-				Event: job.NotificationEvent(text.Draw(t, "event")), Job: text.Draw(t, "job"), Run: 2, Role: text.Draw(t, "role"), Owner: text.Draw(t, "owner"),
-				Reason: text.Draw(t, "reason"), Hostname: text.Draw(t, "host"), ExitCode: &code, Tasks: 12, TaskIDs: []string{text.Draw(t, "task")}, Submitted: time.Unix(1, 0),
+				Event:     job.NotificationEvent(text.Draw(t, "event")),
+				Job:       text.Draw(t, "job"),
+				Run:       2,
+				Role:      text.Draw(t, "role"),
+				Owner:     text.Draw(t, "owner"),
+				Reason:    text.Draw(t, "reason"),
+				Hostname:  text.Draw(t, "host"),
+				ExitCode:  &code,
+				Tasks:     12,
+				TaskIDs:   []string{text.Draw(t, "task")},
+				Submitted: time.Unix(1, 0),
 			}))
 		}
 		raw := MailMessage("gpu@example.org", list, []string{text.Draw(t, "output")}, time.Unix(1_700_000_000, 0).UTC())
@@ -186,8 +204,20 @@ func TestMailHasNoLineOfOneDot(t *testing.T) {
 func TestMailHasTheFacts(t *testing.T) {
 	code := 3
 	n := New("mailto:alice@example.org", Facts{
-		Event: job.NotifyFailure, Time: time.Unix(1_700_000_100, 0), Job: "träin", Run: 2, Role: "research", Owner: "alice", State: job.Failed, Reason: "exited with status 3",
-		ExitCode: &code, Tasks: 12, TaskIDs: []string{"t.0.1"}, Hostname: "gpu1", Submitted: time.Unix(1_700_000_000, 0), Ended: time.Unix(1_700_000_100, 0),
+		Event:     job.NotifyFailure,
+		Time:      time.Unix(1_700_000_100, 0),
+		Job:       "träin",
+		Run:       2,
+		Role:      "research",
+		Owner:     "alice",
+		State:     job.Failed,
+		Reason:    "exited with status 3",
+		ExitCode:  &code,
+		Tasks:     12,
+		TaskIDs:   []string{"t.0.1"},
+		Hostname:  "gpu1",
+		Submitted: time.Unix(1_700_000_000, 0),
+		Ended:     time.Unix(1_700_000_100, 0),
 	})
 	m, err := mail.ReadMessage(bytes.NewReader(MailMessage("gpu@example.org", []*Notification{n}, []string{"Traceback:", "."}, time.Unix(1_700_000_100, 0).UTC())))
 	if err != nil {
@@ -201,7 +231,11 @@ func TestMailHasTheFacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Reason:    exited with status 3\r\n", "Exit code: 3", "Role:      research", "Tasks:     t.0.1 and 11 more", "Host:      gpu1", "Ended:     2023-11-14T22:15:00Z", "standard error of t.0.1:\r\n\r\n  Traceback:\r\n  .\r\n\r\nmesos-gpu describe"} {
+	for _, want := range []string{
+		"Reason:    exited with status 3\r\n", "Exit code: 3", "Role:      research", "Tasks:     t.0.1 and 11 more",
+		"Host:      gpu1", "Ended:     2023-11-14T22:15:00Z",
+		"standard error of t.0.1:\r\n\r\n  Traceback:\r\n  .\r\n\r\nmesos-gpu describe",
+	} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("the mail lacks %q:\n%s", want, body)
 		}

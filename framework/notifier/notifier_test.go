@@ -261,7 +261,8 @@ func TestMailByAuthenticatedTLS(t *testing.T) {
 			m := newMailServer(t, certificate, c.scheme == "smtps://")
 			m.mechanism = c.mechanism
 			credential := filepath.Join(t.TempDir(), "credential")
-			settings := fmt.Sprintf("mail: {server: '%s%s', from: gpu@example.org, domains: [example.org], credential_file: %s, ca_file: %s}", c.scheme, m.addr, credential, caFile)
+			settings := fmt.Sprintf("mail: {server: '%s%s', from: gpu@example.org, domains: [example.org], credential_file: %s, ca_file: %s}",
+				c.scheme, m.addr, credential, caFile)
 			for _, password := range []string{"wrong", "mail password"} {
 				if err := os.WriteFile(credential, []byte("gpu:"+password+"\n"), 0o600); err != nil {
 					t.Fatal(err)
@@ -278,7 +279,9 @@ func TestMailByAuthenticatedTLS(t *testing.T) {
 				if !r.Delivered {
 					t.Fatalf("outcome %+v", r)
 				}
-				if mail := m.await(t); !strings.HasPrefix(mail, "alice@example.org\n") || !strings.Contains(mail, "Subject: [mesos-gpu] job-1@1 was killed\r\n") || !strings.Contains(mail, "State:     KILLED") || !strings.Contains(mail, "Message-ID: <"+r.ID+"@example.org>") {
+				if mail := m.await(t); !strings.HasPrefix(mail, "alice@example.org\n") ||
+					!strings.Contains(mail, "Subject: [mesos-gpu] job-1@1 was killed\r\n") ||
+					!strings.Contains(mail, "State:     KILLED") || !strings.Contains(mail, "Message-ID: <"+r.ID+"@example.org>") {
 					t.Errorf("mail\n%s", mail)
 				}
 				if len(m.logins) != 1 || m.logins[0] != c.mechanism+" gpu" {
@@ -403,7 +406,8 @@ func TestHangingReceiver(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("0123456789abcdef"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := newDeliveryTest(t, fmt.Sprintf("webhooks: {hosts: [%q, %q], secret_file: %s}", strings.TrimPrefix(hang.URL, "http://"), strings.TrimPrefix(ok.URL, "http://"), secret))
+	d := newDeliveryTest(t, fmt.Sprintf("webhooks: {hosts: [%q, %q], secret_file: %s}", strings.TrimPrefix(hang.URL, "http://"),
+		strings.TrimPrefix(ok.URL, "http://"), secret))
 	d.endJobs(5, hang.URL+"/path-secret")
 	d.endJobs(5, ok.URL+"/path")
 	for i := range 5 {
@@ -472,7 +476,8 @@ func TestSettingsErrors(t *testing.T) {
 	if s, err := LoadSettings(write("settings.yaml", "")); err != nil || s.IdleGPU != notification.DefaultIdleGPURule() {
 		t.Errorf("an empty file: %+v, %v", s, err)
 	}
-	if s, err := LoadSettings(write("settings.yaml", "gpu_idle: {after: 1h, below: 0.2}")); err != nil || s.IdleGPU != (notification.IdleGPURule{After: time.Hour, Below: 0.2}) {
+	if s, err := LoadSettings(write("settings.yaml", "gpu_idle: {after: 1h, below: 0.2}")); err != nil ||
+		s.IdleGPU != (notification.IdleGPURule{After: time.Hour, Below: 0.2}) {
 		t.Errorf("a rule of idle GPUs: %+v, %v", s, err)
 	}
 }

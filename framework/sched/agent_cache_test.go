@@ -106,7 +106,10 @@ func (m *uncachedPair) runCycle() {
 	case 1:
 		m.stepBoth(OfferRescinded{OfferID: fmt.Sprint("o", m.offers)})
 	case 2:
-		m.stepBoth(AgentsListed{Agents: []Agent{{ID: "a0", GPUs: 4, Types: []string{"K80"}}, {ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}}}})
+		m.stepBoth(AgentsListed{Agents: []Agent{
+			{ID: "a0", GPUs: 4, Types: []string{"K80"}},
+			{ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}},
+		}})
 	case 3, 4, 5, 6: // mostly the same list again
 		var all []Agent
 		for i := range 5 {

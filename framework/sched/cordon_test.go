@@ -34,7 +34,10 @@ func TestHostIsResolvedByAgentIDOrHostname(t *testing.T) {
 // TestUnreadableDocumentsCloseHostAndKeepQuota checks that a host stays closed and a role has its configured quota if another
 // release wrote the documents.
 func TestUnreadableDocumentsCloseHostAndKeepQuota(t *testing.T) {
-	cfg := SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "a", Quota: quota.Quota{quota.AllTypes: 1}}, {Name: "b", Quota: quota.Quota{quota.AllTypes: 2}}}}}}
+	cfg := SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{
+		{Name: "a", Quota: quota.Quota{quota.AllTypes: 1}},
+		{Name: "b", Quota: quota.Quota{quota.AllTypes: 2}},
+	}}}}
 	st := New(cfg, RecoveredState{Documents: map[string][]byte{
 		"scheduler/cordon/one": []byte("?"), "scheduler/quota/a": []byte("?"), "scheduler/quota/b": []byte(`{"quota":"many"}`), "other/cordon/two": []byte("{}"),
 	}})

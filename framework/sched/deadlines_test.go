@@ -22,7 +22,10 @@ func TestRecordedTimesAheadOfClockDoNotProlongWaits(t *testing.T) {
 	waiting, running, unreachable := recorded("waiting", job.Waiting), recorded("running", job.Running), recorded("unreachable", job.Unreachable)
 	waiting.Tasks[0].NotBefore, waiting.Tasks[0].AgentID = now.Add(ahead), ""
 	running.Tasks[0].Started = now.Add(ahead)
-	st := New(SchedulerSettings{UnreachableTimeout: 10 * time.Minute, RetryDelayMax: 5 * time.Minute}, RecoveredState{FrameworkID: "f", Jobs: []*job.Job{waiting, running, unreachable}})
+	st := New(SchedulerSettings{
+		UnreachableTimeout: 10 * time.Minute,
+		RetryDelayMax:      5 * time.Minute,
+	}, RecoveredState{FrameworkID: "f", Jobs: []*job.Job{waiting, running, unreachable}})
 	st.Step(now, Subscribed{FrameworkID: "f"})
 	st.Step(now, Tick{})
 	taskOf := func(name string) job.Task {

@@ -24,10 +24,12 @@ func TestEndCauseOfEachKindOfEnd(t *testing.T) {
 		o    attemptResult
 		want EndCause
 	}{
-		"finished":                    {runs, attemptResult{state: job.Finished}, ""},
-		"finished although killed":    {asked(job.KillByUser), attemptResult{state: job.Finished}, ""},
-		"exit code":                   {runs, attemptResult{state: job.Failed, exitCode: &code}, CauseExitCode},
-		"out of memory":               {runs, attemptResult{state: job.Failed, exitCode: &code, reason: "REASON_CONTAINER_LIMITATION_MEMORY"}, "container_limitation_memory"},
+		"finished":                 {runs, attemptResult{state: job.Finished}, ""},
+		"finished although killed": {asked(job.KillByUser), attemptResult{state: job.Finished}, ""},
+		"exit code":                {runs, attemptResult{state: job.Failed, exitCode: &code}, CauseExitCode},
+		"out of memory": {runs,
+			attemptResult{state: job.Failed, exitCode: &code, reason: "REASON_CONTAINER_LIMITATION_MEMORY"},
+			"container_limitation_memory"},
 		"reason that is not of Mesos": {runs, attemptResult{state: job.Failed, reason: "Out of $luck"}, CauseUnknown},
 		"killed":                      {asked(job.KillByUser), attemptResult{state: job.Killed, exitCode: &code}, CauseKilled},
 		"preempted":                   {asked(job.KillByPreemption), attemptResult{state: job.Killed}, "preempted"},
@@ -114,8 +116,12 @@ func TestTransitionsReportEachEndOnce(t *testing.T) {
 	step(KillJob{Job: "large"})
 	got.Plans = st.CountPlans()
 	want := countedEnd{
-		Waited: []time.Duration{12 * time.Second}, Offered: []time.Duration{0}, Declined: []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineCordoned},
-		Ends: map[EndCause]int{CauseExitCode: 1, "": 1}, Held: 1, Plans: 6,
+		Waited:   []time.Duration{12 * time.Second},
+		Offered:  []time.Duration{0},
+		Declined: []placement.DeclineReason{placement.DeclineIdle, placement.DeclineUnwanted, placement.DeclineHeld, placement.DeclineCordoned},
+		Ends:     map[EndCause]int{CauseExitCode: 1, "": 1},
+		Held:     1,
+		Plans:    6,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reported ends (-want +got):\n%s", diff)

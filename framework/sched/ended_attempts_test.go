@@ -26,7 +26,8 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	for n := range 3 * maxAttemptsOfAll {
 		s.endedAttempts.keep(ended("big", 1000+n), big)
 	}
-	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got || len(s.endedAttempts.byRole[""].order) > 2*maxAttemptsOfAll+1 {
+	if got := len(s.documents[attemptPrefix]); got != maxAttemptsOfAll || s.endedAttempts.count != got ||
+		len(s.endedAttempts.byRole[""].order) > 2*maxAttemptsOfAll+1 {
 		t.Errorf("%d attempts are stored, counted %d of %d, want %d", got, s.endedAttempts.count, len(s.endedAttempts.byRole[""].order), maxAttemptsOfAll)
 	}
 	if len(s.endedAttempts.byJob[job.RunID{Name: "small", Run: 1}].ids) > 0 || s.Document(attemptPrefix+"small299") != nil {
@@ -38,7 +39,10 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 
 	documents := s.Documents()
 	documents[attemptPrefix+"strange"] = []byte("{")
-	next := New(SchedulerSettings{}, RecoveredState{Jobs: []*job.Job{{Spec: &job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}}, Documents: documents})
+	next := New(SchedulerSettings{}, RecoveredState{
+		Jobs:      []*job.Job{{Spec: &job.Spec{Name: "small", Tasks: 1}, Tasks: []job.Task{{ID: "small.0", Job: "small", State: job.Waiting}}}},
+		Documents: documents,
+	})
 	c := next.TakeChanges()
 	if len(next.documents[attemptPrefix]) > 0 || next.endedAttempts.count > 0 || len(c.Documents) != maxAttemptsOfAll+1 {
 		t.Errorf("%d attempts of removed jobs are stored, %d removals are recorded", next.endedAttempts.count, len(c.Documents))
@@ -51,7 +55,15 @@ func TestAttemptsAreForgottenInTheirOrder(t *testing.T) {
 	j := &job.Job{Spec: &job.Spec{Name: "a", Role: "r", Tasks: 1}, Tasks: make([]job.Task, 1)}
 	st := New(SchedulerSettings{}, RecoveredState{})
 	keep := func(n int) {
-		st.endedAttempts.keep(job.Task{ID: fmt.Sprint("a.", n), Job: "a", Run: 1, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n/2), 0), AgentURL: "http://agent"}, j)
+		st.endedAttempts.keep(job.Task{
+			ID:       fmt.Sprint("a.", n),
+			Job:      "a",
+			Run:      1,
+			Attempt:  n,
+			State:    job.Failed,
+			Changed:  time.Unix(int64(n/2), 0),
+			AgentURL: "http://agent",
+		}, j)
 	}
 	for n := range MaxAttemptsPerJob {
 		keep(n)

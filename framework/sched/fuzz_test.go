@@ -27,14 +27,25 @@ func FuzzStep(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 9, 2, 3, 18, 0, 2, 3, 11, 0, 18, 4, 3, 2, 10, 0, 0, 0, 18, 2, 5, 20, 2, 9, 11, 0}) // cordons
 	f.Add([]byte{0, 0, 1, 9, 19, 1, 2, 3, 11, 0, 10, 0, 19, 0, 5, 30, 19, 7})                                // quotas
 	f.Add([]byte{0, 0, 1, 10, 2, 44, 11, 0, 1, 65, 2, 104, 11, 0, 3, 5, 5, 20, 10, 1, 0, 0, 1, 12, 2, 44})   // shares
-	f.Add([]byte{1, 55, 1, 51, 15, 48, 6, 49})                                                               // a service that was scaled down while it waited for another job
+	f.Add([]byte{
+		1, 55, 1, 51, 15, 48, 6, 49,
+	}) // a service that was scaled down while it waited for another job
 	f.Add([]byte{0, 0, 1, 3, 2, 69, 11, 0, 3, 5, 20, 46, 10, 0, 0, 0, 5, 9, 2, 69, 11, 0, 20, 10})           // updates of a service
 	f.Add([]byte{0, 0, 1, 4, 2, 69, 11, 0, 3, 6, 3, 7, 3, 27, 20, 14, 2, 69, 11, 0, 20, 14})                 // tasks that failed run again
 	f.Add([]byte{0, 0, 1, 9, 17, 8, 2, 3, 11, 0, 17, 10, 11, 0, 17, 12, 3, 5, 10, 0, 17, 13, 17, 15, 11, 0}) // holds
 	f.Add([]byte("*0+!Aa01Y0000000"))                                                                        // unmet demand for resources other than GPUs
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = data[:min(len(data), 400)] // longer inputs only take more time
-		w := &fuzzWorld{t: t, recorded: newRecordedState(), st: New(fuzzConfig(), RecoveredState{}), twin: New(fuzzConfig(), RecoveredState{}), now: time.Unix(1_700_000_000, 0), states: map[string]job.State{}, open: map[string]Offer{}, cordons: map[string]bool{}}
+		w := &fuzzWorld{
+			t:        t,
+			recorded: newRecordedState(),
+			st:       New(fuzzConfig(), RecoveredState{}),
+			twin:     New(fuzzConfig(), RecoveredState{}),
+			now:      time.Unix(1_700_000_000, 0),
+			states:   map[string]job.State{},
+			open:     map[string]Offer{},
+			cordons:  map[string]bool{},
+		}
 		for len(data) >= 2 {
 			w.apply(data[0], data[1])
 			data = data[2:]
@@ -48,7 +59,11 @@ func FuzzStep(f *testing.F) {
 }
 
 func fuzzConfig() SchedulerSettings {
-	return SchedulerSettings{MaxAttempts: 3, MaxEndedTasks: 2, Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*", Quota: quota.Quota{quota.AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}}}
+	return SchedulerSettings{
+		MaxAttempts:   3,
+		MaxEndedTasks: 2,
+		Policy:        Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "*", Quota: quota.Quota{quota.AllTypes: 6, "V100": 5}}, {Name: "b", Weight: 2}}}},
+	}
 }
 
 // fuzzWorld is what the simulated master and users know.
@@ -252,7 +267,9 @@ func fuzzSpec(arg byte) job.Spec {
 		s.MaxParallel = int(arg%9) - 5
 	}
 	if arg%13 > 8 {
-		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.DependencyOutcome{job.OutcomeFinished, job.OutcomeEnded, job.OutcomeFailed}[arg/13%3]}}
+		s.After = []job.Dependency{{Job: fmt.Sprintf("j%d", (arg+1)%3), Outcome: []job.DependencyOutcome{
+			job.OutcomeFinished, job.OutcomeEnded, job.OutcomeFailed,
+		}[arg/13%3]}}
 	}
 	s.Owner = []string{"", "u", "v"}[arg/6%3]
 	if s.Preemptible && arg%2 == 0 {
@@ -269,7 +286,14 @@ func (w *fuzzWorld) fuzzOffers(arg byte) []Offer {
 	var offers []Offer
 	for i := range int(arg%3) + 1 {
 		w.offers++
-		o := Offer{ID: fmt.Sprintf("o%d", w.offers), AgentID: fmt.Sprintf("a%d", (int(arg)+i)%2), Hostname: fmt.Sprintf("a%d", (int(arg)+i)%2), AgentURL: "http://a", Types: []string{"V100"}, Role: []string{"*", "b"}[arg/2%2]}
+		o := Offer{
+			ID:       fmt.Sprintf("o%d", w.offers),
+			AgentID:  fmt.Sprintf("a%d", (int(arg)+i)%2),
+			Hostname: fmt.Sprintf("a%d", (int(arg)+i)%2),
+			AgentURL: "http://a",
+			Types:    []string{"V100"},
+			Role:     []string{"*", "b"}[arg/2%2],
+		}
 		o.Ports = []PortRange{{First: 10 * w.offers, Last: 10*w.offers + 5}}
 		o.Free = Amount{CPUs: float64(arg / 3 % 8), MemMiB: 2048, DiskMiB: 10}
 		o.GPUs = int(arg / 24 % 5)
@@ -400,7 +424,13 @@ func (w *fuzzWorld) checkUsageByOwner() {
 		}
 	}
 	equal := func(a, b *int) bool { return *a == *b }
-	for _, c := range [][2]UsageByOwner{{w.st.liveTasks, tasks}, {w.st.liveBytes, bytes}, {w.st.liveJobs, jobs}, {w.st.ended.tasks, endedTasks}, {w.st.ended.bytes, endedBytes}} {
+	for _, c := range [][2]UsageByOwner{
+		{w.st.liveTasks, tasks},
+		{w.st.liveBytes, bytes},
+		{w.st.liveJobs, jobs},
+		{w.st.ended.tasks, endedTasks},
+		{w.st.ended.bytes, endedBytes},
+	} {
 		if c[0].total != c[1].total || !maps.EqualFunc(c[0].byRole, c[1].byRole, equal) || !maps.EqualFunc(c[0].byOwner, c[1].byOwner, equal) {
 			w.t.Fatalf("counted %d, want %d; or of a role or owner", c[0].total, c[1].total)
 		}
@@ -459,7 +489,8 @@ func (w *fuzzWorld) checkAttempts() {
 	for key, text := range w.st.DocumentsIn(attemptPrefix) {
 		documents++
 		id, t, _ := ParseAttempt(key, text)
-		if j, ok := w.st.jobs.Find(t.RunID().String()); !ok || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) || t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.RunID()].ids, id) {
+		if j, ok := w.st.jobs.Find(t.RunID().String()); !ok || t.State.IsLive() || t.ID != id || t.Index >= len(j.Tasks) ||
+			t.Attempt >= j.Tasks[t.Index].Attempt || !slices.Contains(w.st.endedAttempts.byJob[t.RunID()].ids, id) {
 			w.t.Fatalf("stored as an ended attempt: %+v", t)
 		}
 		j, _ := w.st.jobs.Find(t.RunID().String())

@@ -118,7 +118,13 @@ func lyingInventory(agent int) (list []gpu.Device) {
 
 func (m *lyingMaster) submit() {
 	m.jobs++
-	s := job.Spec{Name: fmt.Sprintf("job%d", m.jobs), Command: []string{"true"}, Tasks: rapid.IntRange(1, 3).Draw(m.t, "tasks"), CPUs: float64(rapid.IntRange(1, 3).Draw(m.t, "cpus")), MemMiB: 10}
+	s := job.Spec{
+		Name:    fmt.Sprintf("job%d", m.jobs),
+		Command: []string{"true"},
+		Tasks:   rapid.IntRange(1, 3).Draw(m.t, "tasks"),
+		CPUs:    float64(rapid.IntRange(1, 3).Draw(m.t, "cpus")),
+		MemMiB:  10,
+	}
 	switch rapid.IntRange(0, 3).Draw(m.t, "kind") {
 	case 0:
 		s.Request.GPUs = 1
@@ -172,13 +178,23 @@ func (m *lyingMaster) update() {
 // than its attempts use.
 func TestNothingIsPlacedOnWhatMayRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &lyingMaster{t: t, state: New(SchedulerSettings{}, RecoveredState{}), now: time.Unix(1_000_000, 0), holders: map[string]TaskLaunch{}, agentOf: map[string]string{}}
+		m := &lyingMaster{
+			t:       t,
+			state:   New(SchedulerSettings{}, RecoveredState{}),
+			now:     time.Unix(1_000_000, 0),
+			holders: map[string]TaskLaunch{},
+			agentOf: map[string]string{},
+		}
 		m.step(Subscribed{FrameworkID: "f"})
 		var agents []Agent
 		for a := range lyingAgents {
 			agents = append(agents, Agent{
-				ID: fmt.Sprint("a", a), Hostname: fmt.Sprint("host", a), GPUs: gpusPerAgent - 1, Inventory: lyingInventory(a), Total: fit.Amount{CPUs: cpusPerAgent, MemMiB: 1 << 20},
-				Shared: []SharedDevice{{UUID: lyingGPU(a, gpusPerAgent-1), MemMiB: sharedMemMiB, Cores: gpu.AllCores}},
+				ID:        fmt.Sprint("a", a),
+				Hostname:  fmt.Sprint("host", a),
+				GPUs:      gpusPerAgent - 1,
+				Inventory: lyingInventory(a),
+				Total:     fit.Amount{CPUs: cpusPerAgent, MemMiB: 1 << 20},
+				Shared:    []SharedDevice{{UUID: lyingGPU(a, gpusPerAgent-1), MemMiB: sharedMemMiB, Cores: gpu.AllCores}},
 			})
 		}
 		m.step(AgentsListed{Agents: agents})

@@ -24,7 +24,10 @@ type notifyTest struct {
 
 func newNotifyTest(t *testing.T, past RecoveredState, roles ...queue.Role) *notifyTest {
 	s := &notifyTest{t: t, now: time.Unix(1_700_000_000, 0)}
-	p := Policy{Policy: placement.Policy{Roles: roles}, NotificationTargets: notification.AllowedTargets{Enabled: true, WebhookHosts: job.FetchHosts{"hooks.example.org"}, MailDomains: []string{"example.org"}}}
+	p := Policy{
+		Policy:              placement.Policy{Roles: roles},
+		NotificationTargets: notification.AllowedTargets{Enabled: true, WebhookHosts: job.FetchHosts{"hooks.example.org"}, MailDomains: []string{"example.org"}},
+	}
 	s.st = New(SchedulerSettings{Policy: p, HoldOffers: -1}, past)
 	s.step(Subscribed{FrameworkID: "f"})
 	return s
@@ -39,7 +42,9 @@ func (s *notifyTest) step(events ...Event) {
 
 // offer offers GPUs of an agent to a role and places tasks.
 func (s *notifyTest) offer(id, role string, gpus int) {
-	s.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "host-a", AgentURL: "http://a:5051", Role: role, Free: Amount{CPUs: 16, MemMiB: 32 << 10, DiskMiB: 32 << 10}, GPUs: gpus, Ports: []PortRange{{First: 31000, Last: 32000}}}}}, Cycle{})
+	s.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "host-a", AgentURL: "http://a:5051", Role: role,
+		Free: Amount{CPUs: 16, MemMiB: 32 << 10, DiskMiB: 32 << 10}, GPUs: gpus,
+		Ports: []PortRange{{First: 31000, Last: 32000}}}}}, Cycle{})
 }
 
 func (s *notifyTest) update(id string, state job.State, message string) {
@@ -84,7 +89,9 @@ func notifyingSpec(name string, tasks, gpus int, on ...job.NotificationEvent) jo
 // TestNotifiedEvents: each event of a job is one notification to each target, however many tasks it is about.
 func TestNotifiedEvents(t *testing.T) {
 	all := job.NotificationEvents()
-	s := newNotifyTest(t, RecoveredState{}, queue.Role{Name: "research", Notify: []job.NotificationRule{{To: "https://hooks.example.org/x", On: []job.NotificationEvent{job.NotifyFailure}}}}, queue.Role{Name: "research/vision"})
+	s := newNotifyTest(t, RecoveredState{},
+		queue.Role{Name: "research", Notify: []job.NotificationRule{{To: "https://hooks.example.org/x", On: []job.NotificationEvent{job.NotifyFailure}}}},
+		queue.Role{Name: "research/vision"})
 	spec := notifyingSpec("gang", 2, 1, all...)
 	spec.Gang, spec.Preemptible, spec.Role = true, true, "research/vision"
 	s.step(SubmitJob{Spec: spec}, Cycle{})

@@ -96,7 +96,8 @@ func TestShrunkPartRefusesOnlyMore(t *testing.T) {
 }
 
 func TestOnlySubmitterUsesWholeLimit(t *testing.T) {
-	if got, err := fillLimit(New(SchedulerSettings{MaxLiveTasks: 20}, RecoveredState{}), "", "", nil); got != 20 || !strings.Contains(err.Error(), "the limit of 20") {
+	if got, err := fillLimit(New(SchedulerSettings{MaxLiveTasks: 20}, RecoveredState{}), "", "", nil); got != 20 ||
+		!strings.Contains(err.Error(), "the limit of 20") {
 		t.Errorf("without roles and users: accepted %d, then %v", got, err)
 	}
 	if got, err := fillLimit(New(SchedulerSettings{MaxLiveTasks: 20}, RecoveredState{}), "", "alice", nil); got != 10 {
@@ -181,7 +182,8 @@ func TestEndedAttemptsOfLargestRoleAreForgottenFirst(t *testing.T) {
 	}
 	first := 2*maxAttemptsOfAll - (maxAttemptsOfAll - 50)
 	keep("another", "prod", 1) // a role with fewer attempts takes the place of one of the largest
-	if st.Document(attemptPrefix+"small0") == nil || st.Document(attemptPrefix+"another0") == nil || st.Document(attemptPrefix+fmt.Sprint("big", first)) != nil || st.Document(attemptPrefix+fmt.Sprint("big", first+1)) == nil {
+	if st.Document(attemptPrefix+"small0") == nil || st.Document(attemptPrefix+"another0") == nil ||
+		st.Document(attemptPrefix+fmt.Sprint("big", first)) != nil || st.Document(attemptPrefix+fmt.Sprint("big", first+1)) == nil {
 		t.Error("an attempt of the smaller role, or more than one of the larger role, was forgotten")
 	}
 }

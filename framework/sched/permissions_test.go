@@ -27,7 +27,8 @@ func TestPermissionsFollowPolicyChange(t *testing.T) {
 	if _, ok := st.Job("x"); !ok {
 		t.Error("a job did not get what is allowed now")
 	}
-	if err := (Policy{Permissions: admission.HostPermissions{Volumes: []string{"data"}}}).Validate(); err == nil || !strings.Contains(err.Error(), `"data" is not an absolute path`) {
+	if err := (Policy{Permissions: admission.HostPermissions{Volumes: []string{"data"}}}).Validate(); err == nil ||
+		!strings.Contains(err.Error(), `"data" is not an absolute path`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -35,15 +36,28 @@ func TestPermissionsFollowPolicyChange(t *testing.T) {
 // TestLaunchesHaveVolumesOfTheirRole checks that a launch has the names of its volumes on the engine and the hosts to fetch
 // from, as the policy permits at that time, and that the job keeps the names of its user.
 func TestLaunchesHaveVolumesOfTheirRole(t *testing.T) {
-	permissions := admission.HostPermissions{AllowList: &admission.SpecAllowList{Images: []string{"*"}, Networks: []string{"*"}, RoleVolumes: true, FetchHosts: job.FetchHosts{"example.org"}}}
-	spec := job.Spec{Name: "x", Image: "debian:12", CPUs: 1, MemMiB: 64, Container: job.Container{Volumes: []job.Volume{{Source: "model", Target: "/m"}}, Fetch: []job.FetchArtifact{{URI: "https://example.org/x"}}}}
+	permissions := admission.HostPermissions{AllowList: &admission.SpecAllowList{
+		Images:      []string{"*"},
+		Networks:    []string{"*"},
+		RoleVolumes: true,
+		FetchHosts:  job.FetchHosts{"example.org"},
+	}}
+	spec := job.Spec{
+		Name:      "x",
+		Image:     "debian:12",
+		CPUs:      1,
+		MemMiB:    64,
+		Container: job.Container{Volumes: []job.Volume{{Source: "model", Target: "/m"}}, Fetch: []job.FetchArtifact{{URI: "https://example.org/x"}}},
+	}
 	spec.Command = []string{"true"}
 	spec.SetDefaults()
 	spec.Request.GPUs = 1
-	st := New(SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "prod"}}}, Permissions: permissions}}, RecoveredState{FrameworkID: "f"})
+	st := New(SchedulerSettings{Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "prod"}}}, Permissions: permissions}},
+		RecoveredState{FrameworkID: "f"})
 	st.Step(time.Unix(1, 0), Subscribed{FrameworkID: "f"})
 	st.Step(time.Unix(1, 0), SubmitJob{Spec: spec})
-	st.Step(time.Unix(1, 0), OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Hostname: "a", Role: "prod", Free: Amount{CPUs: 4, MemMiB: 4096}, GPUs: 1, DeviceIDs: []string{"GPU-a"}, Types: []string{"V100"}}}})
+	st.Step(time.Unix(1, 0), OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Hostname: "a", Role: "prod",
+		Free: Amount{CPUs: 4, MemMiB: 4096}, GPUs: 1, DeviceIDs: []string{"GPU-a"}, Types: []string{"V100"}}}})
 	ops := st.Step(time.Unix(1, 0), Cycle{})
 	for _, op := range ops {
 		accept, ok := op.(AcceptOffers)

@@ -63,7 +63,8 @@ func TestBackoffIsNotCountedAsWaiting(t *testing.T) {
 	offers := 0
 	offer := func() {
 		offers++
-		step(OffersReceived{Offers: []Offer{{ID: string(rune('a' + offers)), AgentID: "a", GPUs: 2, Ports: []PortRange{{First: 31000, Last: 31009}}, Free: Amount{CPUs: 8, MemMiB: 8192}}}})
+		step(OffersReceived{Offers: []Offer{{ID: string(rune('a' + offers)), AgentID: "a", GPUs: 2,
+			Ports: []PortRange{{First: 31000, Last: 31009}}, Free: Amount{CPUs: 8, MemMiB: 8192}}}})
 	}
 	tasks := func(name string) []job.Task {
 		j, _ := st.Job(name)

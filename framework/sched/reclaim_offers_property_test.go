@@ -60,7 +60,18 @@ func (m *lateMaster) offer(agent, role string, n int) {
 	m.made++
 	ids := slices.Clone(m.free[agent][:n])
 	m.free[agent] = slices.Clone(m.free[agent][n:])
-	o := Offer{ID: fmt.Sprint("o", m.made), AgentID: agent, Hostname: agent, AgentURL: "http://" + agent, Role: role, Free: Amount{CPUs: 1 + 4*float64(n), MemMiB: 256 + 4096*float64(n)}, GPUs: n, DeviceIDs: ids, Types: []string{"V100"}, Ports: []PortRange{{First: 40000 + 10*m.made, Last: 40009 + 10*m.made}}}
+	o := Offer{
+		ID:        fmt.Sprint("o", m.made),
+		AgentID:   agent,
+		Hostname:  agent,
+		AgentURL:  "http://" + agent,
+		Role:      role,
+		Free:      Amount{CPUs: 1 + 4*float64(n), MemMiB: 256 + 4096*float64(n)},
+		GPUs:      n,
+		DeviceIDs: ids,
+		Types:     []string{"V100"},
+		Ports:     []PortRange{{First: 40000 + 10*m.made, Last: 40009 + 10*m.made}},
+	}
 	for _, id := range ids {
 		first := 31000 + 10*int(id[len(id)-1]-'0')
 		o.Ports = append(o.Ports, PortRange{First: first, Last: first + 9})

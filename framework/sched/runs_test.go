@@ -25,7 +25,10 @@ func runNames(st *State) string {
 // TestRunsAreLimitedByRole checks that a new run removes the oldest ones, and that a run expires after its end.
 func TestRunsAreLimitedByRole(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	cfg := SchedulerSettings{KeepRuns: 2, Policy: Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "prod"}, {Name: "lab", KeepRuns: 3, KeepEnded: time.Hour}}}}}
+	cfg := SchedulerSettings{
+		KeepRuns: 2,
+		Policy:   Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "prod"}, {Name: "lab", KeepRuns: 3, KeepEnded: time.Hour}}}},
+	}
 	st := New(cfg, RecoveredState{})
 	submitAndKill := func(name, role string) {
 		now = now.Add(time.Minute)

@@ -52,7 +52,13 @@ func TestScenarios(t *testing.T) {
 
 // playScenario returns the script with the answers of a new State.
 func playScenario(t *testing.T, text string) string {
-	p := &scenarioRunner{t: t, now: time.Unix(1_700_000_000, 0).UTC(), ids: map[string]string{}, recorded: newRecordedState(), st: New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{})}
+	p := &scenarioRunner{
+		t:        t,
+		now:      time.Unix(1_700_000_000, 0).UTC(),
+		ids:      map[string]string{},
+		recorded: newRecordedState(),
+		st:       New(SchedulerSettings{MaxAttempts: 3, MaxLiveTasks: 1000}, RecoveredState{}),
+	}
 	var out strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		commands, _, _ := strings.Cut(block, "\n----")
@@ -176,7 +182,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(AgentsListed{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]), Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(AgentsListed{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]),
+			Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
@@ -270,7 +277,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 			fmt.Fprintf(&p.out, "%v wait too shortly\n", young)
 		}
 		for _, l := range lacks {
-			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, short of %v, %d GPUs in all, %g cpus and %g MiB, %v\n", l.Tasks, l.Jobs, l.Roles, l.Request, l.Missing, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
+			fmt.Fprintf(&p.out, "%d tasks of %v, roles %v, lack %s each, short of %v, %d GPUs in all, %g cpus and %g MiB, %v\n",
+				l.Tasks, l.Jobs, l.Roles, l.Request, l.Missing, l.GPUs, l.Amount.CPUs, l.Amount.MemMiB, l.Constraints)
 		}
 	default:
 		p.t.Fatalf("unknown command %q", verb)
@@ -493,7 +501,14 @@ func (p *scenarioRunner) parseRoles(args []string) Policy {
 		}
 		settings := strings.Split(part[3], "+")
 		opt := options(settings)
-		r := queue.Role{Name: part[0], Weight: float(part[1], 0), Quota: limit, Strict: slices.Contains(settings, "strict"), Patience: p.duration(opt["patience"]), FitPolicy: opt["policy"]}
+		r := queue.Role{
+			Name:      part[0],
+			Weight:    float(part[1], 0),
+			Quota:     limit,
+			Strict:    slices.Contains(settings, "strict"),
+			Patience:  p.duration(opt["patience"]),
+			FitPolicy: opt["policy"],
+		}
 		if opt["deserved"] != "" {
 			if r.Deserved, err = quota.Parse(strings.ReplaceAll(opt["deserved"], "/", ",")); err != nil {
 				p.t.Fatal(err)
@@ -571,21 +586,37 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 // parseSpec reads NAME tasks=N gpus=N share=MIB or PERCENT% cores=N type=…
 // not=… uuid=… not-uuid=… cpus= mem= disk= role=
 // priority= owner= retries= ports= run= timeout= maxwait= minrun= preempt= grace= warn= where=FIELD:OP:VALUE
-// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang, same (one GPU type), preemptible, guaranteed, service and requeue (at the timeout).
+// names= host=PORT,… group= backoff= replace= parallel=N after=JOB[:STATE],… lr=VALUE,… (a matrix) and the words gang,
+// same (one GPU type), preemptible, guaranteed, service and requeue (at the timeout).
 func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spec {
 	name := args[0]
 	tasks, _ := strconv.Atoi(opt["tasks"])
 	gpus, _ := strconv.Atoi(opt["gpus"])
 	s := job.Spec{
-		Name: name, Tasks: tasks, CPUs: float(opt["cpus"], 1), MemMiB: float(opt["mem"], 256), DiskMiB: float(opt["disk"], 0),
+		Name:    name,
+		Tasks:   tasks,
+		CPUs:    float(opt["cpus"], 1),
+		MemMiB:  float(opt["mem"], 256),
+		DiskMiB: float(opt["disk"], 0),
 		Request: gpu.Request{
-			GPUs: gpus, Types: gpu.TypeSelector{Include: list(opt["type"]), Exclude: list(opt["not"]), Same: slices.Contains(args, "same")}, Share: parseShare(opt["share"], opt["cores"]),
+			GPUs:    gpus,
+			Types:   gpu.TypeSelector{Include: list(opt["type"]), Exclude: list(opt["not"]), Same: slices.Contains(args, "same")},
+			Share:   parseShare(opt["share"], opt["cores"]),
 			Devices: gpu.DeviceSelector{Include: list(opt["uuid"]), Exclude: list(opt["not-uuid"])},
 		},
-		Command: []string{"true"}, Role: opt["role"], Priority: int(float(opt["priority"], 0)),
-		Retries: int(float(opt["retries"], 0)), Container: job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
-		RunTime: p.duration(opt["run"]), Timeout: p.duration(opt["timeout"]), IdleTimeout: p.duration(opt["idle"]), MaxWait: p.duration(opt["maxwait"]),
-		KillGrace: p.duration(opt["grace"]), Gang: slices.Contains(args, "gang"), Preemptible: slices.Contains(args, "preemptible"), Guaranteed: slices.Contains(args, "guaranteed"),
+		Command:     []string{"true"},
+		Role:        opt["role"],
+		Priority:    int(float(opt["priority"], 0)),
+		Retries:     int(float(opt["retries"], 0)),
+		Container:   job.Container{Ports: make([]job.Port, int(float(opt["ports"], 0)))},
+		RunTime:     p.duration(opt["run"]),
+		Timeout:     p.duration(opt["timeout"]),
+		IdleTimeout: p.duration(opt["idle"]),
+		MaxWait:     p.duration(opt["maxwait"]),
+		KillGrace:   p.duration(opt["grace"]),
+		Gang:        slices.Contains(args, "gang"),
+		Preemptible: slices.Contains(args, "preemptible"),
+		Guaranteed:  slices.Contains(args, "guaranteed"),
 	}
 	if slices.Contains(args, "service") {
 		s.Service = &job.Service{ReplaceAfter: p.duration(opt["replace"])}
@@ -628,8 +659,16 @@ func (p *scenarioRunner) parseSpec(args []string, opt map[string]string) job.Spe
 // healthy=true or false, check=a_b_c, "silent" for an update without uuid and
 // "reconciled".
 func (p *scenarioRunner) parseUpdate(args []string, opt map[string]string) TaskUpdate {
-	u := TaskUpdate{TaskID: p.expandTaskID(args[0]), AgentID: "a", State: job.State(args[1]), UUID: []byte{1}, Message: strings.ReplaceAll(opt["message"], "_", " "), Mismatch: ImageMismatch(opt["unfit"]),
-		Proof: EndProof(strings.ReplaceAll(opt["proof"], "_", " ")), MachineFault: opt["fault"]}
+	u := TaskUpdate{
+		TaskID:       p.expandTaskID(args[0]),
+		AgentID:      "a",
+		State:        job.State(args[1]),
+		UUID:         []byte{1},
+		Message:      strings.ReplaceAll(opt["message"], "_", " "),
+		Mismatch:     ImageMismatch(opt["unfit"]),
+		Proof:        EndProof(strings.ReplaceAll(opt["proof"], "_", " ")),
+		MachineFault: opt["fault"],
+	}
 	if code, err := strconv.Atoi(opt["exit"]); err == nil {
 		u.ExitCode = &code
 	}

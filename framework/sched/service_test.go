@@ -301,7 +301,8 @@ func TestLateEndOfLostAttempt(t *testing.T) {
 	}
 	code := 3
 	end := TaskUpdate{TaskID: lost.ID, State: job.Failed, Message: "exit 3", ExitCode: &code}
-	if got, late := st.endedAttempts.recordLateEnd(end); !late || got.State != job.Failed || stored().State != job.Failed || stored().Message != "exit 3" || *stored().ExitCode != 3 {
+	if got, late := st.endedAttempts.recordLateEnd(end); !late || got.State != job.Failed || stored().State != job.Failed ||
+		stored().Message != "exit 3" || *stored().ExitCode != 3 {
 		t.Errorf("the end was recorded as %+v, %t", stored(), late)
 	}
 	if _, late := st.endedAttempts.recordLateEnd(end); late {

@@ -127,7 +127,8 @@ func (u *limitedUsers) offer(role string) {
 		return
 	}
 	id := fmt.Sprint("o", u.now.UnixNano())
-	u.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", Role: role, Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n}}})
+	u.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", Role: role,
+		Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n}}})
 	u.step(OfferRescinded{OfferID: id})
 	if u.gangs || u.free == 0 || u.st.DeservesGPUs() || len(u.st.returnedAt) > 0 { // what is free may be reserved for other roles, or was returned for them
 		return

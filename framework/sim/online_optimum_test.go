@@ -239,7 +239,9 @@ func TestOnlineOptimum(t *testing.T) {
 			s := openb(t, "testdata", variant).newSmallCluster(agents)
 			fgd, headroom, starting, refusing := s.meanOfPolicy("fgd"), s.meanOfPolicy("headroom"), s.bestOnline(false), s.bestOnline(true)
 			bound, hindsight := s.meanInHindsight()
-			if list := []float64{max(fgd, headroom), starting, refusing, hindsight, bound + 1e-3}; !slices.IsSortedFunc(list, func(a, b float64) int { return cmp.Compare(a, b-1e-6) }) {
+			if list := []float64{
+				max(fgd, headroom), starting, refusing, hindsight, bound + 1e-3,
+			}; !slices.IsSortedFunc(list, func(a, b float64) int { return cmp.Compare(a, b-1e-6) }) {
 				t.Errorf("%s with %d agents: want an ascending list, got %.4f", variant, agents, list)
 			}
 			closed := (starting - headroom) / (bound - headroom)

@@ -55,7 +55,14 @@ type published map[string]map[string]map[int]MeanSD // variant, policy, arrival
 
 func readPublished(t *testing.T) published {
 	t.Helper()
-	names := map[string]string{"01-Random": "random", "02-DotProd": "dotprod", "03-GpuClustering": "clustering", "04-GpuPacking": "packing", "05-BestFit": "bestfit", "06-FGD": "fgd"}
+	names := map[string]string{
+		"01-Random":        "random",
+		"02-DotProd":       "dotprod",
+		"03-GpuClustering": "clustering",
+		"04-GpuPacking":    "packing",
+		"05-BestFit":       "bestfit",
+		"06-FGD":           "fgd",
+	}
 	f, err := os.Open("testdata/published_allocation.tsv")
 	if err != nil {
 		t.Fatal(err)

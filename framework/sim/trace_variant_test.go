@@ -53,7 +53,8 @@ func TestHeadroomOnDerivedTraces(t *testing.T) {
 		for _, x := range []float64{variant.TypedTasks, variant.SharedTasks, variant.MultiGPUTasks, variant.CPUFactor} {
 			row = append(row, formatCell(x))
 		}
-		row = append(row, strconv.FormatBool(variant.UniformAgents), strconv.Itoa(seeds), formatCell(least), strconv.Itoa(at), formatCell(gain[80]), formatCell(gain[100]), formatCell(gain[130]))
+		row = append(row, strconv.FormatBool(variant.UniformAgents), strconv.Itoa(seeds), formatCell(least), strconv.Itoa(at),
+			formatCell(gain[80]), formatCell(gain[100]), formatCell(gain[130]))
 		rows = append(rows, row)
 	}
 	below := 0

@@ -117,7 +117,14 @@ func TestHistorySizeOfThirtyDays(t *testing.T) {
 			jobs := map[string]JobSample{}
 			for i := range 40 { // jobs of 29 minutes to 19 hours
 				life := 29 << (i % 6)
-				jobs[fmt.Sprintf("train-%d-%d@1", i, minutes/life)] = JobSample{GPUs: 8, Measured: 8, Duty: float64(minutes%89) / 100, DutyMax: 1, MemUsedMiB: float64(60000 + minutes%7919), MemMiB: 81920}
+				jobs[fmt.Sprintf("train-%d-%d@1", i, minutes/life)] = JobSample{
+					GPUs:       8,
+					Measured:   8,
+					Duty:       float64(minutes%89) / 100,
+					DutyMax:    1,
+					MemUsedMiB: float64(60000 + minutes%7919),
+					MemMiB:     81920,
+				}
 			}
 			documents := r.Record(now, cluster, jobs, func(run string) bool { _, live := jobs[run]; return live })
 			for _, text := range documents {
@@ -127,7 +134,8 @@ func TestHistorySizeOfThirtyDays(t *testing.T) {
 			now, minutes = now.Add(SampleInterval), minutes+1
 		}
 	}
-	t.Logf("%d documents, %.1f MB, of which %.1f MB of the cluster; %.1f kB written in a minute", len(stored), float64(stored.size())/1e6, float64(clusterSize(stored))/1e6, float64(written)/float64(minutes)/1e3)
+	t.Logf("%d documents, %.1f MB, of which %.1f MB of the cluster; %.1f kB written in a minute", len(stored),
+		float64(stored.size())/1e6, float64(clusterSize(stored))/1e6, float64(written)/float64(minutes)/1e3)
 	if got := stored.size(); got > 50e6 {
 		t.Errorf("the history has %d bytes, more than 50 MB", got)
 	}
@@ -246,7 +254,12 @@ func TestJobSeriesStaysBounded(t *testing.T) {
 // the history from being recorded.
 func TestDamagedDocumentsAreReplaced(t *testing.T) {
 	day, _ := dayOf(start)
-	stored := journal{dayPrefix + "x": []byte("{}"), dayPrefix + fmt.Sprint(day): []byte(`{"waiting":[1],"types":{"A100":{"gpus":[1,2]}}}`), jobPrefix + "a@1": []byte("{"), jobPrefix + "b@1": []byte(`{"interval":60,"duty":[1]}`)}
+	stored := journal{
+		dayPrefix + "x":             []byte("{}"),
+		dayPrefix + fmt.Sprint(day): []byte(`{"waiting":[1],"types":{"A100":{"gpus":[1,2]}}}`),
+		jobPrefix + "a@1":           []byte("{"),
+		jobPrefix + "b@1":           []byte(`{"interval":60,"duty":[1]}`),
+	}
 	r, errs := NewRecorder(maps.All(stored))
 	if len(errs) != 4 {
 		t.Errorf("got the errors %v, want 4", errs)

@@ -58,9 +58,16 @@ func serveActions(t *testing.T) (*fakeAPI, string) {
 	ended.Tasks = append(ended.Tasks, ended.Tasks[0])
 	ended.Tasks[1].Index, ended.Tasks[1].ID = 1, "train-001.1.1.x"
 	endJobs(f.jobs[1:2])
-	f.more["/v1/roles"] = api.RoleList{Roles: []api.RoleStatus{{Name: "research", Quota: map[string]int{"A100": 8}, QuotaSet: true, Allocated: map[string]float64{"A100": 2}}}}
-	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{{Spec: job.Spec{Name: "nightly", Role: "research", Schedule: &job.Schedule{Cron: "0 3 * * *"}}, NextRun: f.jobs[0].Submitted, Runs: []api.ScheduledRun{}}}}
-	f.more["/v1/notifications"] = api.NotificationList{Notifications: []api.NotificationView{{ID: "n1", To: "mailto:ada@example.org", Event: job.NotifyEnd, Job: "train-001", Run: 1, Owner: "ada", State: api.NotificationFailed}}}
+	f.more["/v1/roles"] = api.RoleList{Roles: []api.RoleStatus{{Name: "research", Quota: map[string]int{"A100": 8},
+		QuotaSet: true, Allocated: map[string]float64{"A100": 2}}}}
+	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{{Spec: job.Spec{
+		Name:     "nightly",
+		Role:     "research",
+		Schedule: &job.Schedule{Cron: "0 3 * * *"},
+	}, NextRun: f.jobs[0].Submitted, Runs: []api.ScheduledRun{}}}}
+	f.more["/v1/notifications"] = api.NotificationList{Notifications: []api.NotificationView{{ID: "n1",
+		To: "mailto:ada@example.org", Event: job.NotifyEnd, Job: "train-001", Run: 1, Owner: "ada",
+		State: api.NotificationFailed}}}
 	return f, f.serve(t).URL
 }
 
@@ -77,7 +84,8 @@ var changeSteps = []struct {
 	{"#/jobs/train-000", "Stop task", map[string]string{"retire": "true"}, "Stop task", `POST /v1/tasks/train-000.0.1.c8dbz5x2q6a5/stop {"retire":true}`},
 	{"#/jobs/train-000", "Hold", map[string]string{"reason": "new data"}, "Hold job", `PUT /v1/jobs/train-000/hold {"reason":"new data"}`},
 	{"#/jobs/train-002", "Release", nil, "Release job", `DELETE /v1/jobs/train-002/hold`},
-	{"#/jobs/train-000", "Requeue", map[string]string{"reason": "new driver", "hold": "true"}, "Requeue tasks", `POST /v1/jobs/train-000/requeue {"reason":"new driver","hold":true}`},
+	{"#/jobs/train-000", "Requeue", map[string]string{"reason": "new driver", "hold": "true"}, "Requeue tasks",
+		`POST /v1/jobs/train-000/requeue {"reason":"new driver","hold":true}`},
 	{"#/jobs/train-000", "Edit", map[string]string{"priority": "7", "timeout": "2h"}, "Save", `PATCH /v1/jobs/train-000 {"priority":7,"timeout":"2h"}`},
 	{"#/jobs/train-001", "Rerun", nil, "Rerun job", `POST /v1/jobs/train-001/rerun {}`},
 	{"#/jobs/train-001", "Rerun", map[string]string{"failed": "true"}, "Rerun job", `POST /v1/jobs/train-001/rerun {"failed":true}`},
@@ -132,17 +140,29 @@ func TestActionsByPermission(t *testing.T) {
 		want        []string // of #/jobs/train-000, #/jobs/train-001, an agent, the roles, the schedules
 	}{
 		{"viewer", grant("view", "/"), []string{"", "", "", "", ""}},
-		{"ada", grant("submit", "research"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule"}},
+		{"ada", grant("submit", "research"), []string{
+			"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold",
+			"Submit job,New schedule",
+		}},
 		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
-		{"operator", grant("operate", "research"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold", "Submit job,New schedule,Kill"}},
-		{"root", grant("admin", "/"), []string{"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain", "Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill"}},
+		{"operator", grant("operate", "research"), []string{
+			"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold",
+			"Submit job,New schedule,Kill",
+		}},
+		{"root", grant("admin", "/"), []string{
+			"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job,Rerun", "Submit job,Cordon,Drain",
+			"Submit job,Hold,Set quota,Unset quota,Hold", "Submit job,New schedule,Kill",
+		}},
 	} {
 		f.identity = api.RequesterIdentity{User: c.name, Authenticated: true, Permissions: c.permissions}
 		p.loadPage(url)
 		p.awaitTrue(fmt.Sprintf("document.querySelector('#account summary').textContent === %q", c.name))
 		for i, view := range []struct{ address, there string }{
-			{"#/jobs/train-000", "document.querySelector('.job-output')?.checkVisibility()"}, {"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
-			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"}, {"#/roles", "document.querySelector('.bars li')"}, {"#/schedules", "document.querySelector('tbody tr')"},
+			{"#/jobs/train-000", "document.querySelector('.job-output')?.checkVisibility()"},
+			{"#/jobs/train-001", "document.querySelector('.badge[data-state=FAILED]')"},
+			{"#/agents/c1d9a6f0-S0", "document.querySelector('tbody tr')"},
+			{"#/roles", "document.querySelector('.bars li')"},
+			{"#/schedules", "document.querySelector('tbody tr')"},
 		} {
 			evalJS[bool](p, fmt.Sprintf("(location.hash = %q), true", view.address))
 			p.awaitTrue(view.there)
@@ -256,7 +276,9 @@ func TestSubmissionOnRealScheduler(t *testing.T) {
 	p.saveScreenshot("valid")
 	p.clickButton("Submit")
 	p.awaitTrue("location.hash === '#/jobs/train' && document.querySelector('.badge[data-state=RUNNING]')")
-	env := evalJS[string](p, "fetch('v1/jobs/train', {headers: {Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.json()).then((j) => JSON.stringify([j.spec.env, j.spec.labels, j.spec.owner, j.spec.command]))")
+	env := evalJS[string](p,
+		"fetch('v1/jobs/train', {headers: {Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => "+
+			"r.json()).then((j) => JSON.stringify([j.spec.env, j.spec.labels, j.spec.owner, j.spec.command]))")
 	if want := `[{"EPOCHS":"3","NAME":"a b=c: #1"},{"team":"vision"},"ada",["/bin/sh","-c","python train.py"]]`; env != want {
 		t.Errorf("the job has %s, want %s", env, want)
 	}
@@ -274,7 +296,9 @@ func TestSubmissionOnRealScheduler(t *testing.T) {
 	if got := evalJS[string](viewer, actionLabels); got != "" {
 		t.Errorf("a user who may only read sees the actions %q", got)
 	}
-	if got := evalJS[int](viewer, "fetch('v1/jobs/train', {method: 'DELETE', headers: {Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)"); got != http.StatusForbidden {
+	if got := evalJS[int](viewer,
+		"fetch('v1/jobs/train', {method: 'DELETE', headers: {Authorization: "+
+			"'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)"); got != http.StatusForbidden {
 		t.Errorf("past the page the user gets the status %d", got)
 	}
 	evalJS[bool](viewer, "document.querySelector('#account summary').click() ?? true")
@@ -292,7 +316,9 @@ func TestCrossSiteRequestsAreRejected(t *testing.T) {
 	awaitTask(t, client, "train", job.Running)
 	attack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<!doctype html><form method="post" action="%s/v1/jobs/train/scale" enctype="text/plain" target="frame"><input name='{"tasks":0,"x":"' value='"}'></form><iframe name="frame"></iframe>`, url)
+		fmt.Fprintf(w,
+			`<!doctype html><form method="post" action="%s/v1/jobs/train/scale" enctype="text/plain" target="frame"><input name='{"tasks":0,"x":"' value='"}'></form><iframe name="frame"></iframe>`,
+			url)
 	}))
 	t.Cleanup(attack.Close)
 	p := openBlankTab(t)
@@ -301,7 +327,8 @@ func TestCrossSiteRequestsAreRejected(t *testing.T) {
 	evalJS[bool](p, "document.forms[0].submit() ?? true")
 	answers := evalJS[[]string](p, fmt.Sprintf(`Promise.all([
 		['POST', '/v1/jobs', '{"name":"mine","command":["true"]}'], ['POST', '/v1/jobs/train/rerun', '{}'], ['POST', '/v1/agents/agent-1/drain', '{"reason":"x"}'], ['DELETE', '/v1/jobs/train', null],
-	].map(([method, path, body]) => fetch(%q + path, {method, body, mode: method === 'DELETE' ? 'cors' : 'no-cors', credentials: 'include'}).then((r) => r.type, () => 'blocked')))`, url))
+	].map(([method, path, body]) => fetch(%q + path, {method, body, mode: method === 'DELETE' ? 'cors' : 'no-cors', credentials: 'include'}).then((r) => r.type, () => 'blocked')))`,
+		url))
 	p.mu.Lock()
 	p.mistakes = nil // the browser reports that it blocks requests
 	p.mu.Unlock()

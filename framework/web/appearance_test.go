@@ -33,16 +33,26 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	serveRuns(f, &f.jobs[27])
 	serveUpdate(f, &f.jobs[3])
 	f.more["/v1/notifications"] = api.NotificationList{Notifications: []api.NotificationView{
-		{ID: "5b2f0c8e1d", To: "https://hooks.example.org/…", Event: job.NotifyFailure, Time: time.Now().Add(-25 * time.Hour), Job: "train-027", Run: 2, Role: "research", Owner: "ada", State: api.NotificationFailed, Attempts: 30, Error: "it answers 503", GivenUp: time.Now().Add(-time.Hour)},
-		{ID: "7c1d9a6f01", To: "mailto:ada@example.org", Event: job.NotifyEnd, Time: time.Now().Add(-3 * time.Minute), Job: "train-026", Run: 1, Owner: "ada", State: api.NotificationPending, Attempts: 4, Error: "dial tcp: lookup mail.example.org: no such host", Next: time.Now().Add(40 * time.Second)},
+		{ID: "5b2f0c8e1d", To: "https://hooks.example.org/…", Event: job.NotifyFailure, Time: time.Now().Add(-25 * time.Hour),
+			Job: "train-027", Run: 2, Role: "research", Owner: "ada", State: api.NotificationFailed, Attempts: 30,
+			Error: "it answers 503", GivenUp: time.Now().Add(-time.Hour)},
+		{ID: "7c1d9a6f01", To: "mailto:ada@example.org", Event: job.NotifyEnd, Time: time.Now().Add(-3 * time.Minute),
+			Job: "train-026", Run: 1, Owner: "ada", State: api.NotificationPending, Attempts: 4,
+			Error: "dial tcp: lookup mail.example.org: no such host", Next: time.Now().Add(40 * time.Second)},
 	}}
 	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{
-		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].WaitReason, "start": fakeStart(2*time.Hour + time.Minute)},
-		{"position": 2, "name": "train-005", "role": "research/vision", "priority": 0, "submitted": f.jobs[5].Submitted, "tasks": 8, "waiting": 3, "gpus": "1 x H100", "reason": f.jobs[5].WaitReason},
+		{"position": 1, "name": "train-002", "role": "prod", "priority": 5, "submitted": f.jobs[2].Submitted, "tasks": 1,
+			"waiting": 1, "gpus": "2 x A100", "reason": f.jobs[2].WaitReason, "start": fakeStart(2*time.Hour + time.Minute)},
+		{"position": 2, "name": "train-005", "role": "research/vision", "priority": 0, "submitted": f.jobs[5].Submitted,
+			"tasks": 8, "waiting": 3, "gpus": "1 x H100", "reason": f.jobs[5].WaitReason},
 	}}
 	f.more["/v1/roles"] = map[string]any{"roles": []map[string]any{
-		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true, "quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true, "held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
-		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{}, "held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8}, "entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0, "waiting_jobs": 1, "waiting_jobs_limit": 9,
+		{"name": "research/vision", "weight": 1, "order": "fifo", "policy": "headroom", "backfill": true,
+			"quota": map[string]int{"V100": 8, "*": 16}, "quota_set": true,
+			"held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
+		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{},
+			"held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8},
+			"entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0, "waiting_jobs": 1, "waiting_jobs_limit": 9,
 			"user_limits": map[string]any{"each": map[string]any{"gpus": map[string]int{"A100": 8, "*": 10}, "running_jobs": 1}, "users": []map[string]any{
 				{"user": "ada", "limits": map[string]any{"waiting_jobs": 2}, "held": map[string]float64{"*": 12}, "running_jobs": 3, "waiting_jobs": 1},
 			}}},
@@ -53,12 +63,23 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 		{Time: f.jobs[0].Submitted.Add(time.Minute), Job: "train-000", Task: "train-000.2.1.c8dbz5x2q6a5", State: job.Failed, Message: "exited with status 137"},
 	}}
 	next := time.Now().Add(5 * time.Hour).Round(time.Hour)
-	nightly := job.Spec{Name: "nightly", Role: "research", Owner: "ada", Request: gpu.Request{GPUs: 4}, Schedule: &job.Schedule{Cron: "0 3 * * *", TimeZone: "Europe/Berlin"}}
+	nightly := job.Spec{
+		Name:     "nightly",
+		Role:     "research",
+		Owner:    "ada",
+		Request:  gpu.Request{GPUs: 4},
+		Schedule: &job.Schedule{Cron: "0 3 * * *", TimeZone: "Europe/Berlin"},
+	}
 	f.more["/v1/schedules"] = api.ScheduleList{Schedules: []api.ScheduleView{
-		{Spec: nightly, NextRun: next, Runs: []api.ScheduledRun{{Job: "nightly-20261122-0300", Due: next.Add(-48 * time.Hour)}, {Job: "nightly-20261123-0300", Due: next.Add(-24 * time.Hour)}}, Note: "the run before it has not ended"},
+		{Spec: nightly, NextRun: next,
+			Runs: []api.ScheduledRun{{Job: "nightly-20261122-0300", Due: next.Add(-48 * time.Hour)}, {Job: "nightly-20261123-0300", Due: next.Add(-24 * time.Hour)}},
+			Note: "the run before it has not ended"},
 	}}
 	f.more["/v1/accounting"] = newAccountingReport()
-	f.more["POST /v1/validate"] = api.ValidatedJob{Spec: *f.jobs[0].Spec, Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"}}
+	f.more["POST /v1/validate"] = api.ValidatedJob{
+		Spec:     *f.jobs[0].Spec,
+		Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"},
+	}
 	return f.serve(t)
 }
 
@@ -78,15 +99,24 @@ func serveFiles(f *fakeAPI, tasks []job.Task) {
 	for i := range tasks {
 		path := "/v1/tasks/" + tasks[i].ID
 		f.more[path+"/files"] = list(
-			api.SandboxFile{Name: "metrics.csv", Bytes: 70 << 10, Mode: "644", Modified: at}, api.SandboxFile{Name: "control.sock", Special: true, Mode: "755", Modified: at},
+			api.SandboxFile{Name: "metrics.csv", Bytes: 70 << 10, Mode: "644", Modified: at},
+			api.SandboxFile{Name: "control.sock", Special: true, Mode: "755", Modified: at},
 			api.SandboxFile{Name: "checkpoints", Folder: true, Mode: "755", Modified: at}, api.SandboxFile{Name: "stdout", Bytes: 3720, Mode: "644", Modified: at})
-		f.more[path+"/files?path=checkpoints"] = list(api.SandboxFile{Name: "epoch-17.pt", Bytes: 371 << 20, Mode: "644", Modified: at}, api.SandboxFile{Name: "<b>&note", Bytes: 12, Mode: "600", Modified: at})
+		f.more[path+"/files?path=checkpoints"] = list(api.SandboxFile{
+			Name:     "epoch-17.pt",
+			Bytes:    371 << 20,
+			Mode:     "644",
+			Modified: at,
+		}, api.SandboxFile{Name: "<b>&note", Bytes: 12, Mode: "600", Modified: at})
 		f.more[path+"/file?path=metrics.csv"] = strings.Repeat("epoch,loss\n17,0.1934\n", 70<<10/22)
 		f.more[path+"/file?path=checkpoints%2Fepoch-17.pt"] = "PK\x00\x00"
 		f.more[path+"/file?path=checkpoints%2F%3Cb%3E%26note"] = "<b>bold</b>\n"
 		f.more[path+"/file?path=model%2Fbest.pt"] = "the best weights"
 	}
-	f.more["/v1/jobs/"+tasks[0].Job+"/artifacts"] = api.ArtifactList{Tasks: []api.ArtifactReport{{Index: 2, Copied: at, Files: []api.Artifact{{Path: "model/best.pt", Bytes: 371 << 20}}}}}
+	f.more["/v1/jobs/"+tasks[0].Job+"/artifacts"] = api.ArtifactList{
+		Tasks: []api.ArtifactReport{{Index: 2, Copied: at, Files: []api.Artifact{{Path: "model/best.pt",
+			Bytes: 371 << 20}}}},
+	}
 }
 
 // serveRuns makes a job the second run of its name, after one that has failed.
@@ -104,7 +134,8 @@ func serveRuns(f *fakeAPI, j *api.JobView) {
 // serveUpdate makes a job a service whose image may be changed.
 func serveUpdate(f *fakeAPI, j *api.JobView) {
 	j.Spec.Service = &job.Service{}
-	const file = "name: train-003\ncommand: [python, serve.py, --port, \"8000\"]\nimage: nvcr.io/nvidia/tritonserver:24.%s-py3\ngpus: 2\ngpu_type: [A100]\ncpus: 8\nmem: 32GiB\ntasks: 1\nservice: true\nrole: research\n"
+	const file = "name: train-003\ncommand: [python, serve.py, --port, \"8000\"]\nimage: " +
+		"nvcr.io/nvidia/tritonserver:24.%s-py3\ngpus: 2\ngpu_type: [A100]\ncpus: 8\nmem: 32GiB\ntasks: 1\nservice: true\nrole: research\n"
 	f.more["/v1/jobs/train-003/file"] = fmt.Sprintf(file, "01")
 	f.more["POST /v1/jobs/train-003/validate"] = api.ValidatedJob{Spec: *j.Spec, File: fmt.Sprintf(file, "09"), Warnings: []string{}}
 }
@@ -129,7 +160,8 @@ func endJobs(jobs []api.JobView) {
 // checkStates gives a job four tasks of a matrix, each in a different state.
 func checkStates(j *api.JobView) {
 	j.Spec.Matrix = &job.Matrix{Axes: []job.MatrixAxis{{Name: "rate", Values: []string{"0.1", "0.01"}}, {Name: "seed", Values: []string{"1", "2"}}}}
-	j.Spec.Command = append(j.Spec.Command, "--rate", "{{matrix.rate}}", "--note", "it's a \"try\"; $HOME", "--data", "/mnt/datasets/imagenet-2012/train/shards-of-1024-images", "")
+	j.Spec.Command = append(j.Spec.Command, "--rate", "{{matrix.rate}}", "--note", "it's a \"try\"; $HOME", "--data",
+		"/mnt/datasets/imagenet-2012/train/shards-of-1024-images", "")
 	for i, state := range []job.State{job.Running, job.Finished, job.Failed, job.Waiting} {
 		t := j.Tasks[0]
 		t.Index, t.State, t.ID = i, state, fmt.Sprintf("train-000.%d.1.c8dbz5x2q6a5", i)
@@ -169,18 +201,33 @@ var views = []struct {
 	// open, if it is not empty, is evaluated then, after which opened becomes true.
 	open, opened string
 }{
-	{"overview", "#/", "document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li') && document.querySelector('.chart path.area') && !document.querySelector('.numbers').textContent.includes('not measured')", "", ""},
+	{"overview", "#/",
+		"document.querySelectorAll('.map li').length === 24 && document.querySelector('.rows li') && " +
+			"document.querySelector('.chart path.area') && !document.querySelector('.numbers').textContent.includes('not measured')",
+		"", ""},
 	{"queue", "#/queue", "document.querySelectorAll('tbody tr').length === 2", "", ""},
 	{"jobs", "#/jobs", "document.querySelectorAll('tbody tr').length === 30", "", ""},
-	{"job", "#/jobs/train-000", "document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && !document.querySelector('.chart').closest('section').hidden", "document.querySelector('details.files').open = true", "document.querySelectorAll('.files tbody tr').length === 5"},
+	{"job", "#/jobs/train-000",
+		"document.querySelector('pre').textContent.includes('epoch 17') && document.querySelectorAll('.gpus li').length === 2 && " +
+			"!document.querySelector('.chart').closest('section').hidden",
+		"document.querySelector('details.files').open = true", "document.querySelectorAll('.files tbody tr').length === 5"},
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24", "", ""},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4", "", ""},
-	{"roles", "#/roles", "document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', '1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))", "", ""},
+	{"roles", "#/roles",
+		"document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', " +
+			"'1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; " +
+			"holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))",
+		"", ""},
 	{"schedules", "#/schedules", "document.querySelectorAll('tbody tr').length === 1", "", ""},
 	{"usage", "#/usage", "document.querySelectorAll('tbody tr').length === 3 && document.querySelectorAll('.days li').length === 30", "", ""},
 	{"submit", "#/submit", "document.querySelector('form.submit')", "", ""},
-	{"run", "#/jobs/train-027@1", "document.querySelector('pre').textContent.includes('the first run') && document.querySelectorAll('[aria-current] .badge[data-state=FAILED]').length === 2", "", ""},
-	{"apply", "#/jobs/train-003/apply", "document.querySelector('[name=file]').value", "(() => { const file = document.querySelector('[name=file]'); file.value = file.value.replace('24.01', '24.09'); file.dispatchEvent(new Event('input')); return true; })()", "document.querySelectorAll('.diff ins').length === 1 && !document.querySelector('form .primary').disabled"},
+	{"run", "#/jobs/train-027@1",
+		"document.querySelector('pre').textContent.includes('the first run') && document.querySelectorAll('[aria-current] .badge[data-state=FAILED]').length === 2",
+		"", ""},
+	{"apply", "#/jobs/train-003/apply", "document.querySelector('[name=file]').value",
+		"(() => { const file = document.querySelector('[name=file]'); file.value = file.value.replace('24.01', '24.09'); " +
+			"file.dispatchEvent(new Event('input')); return true; })()",
+		"document.querySelectorAll('.diff ins').length === 1 && !document.querySelector('form .primary').disabled"},
 	{"notifications", "#/notifications", "document.querySelectorAll('tbody tr').length === 2", "", ""},
 }
 
@@ -314,7 +361,9 @@ func TestKeyboard(t *testing.T) {
 		if got := focused(); !strings.Contains(got, want) {
 			t.Errorf("after %q the focus is on %q, want %q", keys, got, want)
 		}
-		if !evalJS[bool](p, "document.activeElement === document.body || document.activeElement.matches('h2, main') || getComputedStyle(document.activeElement).outlineStyle !== 'none'") {
+		if !evalJS[bool](p,
+			"document.activeElement === document.body || document.activeElement.matches('h2, "+
+				"main') || getComputedStyle(document.activeElement).outlineStyle !== 'none'") {
 			t.Errorf("the focus on %q is not visible", focused())
 		}
 	}
@@ -326,12 +375,14 @@ func TestKeyboard(t *testing.T) {
 		press(kb.Tab, stop)
 	}
 	press(kb.Tab, "gpu-000.example.org: 8 GPUs A100")
-	if got := evalJS[[]string](p, "[...document.querySelectorAll('.about:not([hidden]) li')].map((li) => li.textContent)"); len(got) != 8 || !strings.Contains(got[0], "A100 · used · by train-000.0.1") {
+	if got := evalJS[[]string](p, "[...document.querySelectorAll('.about:not([hidden]) li')].map((li) => li.textContent)"); len(got) != 8 ||
+		!strings.Contains(got[0], "A100 · used · by train-000.0.1") {
 		t.Errorf("with the keyboard an agent's GPUs are described as %q", got)
 	}
 	p.saveScreenshot("about")
 	press(kb.ArrowRight, "gpu-001")
-	press(kb.ArrowDown, fmt.Sprintf("gpu-%03d", 1+evalJS[int](p, `[...document.querySelectorAll('.map li')].findIndex((li, i, all) => li.offsetTop !== all[0].offsetTop)`)))
+	press(kb.ArrowDown, fmt.Sprintf("gpu-%03d", 1+
+		evalJS[int](p, `[...document.querySelectorAll('.map li')].findIndex((li, i, all) => li.offsetTop !== all[0].offsetTop)`)))
 	press(kb.ArrowUp, "gpu-001")
 	press(kb.End, "gpu-023")
 	press(kb.ArrowRight, "gpu-023") // the last tile
@@ -357,7 +408,10 @@ func TestKeyboard(t *testing.T) {
 	if got := focused(); got != "Kill" {
 		t.Errorf("after the dialog the focus is on %q", got)
 	}
-	for _, stop := range []string{"0", "gpu-000", "1", "gpu-000", "2", "gpu-000", "3", "Stop task", "radio", "checkbox", "checkbox", "search", "Download", "Output"} {
+	for _, stop := range []string{
+		"0", "gpu-000", "1", "gpu-000", "2", "gpu-000", "3", "Stop task", "radio", "checkbox", "checkbox", "search",
+		"Download", "Output",
+	} {
 		press(kb.Tab, stop)
 	}
 }

@@ -98,7 +98,12 @@ func TestAccessibility(t *testing.T) {
 
 	f := newFakeCluster(1, 1)
 	f.token = "s3cret"
-	f.identity.SignIn = &api.OIDCSignIn{Issuer: "https://sso.example.org", ClientID: "mesos-gpu", AuthorizationEndpoint: "https://sso.example.org/authorize", Scopes: "openid"}
+	f.identity.SignIn = &api.OIDCSignIn{
+		Issuer:                "https://sso.example.org",
+		ClientID:              "mesos-gpu",
+		AuthorizationEndpoint: "https://sso.example.org/authorize",
+		Scopes:                "openid",
+	}
 	p = openTab(t, f.serve(t).URL)
 	p.awaitText("Sign in with sso.example.org")
 	evalJS[bool](p, axe+"; true")

@@ -73,9 +73,18 @@ func newAccountingReport() api.AccountingReport {
 			seconds := math.Round(3600 * float64(24*(3-k)) * (0.4 + wave))
 			sums := api.AccountingSums{
 				Attempts: 9 - k, Unfinished: 1, GPUSeconds: seconds, UnfinishedGPUSeconds: seconds / 8, WaitSeconds: 900 * float64(k+1),
-				Usage: api.MeasuredUsage{GPUSeconds: seconds, BusyGPUSeconds: seconds * wave * 0.9, MemMiBSeconds: seconds * memMiB, MemUsedMiBSeconds: seconds * memMiB * 0.6, Joules: seconds * 250},
+				Usage: api.MeasuredUsage{
+					GPUSeconds:        seconds,
+					BusyGPUSeconds:    seconds * wave * 0.9,
+					MemMiBSeconds:     seconds * memMiB,
+					MemUsedMiBSeconds: seconds * memMiB * 0.6,
+					Joules:            seconds * 250,
+				},
 			}
-			v.Groups = append(v.Groups, api.AccountingGroup{Keys: map[string]string{"day": time.Now().AddDate(0, 0, i-29).Format(time.DateOnly), "role": role}, AccountingSums: sums})
+			v.Groups = append(v.Groups, api.AccountingGroup{
+				Keys:           map[string]string{"day": time.Now().AddDate(0, 0, i-29).Format(time.DateOnly), "role": role},
+				AccountingSums: sums,
+			})
 			v.Total.Attempts += sums.Attempts
 			v.Total.GPUSeconds += seconds
 			v.Total.UnfinishedGPUSeconds += sums.UnfinishedGPUSeconds

@@ -33,7 +33,8 @@ func TestFilesOfTask(t *testing.T) {
 		t.Error("a socket can be opened")
 	}
 	p.clickButton("metrics.csv")
-	p.awaitTrue("document.querySelector('.files .preview').textContent.startsWith('epoch,loss\\n17,') && document.querySelector('.files .preview').textContent.length === 65536 && document.querySelector('.files').textContent.includes('The first 64 KiB')")
+	p.awaitTrue("document.querySelector('.files .preview').textContent.startsWith('epoch,loss\\n17,') && " +
+		"document.querySelector('.files .preview').textContent.length === 65536 && document.querySelector('.files').textContent.includes('The first 64 KiB')")
 	p.clickButton("checkpoints/")
 	p.awaitTrue(fileNames + " === '<b>&note,epoch-17.pt' && document.querySelector('.crumbs').textContent === 'sandboxcheckpoints'")
 	p.clickButton("<b>&note")

@@ -94,7 +94,10 @@ func TestHostileTaskCannotUseAPI(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	b := hostileTask{address: strings.TrimPrefix(upstream.URL, "http://")}
-	scheduler := &requestRecorder{changed: make(chan struct{}, 1), Handler: apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(b) }, log)}
+	scheduler := &requestRecorder{
+		changed: make(chan struct{}, 1),
+		Handler: apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(b) }, log),
+	}
 	s := httptest.NewServer(scheduler)
 	t.Cleanup(s.Close)
 

@@ -34,10 +34,17 @@ func TestUnavailableAgents(t *testing.T) {
 	p := openTab(t, f.serve(t).URL)
 	p.awaitTrue("document.querySelectorAll('.map li').length === 4")
 	for _, test := range []struct{ what, expression, want string }{
-		{"cells", "[...document.querySelectorAll('.map li')].map((li) => ['free', 'used', 'cordoned'].map((s) => li.querySelectorAll('.cell.' + s).length).join('+')).join()", "0+2+6,0+0+8,0+0+8,8+0+0"},
-		{"marks", "[...document.querySelectorAll('.map a')].map((a) => a.matches('[data-closed]') + ' ' + a.querySelector('b').dataset.note).join()", "true cordoned,true draining,true cordoned,false "},
-		{"counts", "[0, 2].map((i) => document.querySelectorAll('.numbers li')[i].innerText.replace(/\\s+/g, ' ')).join()", "GPUs in use 2 of 32 8 free,GPUs not offered 22 22 cordoned · 3 agents closed"},
-		{"types", "[...document.querySelectorAll('.types li')].map((li) => li.querySelector('b').textContent + ' ' + li.querySelector('span').textContent).join()", "A100 8 free of 16, 6 not offered,V100 0 free of 8, 8 not offered,H100 0 free of 8, 8 not offered"},
+		{"cells",
+			"[...document.querySelectorAll('.map li')].map((li) => ['free', 'used', 'cordoned'].map((s) => li.querySelectorAll('.cell.' + s).length).join('+')).join()",
+			"0+2+6,0+0+8,0+0+8,8+0+0"},
+		{"marks",
+			"[...document.querySelectorAll('.map a')].map((a) => a.matches('[data-closed]') + ' ' + a.querySelector('b').dataset.note).join()",
+			"true cordoned,true draining,true cordoned,false "},
+		{"counts", "[0, 2].map((i) => document.querySelectorAll('.numbers li')[i].innerText.replace(/\\s+/g, ' ')).join()",
+			"GPUs in use 2 of 32 8 free,GPUs not offered 22 22 cordoned · 3 agents closed"},
+		{"types",
+			"[...document.querySelectorAll('.types li')].map((li) => li.querySelector('b').textContent + ' ' + li.querySelector('span').textContent).join()",
+			"A100 8 free of 16, 6 not offered,V100 0 free of 8, 8 not offered,H100 0 free of 8, 8 not offered"},
 		{"label", "document.querySelector('.map a').ariaLabel", "gpu-000.example.org: 8 GPUs A100, 6 cordoned, cordoned: new racks"},
 		{"title", "document.querySelector('.map li:nth-child(2) .cell').title.split(' · ')[1]", "its agent is draining"},
 	} {
@@ -137,7 +144,8 @@ func TestMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := evalJS[[]entry](p, fmt.Sprintf(`import('/static/matrix.js').then(({listCombinations}) => Array.from({length: %d}, (_, i) => listCombinations(%s)(i) ?? null))`, count+1, text))
+		got := evalJS[[]entry](p, fmt.Sprintf(`import('/static/matrix.js').then(({listCombinations}) => Array.from({length: %d}, (_, i) => listCombinations(%s)(i) ?? null))`,
+			count+1, text))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-scheduler +page):\n%s", text, diff)
 		}
@@ -154,7 +162,8 @@ func TestTopologyOfAgent(t *testing.T) {
 	f.more["/v1/agents/"+f.agents[0].ID] = api.AgentDetail{AgentSummary: f.agents[0], Devices: host.Devices}
 	p := openTab(t, f.serve(t).URL+"/#/agents/"+f.agents[0].ID)
 	p.awaitTrue("document.querySelector('.matrix')")
-	got := evalJS[[]string](p, "[...document.querySelectorAll('.matrix tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent).join(' '))")
+	got := evalJS[[]string](p,
+		"[...document.querySelectorAll('.matrix tbody tr')].map((row) => [...row.querySelectorAll('td')].map((cell) => cell.textContent).join(' '))")
 	if diff := cmp.Diff([]string{"X NODE SYS SYS", "NODE X SYS SYS", "SYS SYS X NV1", "SYS SYS NV1 X"}, got); diff != "" {
 		t.Errorf("(-discover +page):\n%s", diff)
 	}

@@ -18,7 +18,8 @@ func TestListsAreFilteredAndSortedByAddress(t *testing.T) {
 		{"[...document.querySelectorAll('.chip')].find((chip) => chip.textContent === 'failed 3').click()", "#/jobs?state=failed", "006,008,010"},
 		{"[...document.querySelectorAll('.sort')].find((b) => b.textContent === 'Job').click()", "#/jobs?state=failed&sort=Job", "006,008,010"},
 		{"[...document.querySelectorAll('.sort')].find((b) => b.textContent === 'Job').click()", "#/jobs?state=failed&sort=-Job", "010,008,006"},
-		{"document.querySelector('[type=search]').value = 'PROD', document.querySelector('[type=search]').dispatchEvent(new Event('input'))", "#/jobs?state=failed&sort=-Job&q=PROD", "010"},
+		{"document.querySelector('[type=search]').value = 'PROD', document.querySelector('[type=search]').dispatchEvent(new Event('input'))",
+			"#/jobs?state=failed&sort=-Job&q=PROD", "010"},
 	} {
 		evalJS[bool](p, "("+c.step+", true)")
 		p.awaitTrue(fmt.Sprintf("location.hash === %q && %s === %q", c.address, rows, c.want))

@@ -35,7 +35,8 @@ func setLogInput(p *browserTab, selector string) {
 func TestLogShowsBothStreams(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	path := "/v1/tasks/" + f.jobs[0].Tasks[0].ID + "/output"
-	f.more[path] = formatOutput(stdout("epoch 1\nepo"), stderr("warning: slow\n"), stdout("ch 2\n"), stderr("\r 10 %"), stderr("\r100 %\r\n"), api.OutputPart{Stream: "stdout", Data: []byte("\xff!\n")})
+	f.more[path] = formatOutput(stdout("epoch 1\nepo"), stderr("warning: slow\n"), stdout("ch 2\n"), stderr("\r 10 %"),
+		stderr("\r100 %\r\n"), api.OutputPart{Stream: "stdout", Data: []byte("\xff!\n")})
 	f.more[path+"?follow=true&tail=1000&stream=stderr"] = formatOutput(stderr("warning: slow\n"))
 	f.more[path+"?follow=true&tail=1000&stream=stdout"] = formatOutput()
 	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000")
@@ -82,8 +83,11 @@ func TestLogSearchAndDownload(t *testing.T) {
 	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/log"] = strings.Repeat("epoch 1\n", 3) + "Loss is <b>NaN</b> at epoch 2\n"
 	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000")
 	p.awaitTrue("document.querySelector('pre').textContent.includes('NaN')")
-	evalJS[bool](p, "(() => { const search = document.querySelector('.tools [type=search]'); search.value = '<B>nan'; search.dispatchEvent(new Event('input')); return true; })()")
-	p.awaitTrue("document.querySelector('pre.log').textContent === 'Loss is <b>NaN</b> at epoch 2\\n' && document.querySelector('pre.log mark').textContent === '<b>NaN'")
+	evalJS[bool](p,
+		"(() => { const search = document.querySelector('.tools [type=search]'); search.value = '<B>nan'; "+
+			"search.dispatchEvent(new Event('input')); return true; })()")
+	p.awaitTrue("document.querySelector('pre.log').textContent === 'Loss is <b>NaN</b> at epoch 2\\n' && " +
+		"document.querySelector('pre.log mark').textContent === '<b>NaN'")
 	p.awaitText("1 line")
 	if got := downloadText(p); !strings.HasPrefix(got, "epoch 1\nepoch 1\n") || !strings.HasSuffix(got, "epoch 2\n") {
 		t.Errorf("downloaded %q", got)

@@ -251,7 +251,11 @@ func TestInventoryEventsUpdatePage(t *testing.T) {
 		p.awaitTrue(`['free', 'sick', 'cordoned'].map((s) => document.querySelectorAll('.map .cell.' + s).length).join() === '` + want + `'`)
 	}
 	cells("3,0,0")
-	c.WithholdDevices(gpu.WithheldDevice{UUID: "GPU-1", Cause: gpu.WithheldUnhealthy, Note: "XID 79 <b>lost</b>"}, gpu.WithheldDevice{UUID: "GPU-2", Cause: gpu.WithheldCordoned, Note: "new fans"})
+	c.WithholdDevices(gpu.WithheldDevice{
+		UUID:  "GPU-1",
+		Cause: gpu.WithheldUnhealthy,
+		Note:  "XID 79 <b>lost</b>",
+	}, gpu.WithheldDevice{UUID: "GPU-2", Cause: gpu.WithheldCordoned, Note: "new fans"})
 	cells("1,1,1")
 	p.awaitTrue(`document.querySelector('.map .cell.sick').title.includes('GPU is sick: XID 79 <b>lost</b>')`)
 	p.awaitTrue(`document.querySelector('.map li a').ariaLabel.includes('1 sick, 1 cordoned')`)

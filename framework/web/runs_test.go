@@ -24,9 +24,12 @@ func TestEarlierRuns(t *testing.T) {
 	p.clickButton("Rerun")
 	p.clickButton("Rerun job")
 	runs := "[...document.querySelectorAll('table')].find((table) => table.caption.textContent === 'Runs')"
-	p.awaitTrue(runs + "?.checkVisibility() && [..." + runs + ".querySelectorAll('tbody tr')].map((row) => `${row.cells[0].textContent} ${row.cells[1].textContent} ${row.hasAttribute('aria-current')}`).join() === '2 RUNNING true,1 KILLED false'")
+	p.awaitTrue(runs + "?.checkVisibility() && [..." + runs +
+		".querySelectorAll('tbody tr')].map((row) => `${row.cells[0].textContent} ${row.cells[1].textContent} " +
+		"${row.hasAttribute('aria-current')}`).join() === '2 RUNNING true,1 KILLED false'")
 	evalJS[bool](p, runs+".querySelector('tbody tr:last-child a').click() ?? true")
-	p.awaitTrue("location.hash === '#/jobs/train%401' && document.querySelector('h2').textContent === 'train@1' && document.querySelector('.heading .badge').textContent === 'KILLED'")
+	p.awaitTrue("location.hash === '#/jobs/train%401' && document.querySelector('h2').textContent === 'train@1' && " +
+		"document.querySelector('.heading .badge').textContent === 'KILLED'")
 	if got := evalJS[string](p, actionLabels); got != "Submit job,Rerun" {
 		t.Errorf("an earlier run has the actions %q", got)
 	}
@@ -98,7 +101,8 @@ func TestLineDiff(t *testing.T) {
 	type line struct{ Sign, Text string }
 	for range 200 {
 		first, second := text(), text()
-		got := evalJS[[]line](p, fmt.Sprintf("import('/static/line_diff.js').then(({diffLines}) => diffLines(%q, %q))", strings.Join(first, "\n")+"\n", strings.Join(second, "\n")+"\n"))
+		got := evalJS[[]line](p, fmt.Sprintf("import('/static/line_diff.js').then(({diffLines}) => diffLines(%q, %q))",
+			strings.Join(first, "\n")+"\n", strings.Join(second, "\n")+"\n"))
 		var before, after []string
 		common := 0
 		for _, l := range got {
@@ -141,7 +145,8 @@ func commonLines(a, b []string) int {
 func TestPageShowsEstimatedStarts(t *testing.T) {
 	f := newFakeCluster(3, 3)
 	f.jobs[2].Start = fakeStart(2*time.Hour + 50*time.Second)
-	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{{"position": 1, "name": "train-002", "submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "start": f.jobs[2].Start}}}
+	f.more["/v1/queue"] = map[string]any{"jobs": []map[string]any{{"position": 1, "name": "train-002",
+		"submitted": f.jobs[2].Submitted, "tasks": 1, "waiting": 1, "gpus": "2 x A100", "start": f.jobs[2].Start}}}
 	f.more["POST /v1/validate"] = map[string]any{"spec": *f.jobs[2].Spec, "file": "", "warnings": []string{}, "start": f.jobs[2].Start}
 	p := openTab(t, f.serve(t).URL+"/#/queue")
 	shows := func(pattern string) string {

@@ -48,7 +48,8 @@ func newOIDCServer(t *testing.T) *oidcServer {
 	})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		if q.Get("client_id") != "mesos-gpu" || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("scope") != "openid profile email" {
+		if q.Get("client_id") != "mesos-gpu" || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" ||
+			q.Get("scope") != "openid profile email" {
 			t.Errorf("the request for a code is %s", r.URL.RawQuery)
 		}
 		s.mu.Lock()
@@ -100,7 +101,8 @@ func TestSignInAtIssuer(t *testing.T) {
 	}
 	p.clickButton("Sign in with " + host.Host)
 	p.awaitTrue("document.getElementById('stream')?.textContent === 'live'")
-	if got := evalJS[string](p, "location.search + location.hash + ' ' + document.querySelector('#account summary').textContent"); got != "#/jobs?state=failed oidc:ada" {
+	if got := evalJS[string](p, "location.search + location.hash + ' ' + document.querySelector('#account "+
+		"summary').textContent"); got != "#/jobs?state=failed oidc:ada" {
 		t.Errorf("after the sign-in the page is at %q", got)
 	}
 	if evalJS[bool](p, "document.cookie !== '' || Object.keys(sessionStorage).join() !== 'mesos-gpu.token'") {

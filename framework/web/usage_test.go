@@ -83,7 +83,8 @@ func TestUsageCharts(t *testing.T) {
 				if wide := evalJS[int64](p, "document.documentElement.scrollWidth"); wide > width {
 					t.Errorf("%s: %d pixels wide, want %d", name, wide, width)
 				}
-				if small := evalJS[float64](p, "Math.min(...[...document.querySelectorAll('.spark svg')].filter((s) => s.checkVisibility()).map((s) => s.getBoundingClientRect().width))"); small < 180 {
+				if small := evalJS[float64](p,
+					"Math.min(...[...document.querySelectorAll('.spark svg')].filter((s) => s.checkVisibility()).map((s) => s.getBoundingClientRect().width))"); small < 180 {
 					t.Errorf("%s: a chart is %g pixels wide, want 180", name, small)
 				}
 			}
@@ -120,11 +121,13 @@ func TestUsageInWords(t *testing.T) {
 		t.Errorf("made-up figures: %q", got[8])
 	}
 	// The line has a gap where values are missing for minutes.
-	if lines := evalJS[[]int](p, `[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
+	if lines := evalJS[[]int](p,
+		`[...document.querySelectorAll('.gpus .line')].map((l) => l.getAttribute('d').split('M').length - 1)`); lines[0] != 1 || lines[4] != 2 || lines[12] != 0 {
 		t.Errorf("line segments: %v, want 1 of the first GPU, 2 of the third, 0 of the seventh", lines)
 	}
 	// The scale ranges from 0 to the total.
-	if ends := evalJS[string](p, "[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
+	if ends := evalJS[string](p,
+		"[...document.querySelectorAll('.gpus li:first-child .ends')].map((e) => e.innerText.replace(/\\s+/g, ' ')).join('; ')"); ends != "100 % 0; 80 GiB 0" {
 		t.Errorf("the scales are %q", ends)
 	}
 }
@@ -204,10 +207,16 @@ func TestAccountingView(t *testing.T) {
 	f := newFakeCluster(1, 1)
 	hours := func(day, role string, gpu, busy float64) api.AccountingGroup {
 		return api.AccountingGroup{Keys: map[string]string{"day": day, "role": role}, AccountingSums: api.AccountingSums{
-			Attempts: 2, GPUSeconds: 3600 * gpu, UnfinishedGPUSeconds: 900 * gpu, WaitSeconds: 60, Usage: api.MeasuredUsage{GPUSeconds: 3600 * gpu, BusyGPUSeconds: 3600 * busy, Joules: 1.8e6 * gpu},
+			Attempts:             2,
+			GPUSeconds:           3600 * gpu,
+			UnfinishedGPUSeconds: 900 * gpu,
+			WaitSeconds:          60,
+			Usage:                api.MeasuredUsage{GPUSeconds: 3600 * gpu, BusyGPUSeconds: 3600 * busy, Joules: 1.8e6 * gpu},
 		}}
 	}
-	f.more["/v1/accounting"] = api.AccountingReport{Groups: []api.AccountingGroup{hours("2026-11-01", "prod", 2, 1), hours("2026-11-02", "research", 10, 5), hours("2026-11-02", "prod", 4, 2)}}
+	f.more["/v1/accounting"] = api.AccountingReport{Groups: []api.AccountingGroup{
+		hours("2026-11-01", "prod", 2, 1), hours("2026-11-02", "research", 10, 5), hours("2026-11-02", "prod", 4, 2),
+	}}
 	p := openTab(t, f.serve(t).URL+"/#/usage")
 	rows := `[...document.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent).join(' ')).join('; ')`
 	want := "research 10 h 25 % 50 %  5 kWh 2 30 s; prod 6 h 25 % 50 %  3 kWh 4 30 s"

@@ -43,8 +43,9 @@ type verbStep struct {
 const (
 	hasTasks = "document.querySelector('.job-output')?.checkVisibility()"
 	// updatedTasks is true once an update of web's two tasks has ended.
-	updatedTasks = "[...document.querySelectorAll('tbody td')].filter((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2')).length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"
-	hasRoles     = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"
+	updatedTasks = "[...document.querySelectorAll('tbody td')].filter((td) => td.dataset.label === 'Attempt' && " +
+		"td.textContent.startsWith('2')).length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"
+	hasRoles = "document.querySelector('.bars') && [...document.querySelectorAll('h4')].some((h) => h.textContent === 'carol')"
 )
 
 // seesButton is true while a button with the label is visible.
@@ -54,37 +55,69 @@ func seesButton(label string) string {
 
 // hasFact is true while a property of the job has the value.
 func hasFact(name, value string) string {
-	return fmt.Sprintf("[...document.querySelectorAll('.facts > div')].some((d) => d.firstChild.textContent === %q && d.lastChild.textContent === %q)", name, value)
+	return fmt.Sprintf("[...document.querySelectorAll('.facts > div')].some((d) => d.firstChild.textContent === %q && d.lastChild.textContent === %q)",
+		name, value)
 }
 
 var verbSteps = []verbStep{
-	{"submit a job", "#/submit", "document.getElementById('main').innerText", map[string]string{"name": "train", "command": "python train.py", "gpus": "1"}, "", "carol", "viewer", "/v1/jobs", `{"name":"train","command":["true"]}`, "location.hash === '#/jobs/train' && document.querySelector('.badge[data-state=RUNNING]')"},
-	{"edit a job", "#/jobs/train", hasTasks, map[string]string{"priority": "7"}, "Save", "carol", "stranger", "/v1/jobs/train", `{"priority":8}`, hasFact("Priority", "7")},
-	{"hold a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new data"}, "Hold job", "operator", "stranger", "/v1/jobs/train/hold", `{}`, seesButton("Release")},
-	{"release a job", "#/jobs/train", hasTasks, nil, "Release job", "operator", "carol", "/v1/jobs/train/hold", "", seesButton("Hold")}, // the hold of another user
-	{"requeue a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new driver"}, "Requeue tasks", "carol", "stranger", "/v1/jobs/train/requeue", `{}`, "[...document.querySelectorAll('tbody td')].some((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2'))"},
+	{"submit a job", "#/submit", "document.getElementById('main').innerText",
+		map[string]string{"name": "train", "command": "python train.py", "gpus": "1"}, "", "carol", "viewer", "/v1/jobs",
+		`{"name":"train","command":["true"]}`,
+		"location.hash === '#/jobs/train' && document.querySelector('.badge[data-state=RUNNING]')"},
+	{"edit a job", "#/jobs/train", hasTasks, map[string]string{"priority": "7"}, "Save", "carol", "stranger", "/v1/jobs/train",
+		`{"priority":8}`, hasFact("Priority", "7")},
+	{"hold a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new data"}, "Hold job", "operator", "stranger",
+		"/v1/jobs/train/hold", `{}`, seesButton("Release")},
+	{"release a job", "#/jobs/train", hasTasks, nil, "Release job", "operator", "carol", "/v1/jobs/train/hold", "",
+		seesButton("Hold")}, // the hold of another user
+	{"requeue a job", "#/jobs/train", hasTasks, map[string]string{"reason": "new driver"}, "Requeue tasks", "carol", "stranger",
+		"/v1/jobs/train/requeue", `{}`,
+		"[...document.querySelectorAll('tbody td')].some((td) => td.dataset.label === 'Attempt' && td.textContent.startsWith('2'))"},
 	{"kill a job", "#/jobs/train", hasTasks, nil, "Kill job", "carol", "stranger", "/v1/jobs/train", "", "document.querySelector('.badge[data-state=KILLED]')"},
-	{"rerun a job", "#/jobs/train", hasTasks, nil, "Rerun job", "carol", "stranger", "/v1/jobs/train/rerun", `{}`, "document.querySelector('.badge[data-state=RUNNING]')"},
-	{"scale a service", "#/jobs/web", hasTasks, map[string]string{"tasks": "2"}, "Scale service", "operator", "stranger", "/v1/jobs/web/scale", `{"tasks":1}`, "document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"},
-	{"apply a service", "#/jobs/web/apply", "document.getElementById('main').innerText.includes('may not change') || document.querySelector('[name=file]').value", map[string]string{"file": "name: web\ncommand: sleep 2\nservice: true\ngpus: 1\ntasks: 2\n"}, "", "operator", "stranger", "/v1/jobs/web", `{"name":"web","command":["true"],"service":{}}`, "location.hash === '#/jobs/web' && document.querySelector('.command').textContent.includes('sleep 2') && " + updatedTasks},
-	{"stop a task", "#/jobs/web", hasTasks, map[string]string{"retire": "true"}, "Stop task", "operator", "stranger", "/v1/tasks/{task}/stop", `{}`, "document.querySelectorAll('tbody tr').length === 1"},
-	{"submit a schedule", "#/submit?schedule=true", "document.getElementById('main').innerText", map[string]string{"name": "nightly", "command": "python train.py", "cron": "0 3 * * *"}, "", "carol", "viewer", "/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, "location.hash === '#/schedules' && document.querySelector('tbody tr')"},
-	{"kill a schedule", "#/schedules", "document.querySelector('tbody tr')", nil, "Kill schedule", "carol", "stranger", "/v1/schedules/nightly", "", "document.body.innerText.includes('No schedule.')"},
-	{"notifications drop", "#/notifications", "document.querySelectorAll('tbody tr').length === 2", nil, "Drop notification", "carol", "stranger", "/v1/notifications/{notification}", "", "document.querySelectorAll('tbody tr').length === 1"},
-	{"notifications retry", "#/notifications", "document.querySelectorAll('tbody tr').length === 1", nil, "Retry delivery", "operator", "stranger", "/v1/notifications/{notification}/retry", "", "document.body.innerText.includes('Every notification was delivered.')"},
-	{"hold a user", "#/roles", hasRoles, map[string]string{"reason": "on leave"}, "Hold jobs", "carol", "stranger", "/v1/users/carol/hold", `{}`, "document.body.innerText.includes('Held by carol: on leave')"},
+	{"rerun a job", "#/jobs/train", hasTasks, nil, "Rerun job", "carol", "stranger", "/v1/jobs/train/rerun", `{}`,
+		"document.querySelector('.badge[data-state=RUNNING]')"},
+	{"scale a service", "#/jobs/web", hasTasks, map[string]string{"tasks": "2"}, "Scale service", "operator", "stranger",
+		"/v1/jobs/web/scale", `{"tasks":1}`,
+		"document.querySelectorAll('tbody tr').length === 2 && document.querySelectorAll('td[data-state=RUNNING]').length === 2"},
+	{"apply a service", "#/jobs/web/apply",
+		"document.getElementById('main').innerText.includes('may not change') || document.querySelector('[name=file]').value",
+		map[string]string{"file": "name: web\ncommand: sleep 2\nservice: true\ngpus: 1\ntasks: 2\n"}, "", "operator", "stranger",
+		"/v1/jobs/web", `{"name":"web","command":["true"],"service":{}}`,
+		"location.hash === '#/jobs/web' && document.querySelector('.command').textContent.includes('sleep 2') && " + updatedTasks},
+	{"stop a task", "#/jobs/web", hasTasks, map[string]string{"retire": "true"}, "Stop task", "operator", "stranger",
+		"/v1/tasks/{task}/stop", `{}`, "document.querySelectorAll('tbody tr').length === 1"},
+	{"submit a schedule", "#/submit?schedule=true", "document.getElementById('main').innerText",
+		map[string]string{"name": "nightly", "command": "python train.py", "cron": "0 3 * * *"}, "", "carol", "viewer",
+		"/v1/schedules", `{"name":"nightly","command":["true"],"schedule":{"cron":"0 3 * * *"}}`,
+		"location.hash === '#/schedules' && document.querySelector('tbody tr')"},
+	{"kill a schedule", "#/schedules", "document.querySelector('tbody tr')", nil, "Kill schedule", "carol", "stranger",
+		"/v1/schedules/nightly", "", "document.body.innerText.includes('No schedule.')"},
+	{"notifications drop", "#/notifications", "document.querySelectorAll('tbody tr').length === 2", nil, "Drop notification",
+		"carol", "stranger", "/v1/notifications/{notification}", "", "document.querySelectorAll('tbody tr').length === 1"},
+	{"notifications retry", "#/notifications", "document.querySelectorAll('tbody tr').length === 1", nil, "Retry delivery",
+		"operator", "stranger", "/v1/notifications/{notification}/retry", "",
+		"document.body.innerText.includes('Every notification was delivered.')"},
+	{"hold a user", "#/roles", hasRoles, map[string]string{"reason": "on leave"}, "Hold jobs", "carol", "stranger",
+		"/v1/users/carol/hold", `{}`, "document.body.innerText.includes('Held by carol: on leave')"},
 	{"release a user", "#/roles", hasRoles, nil, "Release jobs", "carol", "stranger", "/v1/users/carol/hold", "", "!document.body.innerText.includes('Held by')"},
-	{"hold a role", "#/roles", hasRoles, map[string]string{"reason": "audit"}, "Hold jobs", "operator", "viewer", "/v1/roles/*/hold", `{}`, "document.body.innerText.includes('Held by operator: audit')"},
+	{"hold a role", "#/roles", hasRoles, map[string]string{"reason": "audit"}, "Hold jobs", "operator", "viewer",
+		"/v1/roles/*/hold", `{}`, "document.body.innerText.includes('Held by operator: audit')"},
 	{"release a role", "#/roles", hasRoles, nil, "Release jobs", "operator", "viewer", "/v1/roles/*/hold", "", "!document.body.innerText.includes('Held by')"},
-	{"quota set", "#/roles", hasRoles, map[string]string{"quota": "*=8"}, "Set quota", "root", "operator", "/v1/roles/*/quota", `{"quota":"*=1"}`, "document.body.innerText.includes('of 8 held')"},
-	{"quota unset", "#/roles", hasRoles, nil, "Unset quota", "root", "operator", "/v1/roles/*/quota", `{"quota":null}`, "!document.body.innerText.includes('of 8 held')"},
-	{"cordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"}, "Cordon agent", "operator", "carol", "/v1/agents/agent-1/cordon", `{}`, seesButton("Uncordon")},
-	{"uncordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", nil, "Uncordon agent", "operator", "carol", "/v1/agents/agent-1/uncordon", `{}`, seesButton("Cordon")},
-	{"drain an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"}, "Drain agent", "operator", "carol", "/v1/agents/agent-1/drain", `{}`, "document.body.innerText.includes('draining')"},
+	{"quota set", "#/roles", hasRoles, map[string]string{"quota": "*=8"}, "Set quota", "root", "operator", "/v1/roles/*/quota",
+		`{"quota":"*=1"}`, "document.body.innerText.includes('of 8 held')"},
+	{"quota unset", "#/roles", hasRoles, nil, "Unset quota", "root", "operator", "/v1/roles/*/quota", `{"quota":null}`,
+		"!document.body.innerText.includes('of 8 held')"},
+	{"cordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"},
+		"Cordon agent", "operator", "carol", "/v1/agents/agent-1/cordon", `{}`, seesButton("Uncordon")},
+	{"uncordon an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", nil, "Uncordon agent", "operator", "carol",
+		"/v1/agents/agent-1/uncordon", `{}`, seesButton("Cordon")},
+	{"drain an agent", "#/agents/agent-1", "document.querySelector('tbody tr')", map[string]string{"reason": "new fans"},
+		"Drain agent", "operator", "carol", "/v1/agents/agent-1/drain", `{}`, "document.body.innerText.includes('draining')"},
 }
 
 // listedNotification is the ID of a notification that was not delivered.
-const listedNotification = "fetch('v1/notifications', {headers: {Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.json()).then((list) => list.notifications[0].id)"
+const listedNotification = "fetch('v1/notifications', {headers: {Authorization: " +
+	"'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.json()).then((list) => list.notifications[0].id)"
 
 // serveReluctantWebhook serves a webhook that rejects the first attempt of each notification. targets is the path of a
 // file that allows it, by which the second attempt is due in an hour.
@@ -129,9 +162,12 @@ func TestVerbsOnPage(t *testing.T) {
 		if strings.HasPrefix(body, "{") {
 			kind = "application/json"
 		}
-		return evalJS[int](tabs[user], fmt.Sprintf(`fetch(%q, {method: %q, body: %q || undefined, headers: {'Content-Type': %q, Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)`, path, method, body, kind))
+		return evalJS[int](tabs[user], fmt.Sprintf(`fetch(%q, {method: %q, body: %q || undefined, headers: {'Content-Type': %q, Authorization: 'Bearer ' + sessionStorage.getItem('mesos-gpu.token')}}).then((r) => r.status)`,
+			path, method, body, kind))
 	}
-	if status := request("carol", http.MethodPost, "/v1/jobs", fmt.Sprintf("name: web\ncommand: sleep 1\nservice: true\ngpus: 1\nnotify: [{to: '%[1]s/a', on: [start]}, {to: '%[1]s/b', on: [start]}]\n", receiver)); status != http.StatusCreated {
+	if status := request("carol", http.MethodPost, "/v1/jobs", fmt.Sprintf("name: web\ncommand: sleep 1\nservice: true\ngpus: "+
+		"1\nnotify: [{to: '%[1]s/a', on: [start]}, {to: '%[1]s/b', on: [start]}]\n",
+		receiver)); status != http.StatusCreated {
 		t.Fatalf("submit the service: status %d", status)
 	}
 	table := map[string]verbs.Verb{}

@@ -64,7 +64,10 @@ func TestFiles(t *testing.T) {
 		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
 			t.Errorf("%s: policy %q", test.path, policy)
 		}
-		for _, directive := range []string{"script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"} {
+		for _, directive := range []string{
+			"script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'none'",
+			"frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+		} {
 			if !slices.Contains(strings.Split(policy, "; "), directive) {
 				t.Errorf("%s: the policy %q lacks %s", test.path, policy, directive)
 			}

@@ -80,9 +80,18 @@ func TestPackLeavesIgnoredFilesOut(t *testing.T) {
 	})
 	_, got := packed(t, folder)
 	want := map[string]string{
-		".gitignore": "644 *.log\n!keep.log\n/build/\n# comment\n\nsecret\\ file\n", "keep.log": "644 k", "sub/": "755 ", "sub/build/": "755 ", "sub/build/x": "644 x",
-		"sub/.gitignore": "644 /local\r\n", "other/": "755 ", "other/local": "644 l",
-		"both/": "755 ", "both/.gitignore": "644 *", "both/.mesosgpuignore": "644 *.bin\n", "both/kept": "644 y",
+		".gitignore":           "644 *.log\n!keep.log\n/build/\n# comment\n\nsecret\\ file\n",
+		"keep.log":             "644 k",
+		"sub/":                 "755 ",
+		"sub/build/":           "755 ",
+		"sub/build/x":          "644 x",
+		"sub/.gitignore":       "644 /local\r\n",
+		"other/":               "755 ",
+		"other/local":          "644 l",
+		"both/":                "755 ",
+		"both/.gitignore":      "644 *",
+		"both/.mesosgpuignore": "644 *.bin\n",
+		"both/kept":            "644 y",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

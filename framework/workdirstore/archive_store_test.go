@@ -140,7 +140,8 @@ func TestFullStoreMakesRoom(t *testing.T) {
 	s := NewArchiveStore(t.TempDir(), int64(3*len(archive)), time.Hour)
 	live, first, second := s.mustPut(t, "1", start), s.mustPut(t, "2", start), s.mustPut(t, "3", start.Add(time.Second))
 	digest, data := packText(t, "4")
-	if _, err := s.Put(t.Context(), digest, bytes.NewReader(data), start.Add(time.Minute), using(live)); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "more than its limit of") {
+	if _, err := s.Put(t.Context(), digest, bytes.NewReader(data), start.Add(time.Minute), using(live)); !errors.Is(err, ErrFull) ||
+		!strings.Contains(err.Error(), "more than its limit of") {
 		t.Errorf("soon after the uploads: %v", err)
 	}
 	later := s.mustPut(t, "4", start.Add(time.Hour), live)
@@ -161,7 +162,8 @@ func TestTokensAreBoundToRuns(t *testing.T) {
 	if !s.CheckToken(run, digest, token) || !NewArchiveStore(s.Folder(), 1, time.Hour).CheckToken(run, digest, token) {
 		t.Error("the token is not valid")
 	}
-	if s.CheckToken(job.RunID{Name: "train", Run: 3}, digest, token) || s.CheckToken(run, job.WorkdirPrefix+strings.Repeat("b", 64), token) || s.CheckToken(run, digest, "") {
+	if s.CheckToken(job.RunID{Name: "train", Run: 3}, digest, token) ||
+		s.CheckToken(run, job.WorkdirPrefix+strings.Repeat("b", 64), token) || s.CheckToken(run, digest, "") {
 		t.Error("the token is valid for another run or archive")
 	}
 	if NewArchiveStore(t.TempDir(), 1, time.Hour).CheckToken(run, digest, token) {

@@ -19,7 +19,16 @@ const module = "mesos-gpu"
 
 // pure packages are functions of their arguments: the simulator, the fuzzers
 // and production run the same code.
-var pure = []string{"gpu", "job", "executor/image", "framework/access", "framework/notification", "framework/sched", "framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware", "framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending", "framework/sched/prediction", "framework/sched/forecast", "framework/cron", "framework/autoscale", "framework/sim/replay", "internal/backoff", "internal/minimesos/events", "internal/minimesos/offers", "internal/minimesos/resource", "internal/minimesos/updates", "internal/simplex", "isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon", "marathon/translate", "marathon/deploy"}
+var pure = []string{
+	"gpu", "job", "executor/image", "framework/access", "framework/notification", "framework/sched",
+	"framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware",
+	"framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement",
+	"framework/sched/pending", "framework/sched/prediction", "framework/sched/forecast", "framework/cron",
+	"framework/autoscale", "framework/sim/replay", "internal/backoff", "internal/minimesos/events",
+	"internal/minimesos/offers", "internal/minimesos/resource", "internal/minimesos/updates", "internal/simplex",
+	"isolator/rules", "isolator/layout", "isolator/allocation", "isolator/health", "isolator/stock", "marathon",
+	"marathon/translate", "marathon/deploy",
+}
 
 // impure are the packages of the standard library that perform I/O or logging.
 var impure = []string{"os", "net", "context", "log", "syscall", "os/exec", "net/http", "log/slog", "path/filepath", "io/ioutil"}
@@ -48,18 +57,30 @@ var importRules = []struct {
 		why: "what a role permits does not depend on what is scheduled",
 	},
 	{
-		from: []string{"framework/api", "framework/client"}, to: []string{"framework/sched", "framework/access", "framework/apiserver", "framework/leader", "framework/readmodel", "framework/journal", "framework/metrics", "internal"},
+		from: []string{"framework/api", "framework/client"}, to: []string{
+			"framework/sched", "framework/access", "framework/apiserver", "framework/leader", "framework/readmodel",
+			"framework/journal", "framework/metrics", "internal",
+		},
 		why: "programs of others import the client, without the scheduler",
 	},
 	{
-		from: []string{"framework/access", "framework/accounting", "framework/artifacts", "framework/clusterview", "framework/journal", "framework/leader", "framework/master", "framework/notifier", "framework/readmodel", "framework/request", "framework/standby", "framework/usage", "framework/usagehistory", "framework/workdirstore"},
-		to:   []string{"framework/apiserver"},
-		why:  "storage and the leader do not depend on the server: package request has what both use",
+		from: []string{
+			"framework/access", "framework/accounting", "framework/artifacts", "framework/clusterview",
+			"framework/journal", "framework/leader", "framework/master", "framework/notifier", "framework/readmodel",
+			"framework/request", "framework/standby", "framework/usage", "framework/usagehistory",
+			"framework/workdirstore",
+		},
+		to:  []string{"framework/apiserver"},
+		why: "storage and the leader do not depend on the server: package request has what both use",
 	},
 	{
-		from: []string{"framework/accounting", "framework/artifacts", "framework/clusterview", "framework/journal", "framework/leader", "framework/master", "framework/readmodel", "framework/request", "framework/standby", "framework/usage", "framework/usagehistory"},
-		to:   []string{"framework/internal/apihttp"},
-		why:  "the requester is an argument, and is not read from a request's context",
+		from: []string{
+			"framework/accounting", "framework/artifacts", "framework/clusterview", "framework/journal",
+			"framework/leader", "framework/master", "framework/readmodel", "framework/request", "framework/standby",
+			"framework/usage", "framework/usagehistory",
+		},
+		to:  []string{"framework/internal/apihttp"},
+		why: "the requester is an argument, and is not read from a request's context",
 	},
 	{
 		from: []string{"framework/sched/fit"}, to: []string{"framework/sched/quota", "framework/sched/queue", "framework/sched/placement", "framework/sched/pending"},
@@ -98,21 +119,26 @@ var importRules = []struct {
 		why: "a volume depends on driver files only",
 	},
 	{
-		from: []string{"internal/minimesos", "internal/mesosapi"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
-		why: "the embedded master, the masters of tests and the replay of traces share it",
+		from: []string{"internal/minimesos", "internal/mesosapi"},
+		to:   []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/local", "internal/cli", "cmd"},
+		why:  "the embedded master, the masters of tests and the replay of traces share it",
 	},
 	{
 		from: []string{"internal/term"}, to: []string{"framework", "isolator", "volumemgr", "executor", "marathon", "internal/cli", "cmd"},
 		why: "tables have rows and columns and no knowledge of the domain",
 	},
 	{
-		from: []string{"gpu", "job", "framework", "isolator", "volumemgr", "executor", "marathon", "cmd", "internal/cli", "internal/local", "internal/minimesos", "internal/mesosapi", "internal/term"},
-		to:   []string{"internal/testing"},
-		why:  "support of tests is not part of the product",
+		from: []string{
+			"gpu", "job", "framework", "isolator", "volumemgr", "executor", "marathon", "cmd", "internal/cli",
+			"internal/local", "internal/minimesos", "internal/mesosapi", "internal/term",
+		},
+		to:  []string{"internal/testing"},
+		why: "support of tests is not part of the product",
 	},
 	{
-		from: []string{"internal/cli/jobs", "internal/cli/cluster", "internal/cli/simulate", "internal/cli/volumes"}, to: []string{"internal/cli/agent", "internal/cli/daemons", "cmd"},
-		why: "client commands do not depend on how daemons are started",
+		from: []string{"internal/cli/jobs", "internal/cli/cluster", "internal/cli/simulate", "internal/cli/volumes"},
+		to:   []string{"internal/cli/agent", "internal/cli/daemons", "cmd"},
+		why:  "client commands do not depend on how daemons are started",
 	},
 }
 
@@ -134,7 +160,8 @@ var exclusiveImports = map[string]struct {
 	"github.com/minio/minio-go/v7":                          {[]string{"framework/artifacts"}, "one package stores artifacts"},
 	"github.com/parquet-go/parquet-go":                      {[]string{"internal/cli/cluster"}, "one package exports files"},
 	"golang.org/x/crypto/bcrypt":                            {[]string{"framework/access"}, "one package hashes secrets"},
-	"github.com/prometheus/client_golang/prometheus":        {[]string{"isolator/metrics", "framework/metrics"}, "other packages count events and do not name series"},
+	"github.com/prometheus/client_golang/prometheus": {[]string{"isolator/metrics", "framework/metrics"},
+		"other packages count events and do not name series"},
 }
 
 func TestImports(t *testing.T) {

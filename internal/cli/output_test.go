@@ -17,7 +17,16 @@ import (
 // parse as another type keep their quotes.
 func TestYAMLMatchesJSON(t *testing.T) {
 	one := 1
-	v := map[string]any{"a_list": []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"}, "number": 1.5e-7, "large": 1 << 53, "yes": true, "none": nil, "empty": []int{}, "nothing": map[string]int{}, "deep": map[string]*int{"one": &one}}
+	v := map[string]any{
+		"a_list":  []string{"no", "007", "0x1f", "1e3", "~", "null", "2026-01-01", "", "a: b", "# c", "- d", "two\nlines", "\x00\u2028", "ü"},
+		"number":  1.5e-7,
+		"large":   1 << 53,
+		"yes":     true,
+		"none":    nil,
+		"empty":   []int{},
+		"nothing": map[string]int{},
+		"deep":    map[string]*int{"one": &one},
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +86,11 @@ func TestEncodedOutputHasNoControlCharacters(t *testing.T) {
 // The width is that of the terminal, and colors are on unless the user disables them.
 func TestTerminal(t *testing.T) {
 	_, tty := termtest.OpenTerminal(t, 57)
-	for env, want := range map[string]term.TerminalScreen{"": {Columns: 57, Rows: 10, UseColor: true}, "NO_COLOR=1": {Columns: 57, Rows: 10, UseColor: false}, "TERM=dumb": {Columns: 57, Rows: 10, UseColor: false}} {
+	for env, want := range map[string]term.TerminalScreen{
+		"":           {Columns: 57, Rows: 10, UseColor: true},
+		"NO_COLOR=1": {Columns: 57, Rows: 10, UseColor: false},
+		"TERM=dumb":  {Columns: 57, Rows: 10, UseColor: false},
+	} {
 		name, value, _ := strings.Cut(env, "=")
 		a := &App{ProcessIO: ProcessIO{Stdout: tty, Getenv: func(asked string) string { return map[string]string{name: value}[asked] }}}
 		if got := a.CurrentScreen(); got != want {

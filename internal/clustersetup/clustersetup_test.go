@@ -121,24 +121,27 @@ func TestFaultsAreFound(t *testing.T) {
 		"no ZooKeeper quorum": {"zookeeper", Error, "1 of 3", func(f *Facts) {
 			f.ZooKeepers["10.0.0.2:2181"], f.ZooKeepers["10.0.0.3:2181"] = ServerFacts{Problem: "a"}, ServerFacts{Problem: "b"}
 		}},
-		"standalone ZooKeeper":    {"zookeeper", Error, "standalone", func(f *Facts) { f.ZooKeepers["10.0.0.2:2181"] = ServerFacts{Mode: "standalone"} }},
-		"even ZooKeepers":         {"zookeeper", Warning, "4 ZooKeeper servers", func(f *Facts) { f.ZooKeepers["10.0.0.4:2181"] = ServerFacts{Mode: "follower"} }},
-		"other ZooKeeper folder":  {"zookeeper", Error, "the masters' MESOS_ZK is", masterEnv("MESOS_ZK", "zk://10.0.0.1:2181/other")},
-		"missing file":            {"credentials", Error, "does not exist", func(f *Facts) { f.Files["/x"] = FileFacts{Missing: true} }},
-		"readable secret":         {"credentials", Error, "0644", func(f *Facts) { f.Files["/x"] = FileFacts{Mode: 0o644, Secret: true} }},
-		"no credential in file":   {"credentials", Error, "no principal", func(f *Facts) { f.Files["/x"] = FileFacts{Mode: 0o600, Problem: "it names no principal"} }},
-		"agent without secret":    {"authentication", Error, "no MESOS_CREDENTIAL", agentEnv("MESOS_CREDENTIAL", "")},
-		"no credentials":          {"authentication", Error, "nothing can register", masterEnv("MESOS_CREDENTIALS", "")},
-		"no authenticators":       {"authentication", Error, "MESOS_HTTP_FRAMEWORK_AUTHENTICATORS", masterEnv("MESOS_HTTP_FRAMEWORK_AUTHENTICATORS", "")},
-		"scheduler without one":   {"authentication", Error, "the scheduler has no credential", func(f *Facts) { f.Conf[Scheduler]["credential"] = "" }},
-		"no executors' tokens":    {"authentication", Error, "tasks cannot start", agentEnv("MESOS_AUTHENTICATE_HTTP_EXECUTORS", "")},
-		"daemon without secret":   {"authentication", Error, "the daemon has no credential", func(f *Facts) { f.Conf[Agent]["credential"] = "" }},
-		"TLS of the agent only":   {"authentication", Error, "connects to http://10.0.0.1:5051", agentEnv("LIBPROCESS_SSL_ENABLED", "1")},
-		"small quorum":            {"quorum", Error, "not more than half of the 3", masterEnv("MESOS_QUORUM", "1")},
-		"no quorum":               {"quorum", Error, "not a number", masterEnv("MESOS_QUORUM", "")},
-		"no Mesos":                {"mesos", Error, "not found", func(f *Facts) { f.Mesos.Problem = "not found" }},
-		"other Mesos":             {"mesos", Warning, "has Mesos 1.9.0", func(f *Facts) { f.Mesos.Masters["10.0.0.2:5050"] = "1.9.0" }},
-		"two GPU isolators":       {"isolation", Error, "both gpu/nvidia", agentEnv("MESOS_ISOLATION", "gpu/nvidia,cgroups/devices,filesystem/linux,docker/runtime,"+IsolatorName)},
+		"standalone ZooKeeper":   {"zookeeper", Error, "standalone", func(f *Facts) { f.ZooKeepers["10.0.0.2:2181"] = ServerFacts{Mode: "standalone"} }},
+		"even ZooKeepers":        {"zookeeper", Warning, "4 ZooKeeper servers", func(f *Facts) { f.ZooKeepers["10.0.0.4:2181"] = ServerFacts{Mode: "follower"} }},
+		"other ZooKeeper folder": {"zookeeper", Error, "the masters' MESOS_ZK is", masterEnv("MESOS_ZK", "zk://10.0.0.1:2181/other")},
+		"missing file":           {"credentials", Error, "does not exist", func(f *Facts) { f.Files["/x"] = FileFacts{Missing: true} }},
+		"readable secret":        {"credentials", Error, "0644", func(f *Facts) { f.Files["/x"] = FileFacts{Mode: 0o644, Secret: true} }},
+		"no credential in file": {"credentials", Error, "no principal", func(f *Facts) {
+			f.Files["/x"] = FileFacts{Mode: 0o600, Problem: "it names no principal"}
+		}},
+		"agent without secret":  {"authentication", Error, "no MESOS_CREDENTIAL", agentEnv("MESOS_CREDENTIAL", "")},
+		"no credentials":        {"authentication", Error, "nothing can register", masterEnv("MESOS_CREDENTIALS", "")},
+		"no authenticators":     {"authentication", Error, "MESOS_HTTP_FRAMEWORK_AUTHENTICATORS", masterEnv("MESOS_HTTP_FRAMEWORK_AUTHENTICATORS", "")},
+		"scheduler without one": {"authentication", Error, "the scheduler has no credential", func(f *Facts) { f.Conf[Scheduler]["credential"] = "" }},
+		"no executors' tokens":  {"authentication", Error, "tasks cannot start", agentEnv("MESOS_AUTHENTICATE_HTTP_EXECUTORS", "")},
+		"daemon without secret": {"authentication", Error, "the daemon has no credential", func(f *Facts) { f.Conf[Agent]["credential"] = "" }},
+		"TLS of the agent only": {"authentication", Error, "connects to http://10.0.0.1:5051", agentEnv("LIBPROCESS_SSL_ENABLED", "1")},
+		"small quorum":          {"quorum", Error, "not more than half of the 3", masterEnv("MESOS_QUORUM", "1")},
+		"no quorum":             {"quorum", Error, "not a number", masterEnv("MESOS_QUORUM", "")},
+		"no Mesos":              {"mesos", Error, "not found", func(f *Facts) { f.Mesos.Problem = "not found" }},
+		"other Mesos":           {"mesos", Warning, "has Mesos 1.9.0", func(f *Facts) { f.Mesos.Masters["10.0.0.2:5050"] = "1.9.0" }},
+		"two GPU isolators": {"isolation", Error, "both gpu/nvidia", agentEnv("MESOS_ISOLATION",
+			"gpu/nvidia,cgroups/devices,filesystem/linux,docker/runtime,"+IsolatorName)},
 		"unused module":           {"isolation", Error, "not used", agentEnv("MESOS_ISOLATION", "filesystem/linux,docker/runtime")},
 		"isolator without module": {"isolation", Error, "does not load it", agentEnv("MESOS_MODULES", "")},
 		"posix launcher":          {"isolation", Error, "no cgroups", agentEnv("MESOS_LAUNCHER", "posix")},
@@ -152,11 +155,12 @@ func TestFaultsAreFound(t *testing.T) {
 		"module of other Mesos":   {"module", Error, "built for Mesos 1.10.0", func(f *Facts) { f.Module.Mesos = "1.10.0" }},
 		"module of other API":     {"module", Error, "uses API v2", func(f *Facts) { f.Module.AgentAPI = "v2" }},
 		"other socket":            {"module", Error, "calls /tmp/s", func(f *Facts) { f.Module.Socket = "/tmp/s" }},
-		"stray container":         {"daemon", Warning, "GPU GPU-a is not offered: container c holds it", func(f *Facts) { f.Daemon.StrayHolders = map[string]string{"GPU-a": "container c"} }},
-		"no daemon":               {"daemon", Error, "no GPU container starts", func(f *Facts) { f.Daemon.Problem = "connection refused" }},
-		"simulated next to real":  {"driver", Warning, "4 real ones", func(f *Facts) { f.Driver.PCI = 4 }},
-		"no GPU":                  {"driver", Error, "no NVIDIA GPU", func(f *Facts) { f.Conf[Agent]["simulate"] = "" }},
-		"no kernel module":        {"driver", Error, "not loaded", func(f *Facts) { f.Conf[Agent]["simulate"], f.Driver = "", DriverFacts{PCI: 1} }},
+		"stray container": {"daemon", Warning, "GPU GPU-a is not offered: container c holds it",
+			func(f *Facts) { f.Daemon.StrayHolders = map[string]string{"GPU-a": "container c"} }},
+		"no daemon":              {"daemon", Error, "no GPU container starts", func(f *Facts) { f.Daemon.Problem = "connection refused" }},
+		"simulated next to real": {"driver", Warning, "4 real ones", func(f *Facts) { f.Driver.PCI = 4 }},
+		"no GPU":                 {"driver", Error, "no NVIDIA GPU", func(f *Facts) { f.Conf[Agent]["simulate"] = "" }},
+		"no kernel module":       {"driver", Error, "not loaded", func(f *Facts) { f.Conf[Agent]["simulate"], f.Driver = "", DriverFacts{PCI: 1} }},
 		"broken library": {"driver", Error, "cannot open", func(f *Facts) {
 			f.Conf[Agent]["simulate"], f.Driver = "", DriverFacts{PCI: 1, Kernel: "550.1", Problem: "cannot open"}
 		}},
@@ -236,14 +240,16 @@ func TestValuesOfConfiguration(t *testing.T) {
 		}
 		return files[i].Text
 	}
-	if master := parseOptions(get(Master, MasterEnv)); master["MESOS_QUORUM"] != "2" || master["MESOS_ZK"] != "zk://10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181/mesos" {
+	if master := parseOptions(get(Master, MasterEnv)); master["MESOS_QUORUM"] != "2" ||
+		master["MESOS_ZK"] != "zk://10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181/mesos" {
 		t.Errorf("master: %v", master)
 	}
 	if zoo := get(ZooKeeper, ZooConf); !strings.Contains(zoo, "server.2=10.0.0.2:2888:3888\n") || get(ZooKeeper, "/var/lib/zookeeper/myid") != "1\n" {
 		t.Errorf("ZooKeeper: %s", zoo)
 	}
 	scheduler := get(Scheduler, SchedulerConf)
-	if got := parseOptions(scheduler); got["journal"] != "zk://10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181/mesos-gpu" || got["listen"] != "10.0.0.1:8080" || got["access"] == "" {
+	if got := parseOptions(scheduler); got["journal"] != "zk://10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181/mesos-gpu" ||
+		got["listen"] != "10.0.0.1:8080" || got["access"] == "" {
 		t.Errorf("scheduler: %v", got)
 	}
 	if strings.Count(scheduler, "\n") != strings.Count(etc.Scheduler, "\n") {

@@ -12,7 +12,8 @@ import (
 // without its sandbox, which removeSandbox removes.
 func checkArtifacts(t *testing.T, c *cluster, removeSandbox func()) {
 	t.Helper()
-	c.mustRun("submit", writeJobFile(t, "train", "name: train\ncpus: 0.1\nmem: 256MiB\nartifacts: [results, none]\ncommand: 'mkdir results; echo 42 > results/answer; echo log > log'\n"))
+	c.mustRun("submit", writeJobFile(t, "train",
+		"name: train\ncpus: 0.1\nmem: 256MiB\nartifacts: [results, none]\ncommand: 'mkdir results; echo 42 > results/answer; echo log > log'\n"))
 	c.awaitJobEnd("train")
 	c.awaitOutputOf("train.0:results/answer", "artifacts", "train")
 	if out := c.mustRun("artifacts", "train"); !strings.Contains(out, "train.0:none") || !strings.Contains(out, "the task has not written it") {

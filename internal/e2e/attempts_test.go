@@ -56,7 +56,8 @@ func TestAttemptsLogsAndInterrupts(t *testing.T) {
 	})
 
 	t.Run("run exits immediately after a second interrupt", func(t *testing.T) {
-		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "deaf", "--", "sh", "-c", `trap "echo no" TERM; echo up; while :; do sleep 0.1; done`)
+		run := exec.CommandContext(t.Context(), binary, "--api", c.api, "run", "--name", "deaf", "--", "sh", "-c",
+			`trap "echo no" TERM; echo up; while :; do sleep 0.1; done`)
 		output, ended := newOutputBuffer(), make(chan struct{})
 		run.Stdout, run.Stderr = output, output
 		if err := run.Start(); err != nil {

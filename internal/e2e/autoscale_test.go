@@ -77,7 +77,8 @@ command: [python3, %s, %s]
 
 	setLength(40)
 	grown := c.awaitJob("web", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 3 })
-	if n := len(grown.Scalings); n == 0 || grown.Scalings[0].From != 1 || grown.Scalings[n-1].To != 3 || !strings.Contains(grown.Scalings[0].Reason, "queue_length 40 a task, target 10") {
+	if n := len(grown.Scalings); n == 0 || grown.Scalings[0].From != 1 || grown.Scalings[n-1].To != 3 ||
+		!strings.Contains(grown.Scalings[0].Reason, "queue_length 40 a task, target 10") {
 		t.Errorf("changes after more load: %+v", grown.Scalings)
 	}
 	c.awaitJob("web", func(v *api.JobView) bool { return strings.Contains(v.Autoscaling.Reason, "max is 3") })

@@ -27,7 +27,8 @@ func TestDemoOnCgroupV2(t *testing.T) {
 		t.Skip("this machine has a driver: the nodes would open")
 	}
 	work := filepath.Join(makeWorkDir(t), "work")
-	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cgroupV2Script, "sh", buildReleased(t), "local", "--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
+	c := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cgroupV2Script, "sh", buildReleased(t), "local",
+		"--free-ports", "--work-dir", work, "--run", examplePath("hello-gpu.yaml"))
 	var errs strings.Builder
 	c.Stderr = &errs
 	c.Env = os.Environ()

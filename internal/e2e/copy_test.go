@@ -17,7 +17,10 @@ import (
 // list links out of sandboxes, as those of Apache Mesos do.
 func checkCopies(t *testing.T, c *cluster, name, container string, listsLinks bool) {
 	t.Helper()
-	c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\n"+container+"\ncpus: 0.1\nmem: 256MiB\ncommand: 'mkdir -p out/deep; echo result > out/deep/r; seq 1 60000 > out/large; ln -s /etc/hostname out/away; echo ready; until [ -e in/go ]; do sleep 0.1; done; cat in/go tree/b/c; ls -l script; until [ -e in/end ]; do sleep 0.1; done'\n"))
+	c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\n"+container+
+		"\ncpus: 0.1\nmem: 256MiB\ncommand: 'mkdir -p out/deep; echo result > out/deep/r; seq 1 60000 > out/large; "+
+		"ln -s /etc/hostname out/away; echo ready; until [ -e in/go ]; do sleep 0.1; done; cat in/go tree/b/c; ls -l script; "+
+		"until [ -e in/end ]; do sleep 0.1; done'\n"))
 	c.awaitJob(name, func(v *api.JobView) bool {
 		return v.Tasks[0].State == job.Running && strings.Contains(c.run("logs", name).out, "ready")
 	})
@@ -75,7 +78,12 @@ func checkCopies(t *testing.T, c *cluster, name, container string, listsLinks bo
 		t.Errorf("the task prints %q\n%s", out, c.run("logs", "--stderr", name).err)
 	}
 	checkOutput("second")
-	for path, want := range map[string]string{"none": "has no file", "../stdout": "leads out", "/etc/hostname": "is absolute", "out/away": map[bool]string{true: "cannot be read", false: "has no file"}[listsLinks]} {
+	for path, want := range map[string]string{
+		"none":          "has no file",
+		"../stdout":     "leads out",
+		"/etc/hostname": "is absolute",
+		"out/away":      map[bool]string{true: "cannot be read", false: "has no file"}[listsLinks],
+	} {
 		if r := c.run("cp", name+":"+path, local+"/x"); r.code == 0 || !strings.Contains(r.err, want) {
 			t.Errorf("%s: status %d, %s", path, r.code, r.err)
 		}

@@ -129,7 +129,10 @@ func requireNothingLeft(t *testing.T, work string) {
 			t.Errorf("left mount %s", line)
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/*" + agent.Cgroup(filepath.Join(work, "agent")), "/sys/fs/cgroup" + agent.Cgroup(filepath.Join(work, "agent"))} {
+	for _, pattern := range []string{
+		"/sys/fs/cgroup/*" + agent.Cgroup(filepath.Join(work, "agent")),
+		"/sys/fs/cgroup" + agent.Cgroup(filepath.Join(work, "agent")),
+	} {
 		left, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

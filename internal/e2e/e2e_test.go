@@ -131,7 +131,8 @@ var apiAddressPattern = regexp.MustCompile(`API (http://[0-9.:]+)`)
 // user of the tests, unless args have another one.
 func startCluster(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--executor", buildReleased(t), "--process-user=", "--work-dir", t.TempDir()}, args...)...)
+	return startDaemon(t, binary, append([]string{"local", "--free-ports", "--executor", buildReleased(t), "--process-user=", "--work-dir", t.TempDir()},
+		args...)...)
 }
 
 // makeWorkDir returns a temporary work directory that tasks of other users can enter.

@@ -41,7 +41,9 @@ func TestLocalWithSchedulerFlags(t *testing.T) {
 		{"no such policy", []string{"--policy", "tidy", "--run", guest}, `policy "tidy" is not one of`, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := exec.CommandContext(t.Context(), buildReleased(t), append([]string{"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(makeWorkDir(t), "w")}, test.args...)...)
+			c := exec.CommandContext(t.Context(), buildReleased(t), append([]string{
+				"local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(makeWorkDir(t), "w"),
+			}, test.args...)...)
 			c.Env = append(os.Environ(), "MESOS_GPU_SECRETS="+filepath.Join(dir, "secrets"))
 			out, err := c.CombinedOutput()
 			if !strings.Contains(string(out), test.want) || (err == nil) != test.ends {
@@ -61,7 +63,8 @@ func TestServiceExample(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, buildReleased(t), "local", "--free-ports", "--gpus", "1xV100", "--work-dir", filepath.Join(makeWorkDir(t), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
+	c := exec.CommandContext(ctx, buildReleased(t), "local", "--free-ports", "--gpus", "1xV100", "--work-dir",
+		filepath.Join(makeWorkDir(t), "w"), "--run", filepath.Join("..", "..", "examples", "service.yaml"))
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	out, err := c.StdoutPipe()
 	if err != nil {

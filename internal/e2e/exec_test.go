@@ -71,7 +71,12 @@ func (b taskExec) startTerminal(ctx context.Context, t *testing.T, argv ...strin
 	s := &terminalSession{outputBuffer: newOutputBuffer(), typed: typed, resize: make(chan api.WindowSize), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
-		s.code, s.err = b.exec(ctx, api.ExecRequest{Argv: argv, TTY: true, Rows: 33, Cols: 44}, api.Terminal{Stdin: in, Stdout: s.outputBuffer, Stderr: s.outputBuffer, Resize: s.resize})
+		s.code, s.err = b.exec(ctx, api.ExecRequest{Argv: argv, TTY: true, Rows: 33, Cols: 44}, api.Terminal{
+			Stdin:  in,
+			Stdout: s.outputBuffer,
+			Stderr: s.outputBuffer,
+			Resize: s.resize,
+		})
 	}()
 	return s
 }
@@ -110,7 +115,8 @@ func (c *cluster) startHostJob(t *testing.T, containerizer, image string) taskEx
 	if image != "" {
 		name, image = name+"-image", "image: "+image
 	}
-	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer, "INSIDE", strings.ReplaceAll(deviceReportScript, "\n", "\n  ")).Replace(hostJobFile)
+	text := strings.NewReplacer("NAME", name, "IMAGE", image, "CONTAINERIZER", containerizer, "INSIDE", strings.ReplaceAll(deviceReportScript,
+		"\n", "\n  ")).Replace(hostJobFile)
 	c.mustRun("submit", writeJobFile(t, name, text))
 	return c.newTaskExec(t, name)
 }
@@ -133,7 +139,8 @@ func checkExec(t *testing.T, b taskExec) {
 	if r := b.runInTask(t, strings.NewReader(text), "cat"); r.code != 0 || r.out != text {
 		t.Errorf("of %d bytes through cat %d came back, status %d", len(text), len(r.out), r.code)
 	}
-	if r := b.runInTask(t, nil, "sh", "-c", deviceReportScript); len(openedDevice.FindAllString(r.out, -1)) != 1 || len(deniedDevice.FindAllString(r.out, -1)) != 3 {
+	if r := b.runInTask(t, nil, "sh", "-c", deviceReportScript); len(openedDevice.FindAllString(r.out, -1)) != 1 ||
+		len(deniedDevice.FindAllString(r.out, -1)) != 3 {
 		t.Errorf("the command can open other devices than the task's GPU:\n%s%s", r.out, r.err)
 	}
 	checkTerminal(t, b)

@@ -111,7 +111,9 @@ func listClaims(t *testing.T, dir string) []string {
 func startSleepTask(t *testing.T, c *cluster, docker *client.Client, name string) (image string) {
 	t.Helper()
 	image = testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-"+name, nil, nil))
-	c.mustRun("submit", writeJobFile(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: 0s\nimage: %s\ncommand: sleep 1000\n", name, image)))
+	c.mustRun("submit", writeJobFile(t, name, fmt.Sprintf("name: %s\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nretries: 1\nkill_grace: "+
+		"0s\nimage: %s\ncommand: sleep 1000\n",
+		name, image)))
 	c.awaitJob(name, isRunningAttempt(1))
 	return image
 }

@@ -36,7 +36,8 @@ func TestFetchedFilesAreInSandbox(t *testing.T) {
 		"docker": "container: docker\nimage: " + loaded, "image": "container: mesos\nimage: mesos-gpu-e2e-fetch", "plain": "container: mesos",
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 256MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n", name, container, server.URL+"/model.bin")
+			text := fmt.Sprintf("name: %s\n%s\ncpus: 0.1\nmem: 256MiB\nfetch: [{uri: %q, path: models/m}]\ncommand: [sh, -c, 'cat $MESOS_SANDBOX/models/m']\n",
+				name, container, server.URL+"/model.bin")
 			c.mustRun("submit", writeJobFile(t, name, text))
 			c.awaitJobEnd(name)
 			if out := c.mustRun("logs", name); !strings.Contains(out, "weights") {

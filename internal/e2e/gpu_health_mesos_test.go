@@ -48,7 +48,13 @@ func (m *mesos) startHealthDaemon(t *testing.T, h gpu.Host, source watch.SampleS
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	d, err := daemon.New(daemon.DaemonConfig{
-		AgentURL: "http://" + m.agent + "/slave(1)", StateDir: m.daemonDir, RuntimeDir: m.daemonDir, Socket: m.socketPath(), CgroupsRoot: "mesos-gpu-none", Provider: provider, Log: log,
+		AgentURL:    "http://" + m.agent + "/slave(1)",
+		StateDir:    m.daemonDir,
+		RuntimeDir:  m.daemonDir,
+		Socket:      m.socketPath(),
+		CgroupsRoot: "mesos-gpu-none",
+		Provider:    provider,
+		Log:         log,
 		OpenHardware: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},
@@ -137,7 +143,8 @@ func TestMesosFailedGPUIsRemovedFromOffers(t *testing.T) {
 	device := view.Tasks[0].DeviceIDs[0]
 	heard := watchInventory(t, c)
 	driver.events <- health.DeviceEvent{Device: device, XID: 79}
-	if note := awaitGPUState(t, c, heard, device, api.WithheldGPU, api.ReasonUnhealthy); !strings.HasPrefix(note, "GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
+	if note := awaitGPUState(t, c, heard, device, api.WithheldGPU, api.ReasonUnhealthy); !strings.HasPrefix(note,
+		"GPU is sick: XID 79 (GPU has fallen off the bus) at ") {
 		t.Errorf("the GPU's note is %q", note)
 	}
 	failed := fmt.Sprintf("GPU %s failed: XID 79", device)

@@ -146,7 +146,8 @@ func TestGuidesWorkAsWritten(t *testing.T) {
 			verbs[words[1]] = true
 		}
 	}
-	for _, verb := range strings.Fields("demo local run submit wait logs describe quota queue events cordon drain uncordon kill scale schedules agents gpus discover token validate simulate") {
+	for _, verb := range strings.Fields("demo local run submit wait logs describe quota queue events cordon drain uncordon kill " +
+		"scale schedules agents gpus discover token validate simulate") {
 		if !verbs[verb] {
 			t.Errorf("the pages do not show %s", verb)
 		}
@@ -165,7 +166,8 @@ func (w *docRunner) runCommand(c docCommand) {
 		if w.cluster != nil {
 			w.cluster.stop()
 		}
-		w.cluster = startDaemon(w.t, buildReleased(w.t), append([]string{"local", "--free-ports", "--work-dir", makeWorkDir(w.t)}, strings.Fields(c.command)[2:]...)...)
+		w.cluster = startDaemon(w.t, buildReleased(w.t), append([]string{"local", "--free-ports", "--work-dir", makeWorkDir(w.t)},
+			strings.Fields(c.command)[2:]...)...)
 		w.compareOutput(c, w.cluster.output.String)
 	case c.isFollowing():
 		w.followOutput(c)

@@ -78,14 +78,16 @@ func checkMoves(t *testing.T, c *cluster) {
 	t.Helper()
 	submit := func(name, keys string) {
 		t.Helper()
-		c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\nrole: from\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n"+keys))
+		c.mustRun("submit", writeJobFile(t, name,
+			"name: "+name+"\nrole: from\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\ncommand: exec sleep 1000\n"+keys))
 	}
 	submit("goes-on", "")
 	c.mustRun("wait", "--for", "running", "goes-on")
 	c.mustRun("hold", "--role", "from", "--reason", "pause")
 	submit("moves", "gpus: 1\ngpu_type: K80\ntasks: 2\n")
 	waiting := c.awaitJob("moves", func(v *api.JobView) bool { return v.WaitReason == "role from is held; pause" })
-	if out := c.mustRun("edit", "moves", "--role", "to", "--gpu-type", "K80,V100", "--set", "max_parallel=1"); !strings.Contains(out, "job moves edited: gpu_type, max_parallel, role") {
+	if out := c.mustRun("edit", "moves", "--role", "to", "--gpu-type", "K80,V100", "--set", "max_parallel=1"); !strings.Contains(out,
+		"job moves edited: gpu_type, max_parallel, role") {
 		t.Errorf("edit prints %q", out)
 	}
 	moved := c.awaitJob("moves", func(v *api.JobView) bool { return v.Tasks[0].State == job.Running })
@@ -142,7 +144,9 @@ func checkWarnings(t *testing.T, c *cluster) {
 	c.mustRun("kill", "checkpoint")
 	c.awaitJobEnd("checkpoint")
 
-	c.mustRun("submit", writeJobFile(t, "limited", "name: limited\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ntimeout: 6s\non_timeout: requeue\nwarn: {file: warned, before: 4s}\ncommand: test $MESOS_GPU_RESTART_COUNT = 1 && exit 0; until [ -s warned ]; do sleep 0.1; done; echo warned; exit 3\n"))
+	c.mustRun("submit", writeJobFile(t, "limited",
+		"name: limited\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ntimeout: 6s\non_timeout: requeue\nwarn: {file: warned, before: "+
+			"4s}\ncommand: test $MESOS_GPU_RESTART_COUNT = 1 && exit 0; until [ -s warned ]; do sleep 0.1; done; echo warned; exit 3\n"))
 	view := c.awaitJob("limited", func(v *api.JobView) bool { return v.Terminal })
 	if view.State != job.Finished || view.Tasks[0].Attempt != 2 || view.Tasks[0].Failures != 0 {
 		t.Errorf("the job with the timeout is %+v", view)
@@ -180,13 +184,15 @@ func startWarnedJob(t *testing.T, c *cluster) *warnedJob {
 	if err := os.Chmod(w.folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	w.submit("warned", "guests", "gpus: 4\nports: 1\npreemptible: true\nwarn: {http: /warn, before: 10m}", fmt.Sprintf("cd %s; trap 'touch terminated' TERM; until [ -e saved-$MESOS_GPU_RESTART_COUNT ]; do sleep 0.1; done; exit 75", w.folder))
+	w.submit("warned", "guests", "gpus: 4\nports: 1\npreemptible: true\nwarn: {http: /warn, before: 10m}", fmt.Sprintf("cd %s; trap 'touch terminated' TERM; until [ -e saved-$MESOS_GPU_RESTART_COUNT ]; do sleep 0.1; done; exit 75",
+		w.folder))
 	return w
 }
 
 func (w *warnedJob) submit(name, role, keys, command string) {
 	w.t.Helper()
-	w.c.mustRun("submit", writeJobFile(w.t, name, fmt.Sprintf("name: %s\nrole: %s\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\n%s\ncommand: %s\n", name, role, keys, command)))
+	w.c.mustRun("submit", writeJobFile(w.t, name, fmt.Sprintf("name: %s\nrole: %s\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\nkill_grace: 1s\n%s\ncommand: %s\n",
+		name, role, keys, command)))
 }
 
 // awaitWarning waits until the task is warned because of what stop does, and is queued again without a failure and without SIGTERM.

@@ -80,7 +80,8 @@ func TestLocalAgents(t *testing.T) {
 		t.Errorf("with 127.0.0.2 drained, the task runs on %s", on)
 	}
 	for _, args := range [][]string{{"--agents", "4xV100"}, {"--agents", "1x1xV100", "--gpus", "1xV100"}} {
-		if r := runCommand(t, nil, append([]string{"local", "--free-ports"}, args...)...); r.code == 0 || !strings.Contains(r.err, "--agents") && !strings.Contains(r.err, "HOSTSxGPUSxTYPE") {
+		if r := runCommand(t, nil, append([]string{"local", "--free-ports"}, args...)...); r.code == 0 ||
+			!strings.Contains(r.err, "--agents") && !strings.Contains(r.err, "HOSTSxGPUSxTYPE") {
 			t.Errorf("local %v: status %d, %q", args, r.code, r.err)
 		}
 	}

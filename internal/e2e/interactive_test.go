@@ -135,7 +135,8 @@ func checkUnstartedPrograms(t *testing.T, c *cluster, run func(string, ...string
 // checkRunOnTerminal checks the terminal's size, keys and the exit code of run -it.
 func checkRunOnTerminal(t *testing.T, c *cluster, run func(string, ...string) []string) {
 	t.Helper()
-	r := c.startOnTerminal(t, run("-tty", "-it", "--workdir", "testdata", "--", "sh", "-c", `ls web_server.py || exit 9; trap 'echo caught; exit 6' INT; while :; do echo "size $(stty size)"; sleep 0.1; done`)...)
+	r := c.startOnTerminal(t, run("-tty", "-it", "--workdir", "testdata", "--", "sh", "-c",
+		`ls web_server.py || exit 9; trap 'echo caught; exit 6' INT; while :; do echo "size $(stty size)"; sleep 0.1; done`)...)
 	r.await(`^size 24 80`)
 	if err := pty.Setsize(r.keys, &pty.Winsize{Rows: 33, Cols: 44}); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("each task of a job has a different GPU", func(t *testing.T) {
-		out := c.mustRun("run", "--name", "pair", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
+		out := c.mustRun("run", "--name", "pair", "--tasks", "2", "--cpus", "0.2", "--gpus", "1", "--gpu-type", "V100", "--",
+			"sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES")
 		ids := strings.Fields(out)
 		if len(ids) != 2 || ids[0] == ids[1] {
 			t.Errorf("the tasks held %q", ids)
@@ -178,7 +179,13 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	t.Run("lists show jobs, agents, GPUs and events", func(t *testing.T) {
-		for args, want := range map[string]string{"ps -a": "pair", "agents": "V100", "gpus": "Tesla K80", "gpus -o yaml": "model: Tesla K80", "events pair": "FINISHED"} {
+		for args, want := range map[string]string{
+			"ps -a":        "pair",
+			"agents":       "V100",
+			"gpus":         "Tesla K80",
+			"gpus -o yaml": "model: Tesla K80",
+			"events pair":  "FINISHED",
+		} {
 			if out := c.mustRun(strings.Fields(args)...); !strings.Contains(out, want) {
 				t.Errorf("%s lacks %q:\n%s", args, want, out)
 			}
@@ -259,10 +266,12 @@ func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown GPU type", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")}, `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4)`},
+		{"unknown GPU type", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")},
+			`gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4)`},
 		{"half a GPU", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2:7: gpus: 0.5 is not a whole number: use 1"},
 		{"half a GPU by flag", []string{"run", "--gpus", "0.5", "--", "ls"}, "--gpus"},
-		{"misspelt key", []string{"submit", writeJobFile(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")}, `a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
+		{"misspelt key", []string{"submit", writeJobFile(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")},
+			`a.yaml:2:1: unknown key "gpu_typ"; did you mean "gpu_type"?`},
 		{"no file", []string{"submit", "/nonexistent.yaml"}, "/nonexistent.yaml: no such file"},
 		{"no image", []string{"run", "--container", "docker", "--", "ls"}, "image: a docker task needs one"},
 		{"no job", []string{"describe", "unknown"}, `no job "unknown"`},
@@ -314,7 +323,8 @@ func TestUnwritableWorkDirIsReported(t *testing.T) {
 }
 
 // TestTasksSurviveKills ends a cluster with SIGKILL and, with --keep-tasks, SIGTERM again and
-// again, while tasks start, run and end: 100 times with make test-long. Each task must begin once and end once with its exit code, no GPU may be held twice, and
+// again, while tasks start, run and end: 100 times with make test-long. Each task must begin once and end once with its
+// exit code, no GPU may be held twice, and
 // nothing may be left in the end.
 func TestTasksSurviveKills(t *testing.T) {
 	testneeds.RequireRoot(t)
@@ -324,7 +334,8 @@ func TestTasksSurviveKills(t *testing.T) {
 	// Executors look for the next agent at this address, which no other program takes meanwhile.
 	agent := fmt.Sprintf("127.1.%d.%d:5051", os.Getpid()>>8&0xff, os.Getpid()&0xff)
 	start := func(more ...string) *cluster {
-		return startDaemon(t, program, append([]string{"local", "--free-ports", "--agent", agent, "--process-user=", "--work-dir", work, "--gpus", "4xV100"}, more...)...)
+		return startDaemon(t, program, append([]string{"local", "--free-ports", "--agent", agent, "--process-user=", "--work-dir", work, "--gpus", "4xV100"},
+			more...)...)
 	}
 	c := start("--keep-tasks")
 	jobs := 0

@@ -32,8 +32,9 @@ func TestGPUsAreHeldOnceWhileExecutorsAreKilled(t *testing.T) {
 		jobs = 100
 	}
 	for n := range jobs {
-		c.mustRun("run", "--detach", "--name", fmt.Sprint("job-", n), "--gpus", "1", "--cpus", "0.1", "--mem", "64MiB", "--retries", "3", "--", "sh", "-c", fmt.Sprintf(
-			`exec 9>%[1]s/$NVIDIA_VISIBLE_DEVICES
+		c.mustRun("run", "--detach", "--name", fmt.Sprint("job-", n), "--gpus", "1", "--cpus", "0.1", "--mem", "64MiB",
+			"--retries", "3", "--", "sh", "-c", fmt.Sprintf(
+				`exec 9>%[1]s/$NVIDIA_VISIBLE_DEVICES
 flock --nonblock 9 || echo $MESOS_TASK_ID shares $NVIDIA_VISIBLE_DEVICES >> %[2]s
 if test -e %[1]s/first-%[3]d; then echo job-%[3]d ends >> %[2]s; exit; fi
 touch %[1]s/first-%[3]d %[4]s/$MESOS_TASK_ID

@@ -62,7 +62,8 @@ command: [python3, %s]
 	healthy := func(v *api.JobView, without ...string) bool {
 		n := 0
 		for i := range v.Tasks {
-			if t := &v.Tasks[i]; t.State == job.Running && t.KillRequested.IsZero() && t.Healthy != nil && *t.Healthy && !strings.Contains(strings.Join(without, " "), t.ID) {
+			if t := &v.Tasks[i]; t.State == job.Running && t.KillRequested.IsZero() && t.Healthy != nil && *t.Healthy &&
+				!strings.Contains(strings.Join(without, " "), t.ID) {
 				n++
 			}
 		}

@@ -108,7 +108,12 @@ func TestSpeedOfDeployment(t *testing.T) {
 		t.Skip("make test-long compares CPU times")
 	}
 	ratio := cputime.MeasureRatio(t, 3, func() { deploy(t, 1000, filepath.Join(t.TempDir(), "journal")) })
-	cputime.CheckRanges(t, cputime.Figure{Name: "CPU time of a service of 1,000 tasks on 1,000 agents until all run, divided by that of the reference", Got: ratio, Least: 0.7, Most: 3})
+	cputime.CheckRanges(t, cputime.Figure{
+		Name:  "CPU time of a service of 1,000 tasks on 1,000 agents until all run, divided by that of the reference",
+		Got:   ratio,
+		Least: 0.7,
+		Most:  3,
+	})
 }
 
 // deploymentCost is how long a deployment took from its POST, and the CPU time of the process meanwhile.

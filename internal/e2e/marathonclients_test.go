@@ -69,7 +69,10 @@ func buildClient(t *testing.T, module string) string {
 // without GPUs use the agent too.
 func startMarathon(t *testing.T, args ...string) *cluster {
 	t.Helper()
-	c := startDaemon(t, buildReleased(t), append([]string{"local", "--free-ports", "--process-user=", "--gpu-scheduling-behavior", "unrestricted", "--work-dir", makeWorkDir(t)}, args...)...)
+	c := startDaemon(t, buildReleased(t), append([]string{
+		"local", "--free-ports", "--process-user=", "--gpu-scheduling-behavior", "unrestricted", "--work-dir",
+		makeWorkDir(t),
+	}, args...)...)
 	c.mustCallMarathon(http.MethodGet, "/info", "")
 	return c
 }
@@ -163,7 +166,8 @@ defaults
 func TestMarathonClientLoadBalancer(t *testing.T) {
 	source := requireSource(t, "marathon-lb", "https://github.com/mesosphere/marathon-lb")
 	testneeds.RequireProgram(t, "haproxy", "haproxy")
-	requirePython(t, "requests, pycurl, dateutil, cryptography, jwt, six", "python3-requests, python3-pycurl, python3-dateutil, python3-cryptography, python3-jwt and python3-six")
+	requirePython(t, "requests, pycurl, dateutil, cryptography, jwt, six",
+		"python3-requests, python3-pycurl, python3-dateutil, python3-cryptography, python3-jwt and python3-six")
 	dir, bind := t.TempDir(), freeAddress(t)
 	config, pid, reload := filepath.Join(dir, filepath.Base(dir)+"-haproxy.cfg"), filepath.Join(dir, "haproxy.pid"), filepath.Join(dir, "reload.sh")
 	script := fmt.Sprintf("if [ -s %[1]s ]; then kill -USR2 $(head -n 1 %[1]s); else haproxy -W -D -p %[1]s -f %[2]s; fi", pid, config)
@@ -185,7 +189,9 @@ func TestMarathonClientLoadBalancer(t *testing.T) {
 	})
 
 	app := func(env string) string {
-		return webAppDefinition(t, 2, webHealthCheck+`, "upgradeStrategy": {"minimumHealthCapacity": 1, "maximumOverCapacity": 1}, "labels": {"HAPROXY_GROUP": "external", "HAPROXY_0_MODE": "http"}, "env": {"RELEASE": "`+env+`"}`)
+		return webAppDefinition(t, 2, webHealthCheck+
+			`, "upgradeStrategy": {"minimumHealthCapacity": 1, "maximumOverCapacity": 1}, "labels": {"HAPROXY_GROUP": "external", "HAPROXY_0_MODE": "http"}, "env": {"RELEASE": "`+
+			env+`"}`)
 	}
 	c.mustCallMarathon(http.MethodPost, "/apps", app("1"))
 	awaitServers := func(n int) []string {
@@ -350,7 +356,14 @@ func (a *consulAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if tag := r.URL.Query().Get("tag"); tag != "" && !slices.Contains(s.Tags, tag) {
 				continue
 			}
-			list = append(list, map[string]any{"Address": s.Address, "ServiceID": s.ID, "ServiceName": s.Name, "ServiceAddress": s.Address, "ServicePort": s.Port, "ServiceTags": s.Tags})
+			list = append(list, map[string]any{
+				"Address":        s.Address,
+				"ServiceID":      s.ID,
+				"ServiceName":    s.Name,
+				"ServiceAddress": s.Address,
+				"ServicePort":    s.Port,
+				"ServiceTags":    s.Tags,
+			})
 		}
 		answer = list
 	default:
@@ -389,7 +402,8 @@ func TestMarathonClientConsul(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := startMarathon(t)
-	client := startProcess(t, program, "--marathon-location="+strings.TrimPrefix(c.api, "http://"), "--marathon-leader=*", "--consul-port="+port, "--consul-local-agent-host=127.0.0.1",
+	client := startProcess(t, program, "--marathon-location="+strings.TrimPrefix(c.api, "http://"), "--marathon-leader=*",
+		"--consul-port="+port, "--consul-local-agent-host=127.0.0.1",
 		"--sync-interval=1h", "--listen=127.0.0.1:0", "--metrics-target=", "--log-level=debug")
 	awaitServices := func(addresses []string) {
 		t.Helper()

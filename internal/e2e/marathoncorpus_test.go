@@ -28,8 +28,10 @@ var unsupportedDefinitions = map[string][]string{
 	"other ports":                  {"net-require-ports"},
 	"a CNI network":                {"net-imageless-container", "old-ip-bridge", "old-ip-discovery"},
 	"docker": {
-		"args-of-an-image", "check-exec-argv", "docker-everything", "docker-pull-config", "enums-in-small-letters", "gpu-bridge-service", "gpu-docker", "gpu-shared-memory", "image-alone",
-		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports", "net-container-published", "net-host-ports", "net-mappings-in-host",
+		"args-of-an-image", "check-exec-argv", "docker-everything", "docker-pull-config", "enums-in-small-letters",
+		"gpu-bridge-service", "gpu-docker", "gpu-shared-memory", "image-alone",
+		"net-bridge", "net-bridge-default-port", "net-bridge-no-ports", "net-container", "net-container-ports",
+		"net-container-published", "net-host-ports", "net-mappings-in-host",
 		"old-docker-bridge", "old-docker-host", "old-docker-user", "ports-definitions-in-bridge", "volumes-external-docker", "volumes-host", "volumes-in-the-sandbox",
 	},
 	"an image":                   {"as-answered", "gpu-mesos", "linux-info-shared-memory", "mesos-image", "mesos-image-args", "volumes-mesos"},

@@ -142,7 +142,8 @@ func TestMesosTasksWithoutImageAreUnprivileged(t *testing.T) {
 // which do not give GPUs to Docker tasks.
 func TestMesosDockerTaskSeesOnlyItsGPU(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
-	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-mesos",
+		map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	m := startMesos(t, stockAgentFlags...)
 	c := m.startScheduler(t)
 	out := c.mustRun("run", "--image", image, "--gpus", "1", "--gpu-type", "V100", "--", "sh", "-c", deviceReportScript)

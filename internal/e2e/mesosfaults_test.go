@@ -79,7 +79,9 @@ func TestMesosExecutorExitsWithoutAgent(t *testing.T) {
 // suitable agent registers.
 func TestMesosTaskAvoidsAgentWithOldDriver(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
-	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"}))
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-new", nil, []string{
+		"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=cuda>=12.4",
+	}))
 	old := startAgentWithDriver(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, "12.2")
 	c := old.startScheduler(t)
 	c.mustRun("submit", writeJobFile(t, "picky", "name: picky\ngpus: 1\ncpus: 0.1\nmem: 256MiB\nimage: "+image+"\ncommand: cat /proc/1/mounts\n"))
@@ -160,7 +162,8 @@ func checkLogRotation(t *testing.T, c *cluster, pause string, args ...string) {
 func TestMesosLogsFollowRotation(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-rotation", nil, nil))
-	m := startMesosAgent(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion, map[string]string{"MESOS_GPU_LOG_SIZE": "64KiB"}, stockAgentFlags...)
+	m := startMesosAgent(t, apachemesos.StartMaster(t, "--allocation_interval=200ms").Addr, "127.0.0.1", simulated.DriverVersion,
+		map[string]string{"MESOS_GPU_LOG_SIZE": "64KiB"}, stockAgentFlags...)
 	c := m.startScheduler(t)
 	t.Run("docker", func(t *testing.T) { checkLogRotation(t, c, "0.2", "--image", image) })
 	// The executor checks the size of a process's output every few seconds.

@@ -29,7 +29,11 @@ func TestMesosMoveFromOneMachine(t *testing.T) {
 
 	m := startMesos(t, stockAgentFlags...)
 	dir := t.TempDir()
-	for from, to := range map[string]string{"scheduler.journal": "journal.db", "scheduler.journal.created": "journal.db.created", "accounting.db": "accounting.db"} {
+	for from, to := range map[string]string{
+		"scheduler.journal":         "journal.db",
+		"scheduler.journal.created": "journal.db.created",
+		"accounting.db":             "accounting.db",
+	} {
 		content, err := os.ReadFile(filepath.Join(work, from))
 		if err != nil {
 			t.Fatal(err)

@@ -46,7 +46,8 @@ func writeCNINetwork(t *testing.T) (flags []string, records string) {
 	// Mesos reads the addresses of results in version 0.2.0 only.
 	config := fmt.Sprintf(`{"cniVersion": "0.2.0", "name": "front", "type": "record", "bridge": %q, "isGateway": true,
 		"ipam": {"type": "host-local", "dataDir": %q, "subnet": %q, "routes": [{"dst": "0.0.0.0/0"}]}}`, bridge, filepath.Join(dir, "leases"), cniSubnet)
-	plugin := fmt.Sprintf("#!/bin/sh\nset -e\ncat >%[1]s/$CNI_COMMAND-$CNI_CONTAINERID\nexec %[2]s/bridge <%[1]s/$CNI_COMMAND-$CNI_CONTAINERID\n", records, cniFolder)
+	plugin := fmt.Sprintf("#!/bin/sh\nset -e\ncat >%[1]s/$CNI_COMMAND-$CNI_CONTAINERID\nexec %[2]s/bridge <%[1]s/$CNI_COMMAND-$CNI_CONTAINERID\n",
+		records, cniFolder)
 	for path, text := range map[string]string{"records/README": "configurations that the agent passed", "networks/front.conf": config, "plugins/record": plugin} {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -117,7 +118,8 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 	for name, container := range containers {
 		c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(`{"id": "/cni/%s", "cmd": "cd $MESOS_SANDBOX; echo it is %[1]s > index.html; exec busybox httpd -f -p 8080", "cpus": 0.1, "mem": 64, "gpus": 1,
 			"networks": [{"mode": "container", "name": "front", "labels": {"policy": "web"}}], "container": {%s, "portMappings": [{"containerPort": 8080, "hostPort": 0, "name": "http"}]},
-			"healthChecks": [{"protocol": "MESOS_HTTP", "path": "/index.html", "portIndex": 0, "intervalSeconds": 1, "delaySeconds": 0}], "taskKillGracePeriodSeconds": 1}`, name, container))
+			"healthChecks": [{"protocol": "MESOS_HTTP", "path": "/index.html", "portIndex": 0, "intervalSeconds": 1, "delaySeconds": 0}], "taskKillGracePeriodSeconds": 1}`,
+			name, container))
 		app := c.awaitApp("/cni/"+name, "be healthy", func(a *appView) bool { return a.TasksHealthy == 1 || a.LastTaskFailure != nil })
 		if app.TasksHealthy != 1 {
 			t.Fatalf("%s failed: %s", name, app.LastTaskFailure.Message)
@@ -131,7 +133,8 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 			t.Errorf("%s has the address %s, want one of its own in %s", name, ip, cniSubnet)
 		}
 		seen[ip] = true
-		if status, answer := c.sendRequest(http.MethodGet, "http://"+netip.AddrPortFrom(ip, 8080).String()+"/index.html", ""); status != http.StatusOK || string(answer) != "it is "+name+"\n" {
+		if status, answer := c.sendRequest(http.MethodGet, "http://"+netip.AddrPortFrom(ip, 8080).String()+"/index.html", ""); status != http.StatusOK ||
+			string(answer) != "it is "+name+"\n" {
 			t.Errorf("%s answers %d: %s", name, status, answer)
 		}
 		jobName, _, _ := strings.Cut(task.ID, ".0.")
@@ -140,7 +143,8 @@ func TestMesosAppsJoinCNINetworks(t *testing.T) {
 		}
 		if !slices.ContainsFunc(readCNIRecords(t, records), func(r cniRecord) bool {
 			n := r.Args.Mesos.NetworkInfo
-			return n.Name == "front" && len(n.Labels.Labels) == 1 && n.Labels.Labels[0].Value == "web" && len(n.PortMappings) == 1 && n.PortMappings[0].ContainerPort == 8080 && n.PortMappings[0].HostPort == task.Ports[0]
+			return n.Name == "front" && len(n.Labels.Labels) == 1 && n.Labels.Labels[0].Value == "web" && len(n.PortMappings) == 1 &&
+				n.PortMappings[0].ContainerPort == 8080 && n.PortMappings[0].HostPort == task.Ports[0]
 		}) {
 			t.Errorf("the plugin got %+v, want the label policy=web and host port %d for 8080", readCNIRecords(t, records), task.Ports[0])
 		}

@@ -44,7 +44,8 @@ func TestMesosNotificationsSurviveFailover(t *testing.T) {
 	r.setFailing(true)
 	first.mustRun("run", "--detach", "--name", "fails", "--gpus", "0", "--notify", r.webhooks.URL+"/path-secret", "--", "sh", "-c", "exit 3")
 	first.awaitOutput("it answers 503", "notifications", "-o", "wide")
-	first.mustRun("run", "--detach", "--name", "ends", "--gpus", "1", "--notify", r.webhooks.URL+"/path-secret", "--", "sh", "-c", "until [ -e "+ended+" ]; do sleep 0.1; done")
+	first.mustRun("run", "--detach", "--name", "ends", "--gpus", "1", "--notify", r.webhooks.URL+"/path-secret", "--", "sh",
+		"-c", "until [ -e "+ended+" ]; do sleep 0.1; done")
 	first.mustRun("wait", "--for", "running", "ends")
 	if err := first.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

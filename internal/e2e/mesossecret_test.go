@@ -21,7 +21,9 @@ func TestMesosJobSecrets(t *testing.T) {
 	c := m.startScheduler(t)
 	checkSecrets(t, c)
 	t.Run("file without an image", func(t *testing.T) {
-		c.mustRun("submit", writeJobFile(t, "imageless.yaml", "name: imageless\ncpus: 0.2\nmem: 64MiB\nsecret_files: {keys/db: db/password}\ncommand: '[ $(cat keys/db) = s3cret ] && ! (echo x > keys/db) && echo read $(id -un)'\n"))
+		c.mustRun("submit", writeJobFile(t, "imageless.yaml",
+			"name: imageless\ncpus: 0.2\nmem: 64MiB\nsecret_files: {keys/db: db/password}\ncommand: "+
+				"'[ $(cat keys/db) = s3cret ] && ! (echo x > keys/db) && echo read $(id -un)'\n"))
 		view := c.awaitJob("imageless", func(v *api.JobView) bool { return v.Terminal })
 		if out := c.mustRun("logs", view.Tasks[0].ID); view.State != job.Finished || out != "read nobody\n" {
 			t.Errorf("ended %s: %s\n%s", view.State, view.Tasks[0].Message, out)

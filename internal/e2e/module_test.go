@@ -234,7 +234,8 @@ var oneDevice = regexp.MustCompile(`^[0-3]$`)
 func TestMesosModuleAssignsStockDevices(t *testing.T) {
 	a := startModuleAgent(t, "gpus:4")
 	a.startDaemon(t, "all")
-	first, second, pair, plain := a.launchForeignTask(t, "first", ";gpus:1"), a.launchForeignTask(t, "second", ";gpus:1"), a.launchForeignTask(t, "pair", ";gpus:2"), a.launchForeignTask(t, "plain", "")
+	first, second, pair, plain := a.launchForeignTask(t, "first", ";gpus:1"), a.launchForeignTask(t, "second", ";gpus:1"), a.launchForeignTask(t,
+		"pair", ";gpus:2"), a.launchForeignTask(t, "plain", "")
 	held := map[string]bool{}
 	for _, f := range []*foreignTask{first, second} {
 		got := f.openDevices(false)
@@ -381,7 +382,8 @@ func (a *moduleAgent) callAgent(t *testing.T, call map[string]any) {
 func TestMesosModuleImageSeesOnlyItsGPU(t *testing.T) {
 	requireMesosImages(t)
 	docker := testneeds.RequireDockerEngine(t)
-	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest", map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
+	image := testimage.LoadImage(t, docker, testimage.BusyboxArchive(t, "mesos-gpu-e2e-module:latest",
+		map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, nil))
 	images := t.TempDir()
 	testimage.SaveImage(t, docker, image, images)
 	resources, attributes := printAgentFlags(t, "")

@@ -27,10 +27,12 @@ import (
 func checkNotebook(t *testing.T, c *cluster) {
 	t.Helper()
 	broken := c.run("notebook", "--gpus", "0", "--cpus", "0.1", "--command", `touch "$HOME/config" && echo there is no kernel >&2; exit 3`)
-	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") || !strings.HasSuffix(broken.err, "\n  there is no kernel\n") {
+	if broken.code != 3 || broken.out != "" || !strings.Contains(broken.err, " FAILED: exited with status 3\n") ||
+		!strings.HasSuffix(broken.err, "\n  there is no kernel\n") {
 		t.Errorf("a server that fails: %+v", broken)
 	}
-	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s", "--workdir", "testdata", "--command", "exec python3 web_server.py")
+	started := c.startForward(t, "notebook", "--name", "lab", "--gpus", "1", "--cpus", "0.2", "--mem", "256MiB", "--idle", "5s",
+		"--workdir", "testdata", "--command", "exec python3 web_server.py")
 	link := started.awaitLine(t, started.ended, regexp.MustCompile(`^(http://127\.0\.0\.1:[0-9]+/\?token=.+)$`))[1]
 	if body := fetch(t, link); body != "hello from a notebook" {
 		t.Errorf("the notebook answered %q", body)
@@ -90,7 +92,8 @@ func checkPorts(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "wrong token" || !strings.HasPrefix(res.Header.Get("Content-Security-Policy"), "sandbox;") {
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "wrong token" ||
+		!strings.HasPrefix(res.Header.Get("Content-Security-Policy"), "sandbox;") {
 		t.Errorf("through the API the notebook answered %d %q, %v with %v", res.StatusCode, body, err, res.Header)
 	}
 	f := c.startForward(t, "port-forward", "lab", ":notebook")

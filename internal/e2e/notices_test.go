@@ -67,7 +67,8 @@ func startNoticeReceiver(t *testing.T) *noticeReceiver {
 	if err := os.WriteFile(secret, []byte(r.secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.settings = writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nmail: {server: %q, from: gpu@example.org, domains: [example.org]}\nretry: {first: 100ms, longest: 1s}\ngpu_idle: {after: 1s}\n",
+	r.settings = writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nmail: {server: %q, from: "+
+		"gpu@example.org, domains: [example.org]}\nretry: {first: 100ms, longest: 1s}\ngpu_idle: {after: 1s}\n",
 		strings.TrimPrefix(r.webhooks.URL, "http://"), secret, l.Addr()))
 	return r
 }
@@ -240,7 +241,8 @@ func checkIdleGPUs(t *testing.T, c *cluster, r *noticeReceiver, restart func() *
 	t.Helper()
 	start := func(name string) {
 		t.Helper()
-		c.mustRun("run", "--detach", "--name", name, "--role", "main", "--gpus", "1", "--cpus", "0.1", "--mem", "256", "--notify", "gpu_idle,"+r.webhooks.URL+"/path-secret", "--", "sleep", "1000")
+		c.mustRun("run", "--detach", "--name", name, "--role", "main", "--gpus", "1", "--cpus", "0.1", "--mem", "256",
+			"--notify", "gpu_idle,"+r.webhooks.URL+"/path-secret", "--", "sleep", "1000")
 		c.mustRun("wait", "--for", "running", name)
 		c.awaitOutput(" %", "top", name) // a measurement
 	}
@@ -275,6 +277,9 @@ const idleRoles = "main: {notify: [{to: 'mailto:ops@example.org', on: [gpu_idle]
 func TestIdleGPUs(t *testing.T) {
 	t.Parallel()
 	r := startNoticeReceiver(t)
-	args := []string{"local", "--gpus", "4xV100", "--free-ports", "--process-user=", "--work-dir", makeWorkDir(t), "--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", idleRoles)}
+	args := []string{
+		"local", "--gpus", "4xV100", "--free-ports", "--process-user=", "--work-dir", makeWorkDir(t),
+		"--notifications", r.settings, "--roles", writeJobFile(t, "roles.yaml", idleRoles),
+	}
 	checkIdleGPUs(t, startDaemon(t, binary, args...), r, func() *cluster { return startDaemon(t, binary, args...) })
 }

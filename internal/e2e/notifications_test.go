@@ -46,7 +46,8 @@ func TestNotificationSurvivesAKill(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	settings := writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nretry: {first: 100ms, longest: 200ms, attempts: 3}\n", strings.TrimPrefix(receiver.URL, "http://"), secret))
+	settings := writeJobFile(t, "notifications", fmt.Sprintf("webhooks: {hosts: [%q], secret_file: %s}\nretry: {first: 100ms, longest: 200ms, attempts: 3}\n",
+		strings.TrimPrefix(receiver.URL, "http://"), secret))
 	args := []string{"local", "--free-ports", "--process-user=", "--work-dir", makeWorkDir(t), "--notifications", settings}
 	c := startDaemon(t, binary, args...)
 	c.mustRun("run", "--detach", "--name", "train", "--gpus", "0", "--notify", receiver.URL+"/path-secret", "--", "sh", "-c", "exit 3")
@@ -89,7 +90,8 @@ func TestNotificationSurvivesAKill(t *testing.T) {
 	if r := c.run("notifications", "drop", id); r.code == 0 || !strings.Contains(r.err, "no notification") {
 		t.Errorf("drop of a delivered one: status %d, %s", r.code, r.err)
 	}
-	if r := c.run("run", "--detach", "--name", "forbidden", "--gpus", "0", "--notify", "http://169.254.169.254/", "--", "true"); r.code == 0 || !strings.Contains(r.err, "allows webhooks of") {
+	if r := c.run("run", "--detach", "--name", "forbidden", "--gpus", "0", "--notify", "http://169.254.169.254/", "--", "true"); r.code == 0 ||
+		!strings.Contains(r.err, "allows webhooks of") {
 		t.Errorf("a forbidden target: status %d, %s", r.code, r.err)
 	}
 }

@@ -122,7 +122,8 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusUnprocessableEntity, "POST", "/v1/jobs", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
 	d.request(http.StatusOK, "POST", "/v1/validate", strings.Replace(gang, "gang", "other", 1))
 	d.request(http.StatusUnprocessableEntity, "POST", "/v1/validate", `{"name":"x","command":["true"],"request":{"gpus":-1}}`)
-	d.request(http.StatusCreated, "POST", "/v1/jobs", `{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
+	d.request(http.StatusCreated, "POST", "/v1/jobs",
+		`{"name":"share","request":{"share":{"mem_mib":1024,"cores":10}},"command":["sleep","600"],"cpus":0.1,"mem_mib":256}`)
 	const file = "name: file\ncommand: \"true\"\ncpus: 0.1\nmem: 256MiB\n"
 	d.request(http.StatusCreated, "POST", "/v1/jobs", file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
 	d.request(http.StatusOK, "POST", "/v1/jobs", "# again\n"+file, "Content-Type", "application/yaml", api.IdempotencyKey, "file-1")
@@ -137,7 +138,9 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	}
 
 	for _, path := range []string{
-		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/jobs/big/runs", "/v1/jobs/web/file", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/usage/history", "/v1/jobs/gang/usage", "/v1/whoami", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
+		"/v1/jobs?limit=2&order=newest", "/v1/jobs?state=live", "/v1/jobs/gang", "/v1/jobs/big", "/v1/jobs/big/runs",
+		"/v1/jobs/web/file", "/v1/gpus", "/v1/gpus?limit=1", "/v1/usage", "/v1/usage/history", "/v1/jobs/gang/usage",
+		"/v1/whoami", "/v1/agents", "/v1/queue", "/v1/roles", "/v1/roles/*",
 		"/v1/schedules", "/v1/events", "/v1/openapi.yaml", "/v1/job.schema.json", "/healthz", "/readyz", "/metrics", "/metrics/prometheus",
 	} {
 		d.request(http.StatusOK, "GET", path, "")

@@ -58,18 +58,21 @@ func TestPullSecret(t *testing.T) {
 	if message := denied.Tasks[0].Message; denied.State != job.Failed || !strings.Contains(message, "no credentials for registry "+host) {
 		t.Errorf("with credentials of another registry: %s, %s", denied.State, message)
 	}
-	c.mustRun("run", "-d", "--image", image, "--pull", "always", "--pull-secret", "team/registry", "--name", "pulled", "--", "sh", "-c", "env; grep -r s3cret $MESOS_SANDBOX; true")
+	c.mustRun("run", "-d", "--image", image, "--pull", "always", "--pull-secret", "team/registry", "--name", "pulled", "--",
+		"sh", "-c", "env; grep -r s3cret $MESOS_SANDBOX; true")
 	pulled := c.awaitJob("pulled", func(v *api.JobView) bool { return v.Terminal })
 	if pulled.State != job.Finished {
 		t.Fatalf("ended %s: %s", pulled.State, pulled.Tasks[0].Message)
 	}
 	shown := c.mustRun("describe", "-o", "json", "pulled") + c.mustRun("logs", "pulled") + c.output.String()
-	if !strings.Contains(shown, `"pull_secret": "team/registry"`) || strings.Contains(shown, password) || strings.Contains(shown, base64.StdEncoding.EncodeToString([]byte(password))) {
+	if !strings.Contains(shown, `"pull_secret": "team/registry"`) || strings.Contains(shown, password) ||
+		strings.Contains(shown, base64.StdEncoding.EncodeToString([]byte(password))) {
 		t.Errorf("the secret's name alone is expected in\n%s", shown)
 	}
 
 	c.mustCallMarathon(http.MethodPost, "/apps", fmt.Sprintf(`{"id": "/private", "cmd": "exec sleep 1000", "cpus": 0.1, "mem": 64,
-		"container": {"docker": {"image": %q, "forcePullImage": true, "pullConfig": {"secret": "registry"}}}, "secrets": {"registry": {"source": "/team/registry"}}}`, image))
+		"container": {"docker": {"image": %q, "forcePullImage": true, "pullConfig": {"secret": "registry"}}}, "secrets": {"registry": {"source": "/team/registry"}}}`,
+		image))
 	c.awaitApp("/private", "run", func(a *appView) bool { return a.TasksRunning == 1 })
 	if _, text := c.callMarathon(http.MethodGet, "/apps//private", ""); !strings.Contains(string(text), `"pullConfig":{"secret":"registry"}`) {
 		t.Errorf("the app is returned without its pullConfig: %s", text)

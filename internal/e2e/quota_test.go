@@ -16,7 +16,8 @@ import (
 func checkMesosQuota(t *testing.T, c *cluster, master string) {
 	t.Helper()
 	setMesosQuota(t, master, 1)
-	c.mustRun("submit", writeJobFile(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ncommand: sleep 1000\n"))
+	c.mustRun("submit", writeJobFile(t, "bound.yaml",
+		"name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256MiB\ncontainer: mesos\ncommand: sleep 1000\n"))
 	const reason = "Mesos's quota of role research allows 1 GPU, frameworks use 1"
 	c.awaitJob("bound", func(v *api.JobView) bool {
 		return v.TaskStates[job.Running] == 1 && strings.Contains(v.WaitReason, reason)
@@ -35,7 +36,8 @@ func checkMesosQuota(t *testing.T, c *cluster, master string) {
 // setMesosQuota sets the limit of GPUs of the role research.
 func setMesosQuota(t *testing.T, master string, gpus int) {
 	t.Helper()
-	call := fmt.Sprintf(`{"type": "UPDATE_QUOTA", "update_quota": {"force": true, "quota_configs": [{"role": "research", "limits": {"gpus": {"value": %d}}}]}}`, gpus)
+	call := fmt.Sprintf(`{"type": "UPDATE_QUOTA", "update_quota": {"force": true, "quota_configs": [{"role": "research", "limits": {"gpus": {"value": %d}}}]}}`,
+		gpus)
 	res, err := http.Post("http://"+master+"/api/v1", "application/json", strings.NewReader(call))
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,9 @@ func BenchmarkReclaimOnCluster(b *testing.B) {
 				if err := os.WriteFile(roles, []byte(deserved), 0o600); err != nil {
 					b.Fatal(err)
 				}
-				address, stop := startOnInstantAgents(b, func(m *master.EmbeddedMaster) { registerGPUAgents(b, m, agents, gpusEach) }, framework.SchedulerConfig{RolesFile: roles, Log: newSilentLogger()})
+				address, stop := startOnInstantAgents(b,
+					func(m *master.EmbeddedMaster) { registerGPUAgents(b, m, agents, gpusEach) },
+					framework.SchedulerConfig{RolesFile: roles, Log: newSilentLogger()})
 				api, err := client.New(address)
 				if err != nil {
 					b.Fatal(err)

@@ -13,7 +13,8 @@ import (
 func checkRuns(t *testing.T, c *cluster) {
 	t.Helper()
 	const resources = "cpus: 0.1\nmem: 256MiB\ncontainer: mesos\n"
-	c.mustRun("submit", "--var", "fails=2", writeJobFile(t, "sweep", "name: sweep\n"+resources+"matrix: {n: [1, 2]}\nenv: {FAILS: \"{{fails}}\"}\ncommand: echo on $MESOS_TASK_ID; test {{matrix.n}} != $FAILS\n"))
+	c.mustRun("submit", "--var", "fails=2", writeJobFile(t, "sweep",
+		"name: sweep\n"+resources+"matrix: {n: [1, 2]}\nenv: {FAILS: \"{{fails}}\"}\ncommand: echo on $MESOS_TASK_ID; test {{matrix.n}} != $FAILS\n"))
 	first := c.awaitJob("sweep", func(v *api.JobView) bool { return v.Terminal })
 	if out := c.mustRun("rerun", "--failed", "sweep"); out != "job sweep@2 submitted\n" {
 		t.Errorf("rerun prints %q", out)
@@ -35,7 +36,8 @@ func checkRuns(t *testing.T, c *cluster) {
 		t.Errorf("apply prints %q", out)
 	}
 	c.mustRun("wait", "--for", "running", "web")
-	if out := c.mustRun("apply", "--set", "env.V=2", file); !strings.Contains(out, "\n-  V: \"1\"\n+  V: \"2\"\n") || !strings.HasSuffix(out, "service web updated to version 1\n") {
+	if out := c.mustRun("apply", "--set", "env.V=2", file); !strings.Contains(out, "\n-  V: \"1\"\n+  V: \"2\"\n") ||
+		!strings.HasSuffix(out, "service web updated to version 1\n") {
 		t.Errorf("apply prints %q", out)
 	}
 	c.awaitJob("web", func(v *api.JobView) bool {

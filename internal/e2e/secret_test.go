@@ -49,8 +49,15 @@ func secretsFolder(t *testing.T) string {
 func checkSecrets(t *testing.T, c *cluster) {
 	t.Helper()
 	file := "cpus: 0.2\nmem: 256MiB\nsecrets: {PASSWORD: db/password}\ncommand: '[ \"$PASSWORD\" = s3cret ] && echo it is $(echo $PASSWORD | wc -c)'\n"
-	asFile := "image: " + secretImage + "\ncpus: 0.2\nmem: 256MiB\nsecret_files: {/run/db: db/password, keys/db: db/password}\ncommand: '[ $(cat /run/db) = s3cret ] && [ $(cat $MESOS_SANDBOX/keys/db) = s3cret ] && ! echo x > /run/db && echo it is $(cat /run/db | wc -c)'\n"
-	for name, lines := range map[string]string{"unified": file, "docker": "image: " + secretImage + "\n" + file, "files-unified": "container: mesos\n" + asFile, "files-docker": asFile} {
+	asFile := "image: " + secretImage +
+		"\ncpus: 0.2\nmem: 256MiB\nsecret_files: {/run/db: db/password, keys/db: db/password}\ncommand: " +
+		"'[ $(cat /run/db) = s3cret ] && [ $(cat $MESOS_SANDBOX/keys/db) = s3cret ] && ! echo x > /run/db && echo it is $(cat /run/db | wc -c)'\n"
+	for name, lines := range map[string]string{
+		"unified":       file,
+		"docker":        "image: " + secretImage + "\n" + file,
+		"files-unified": "container: mesos\n" + asFile,
+		"files-docker":  asFile,
+	} {
 		t.Run(name, func(t *testing.T) {
 			c.mustRun("submit", writeJobFile(t, name+".yaml", "name: "+name+"\n"+lines))
 			view := c.awaitJob(name, func(v *api.JobView) bool { return v.Terminal })

@@ -119,7 +119,8 @@ func TestTasksAreLimitedToTheirShares(t *testing.T) {
 	docker := testneeds.RequireDockerEngine(t)
 	l := buildLimiter(t, "mesos-gpu-e2e-limited")
 	image, work := testimage.LoadImage(t, docker, l.archive), t.TempDir()
-	c := startCluster(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library", l.library, "--images", filepath.Dir(l.archive))
+	c := startCluster(t, "--work-dir", work, "--gpus", "2xT4", "--share", "all", "--share-limit", "preload", "--share-library",
+		l.library, "--images", filepath.Dir(l.archive))
 	var devices []struct{ Device gpu.Device }
 	socket := filepath.Join(work, "agent.sock")
 	decodeJSON(t, getFromDaemon(t, socket, "/v1/devices"), &devices)
@@ -137,7 +138,10 @@ func TestTasksAreLimitedToTheirShares(t *testing.T) {
 		ids[containerizer] = id
 	}
 	table := c.mustRun("gpus")
-	for _, want := range []string{"6144/15109 MiB, 60/100 % (preload)", "0/15109 MiB, 0/100 % (preload)", "6144/30218 MiB (20 %) of 2 shared GPUs", ids["docker"], ids["mesos"]} {
+	for _, want := range []string{
+		"6144/15109 MiB, 60/100 % (preload)", "0/15109 MiB, 0/100 % (preload)",
+		"6144/30218 MiB (20 %) of 2 shared GPUs", ids["docker"], ids["mesos"],
+	} {
 		if !strings.Contains(table, want) {
 			t.Errorf("gpus have no %q:\n%s", want, table)
 		}

@@ -36,7 +36,8 @@ func TestMesosTasksAreLimitedToTheirShares(t *testing.T) {
 
 	for _, containerizer := range []string{"docker", "mesos"} {
 		submitShareJob(t, c, containerizer, image)
-		awaitText(t, "a job before anything is shared", func() string { return c.mustRun("describe", "fills-"+containerizer) }, "4 of 4 devices are whole (not shared: see mesos-gpu agent share)")
+		awaitText(t, "a job before anything is shared", func() string { return c.mustRun("describe", "fills-"+containerizer) },
+			"4 of 4 devices are whole (not shared: see mesos-gpu agent share)")
 	}
 	share := func(verb string) {
 		t.Helper()

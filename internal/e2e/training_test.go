@@ -144,10 +144,13 @@ func TestTrainingExamples(t *testing.T) {
 
 	t.Run("devices need the operator's permission", func(t *testing.T) {
 		r := c.run("run", "--image", "debian:12", "--device", "/dev/infiniband", "--", "true")
-		if want := "devices: /dev/infiniband is the agent's own: the scheduler's operator allows such devices by --allow-devices, and has allowed none"; r.code == 0 || !strings.Contains(r.err, want) {
+		if want := "devices: /dev/infiniband is the agent's own: the scheduler's operator allows such devices by --allow-devices, " +
+			"and has allowed none"; r.code == 0 ||
+			!strings.Contains(r.err, want) {
 			t.Errorf("status %d, want …%s…: %s", r.code, want, r.err)
 		}
-		if r := c.run("run", "--image", "debian:12", "--device", "/dev/nvidia0", "--", "true"); r.code == 0 || !strings.Contains(r.err, "/dev/nvidia0 belongs to GPUs") {
+		if r := c.run("run", "--image", "debian:12", "--device", "/dev/nvidia0", "--", "true"); r.code == 0 ||
+			!strings.Contains(r.err, "/dev/nvidia0 belongs to GPUs") {
 			t.Errorf("status %d: %s", r.code, r.err)
 		}
 	})

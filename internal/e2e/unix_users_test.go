@@ -95,7 +95,13 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 	if out := c.mustRunAs("daemon", "describe", "mine", "--output", "json"); strings.Contains(out, "private\"") {
 		t.Errorf("users see the environment of the jobs of others:\n%s", out)
 	}
-	for _, args := range [][]string{{"logs", "mine"}, {"kill", "mine"}, {"exec", "mine", "--", "id"}, {"cp", "mine:file", "-"}, {"run", "--name", "mine", "--", "true"}} {
+	for _, args := range [][]string{
+		{"logs", "mine"},
+		{"kill", "mine"},
+		{"exec", "mine", "--", "id"},
+		{"cp", "mine:file", "-"},
+		{"run", "--name", "mine", "--", "true"},
+	} {
 		if r := c.runAs("daemon", args...); r.code == 0 {
 			t.Errorf("daemon: mesos-gpu %s: status 0\n%s", strings.Join(args, " "), r.out)
 		}
@@ -124,7 +130,10 @@ func TestSocketClosesOtherDoors(t *testing.T) {
 	t.Parallel()
 	c := startSocketCluster(t)
 	addresses := urlPattern.FindAllString(c.output.String(), -1)
-	for _, url := range []string{addresses[0] + "/v1/jobs", addresses[1] + "/api/v1", addresses[1] + "/api/v1/scheduler", addresses[2] + "/api/v1", addresses[2] + "/api/v1/executor"} {
+	for _, url := range []string{
+		addresses[0] + "/v1/jobs", addresses[1] + "/api/v1", addresses[1] + "/api/v1/scheduler",
+		addresses[2] + "/api/v1", addresses[2] + "/api/v1/executor",
+	} {
 		res, err := http.Post(url, "application/json", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)

@@ -53,14 +53,16 @@ func TestTasksStartInWorkdir(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
 	checkWorkdir(t, c, "plain", "container: mesos")
-	if out := c.mustRun("submit", "--dry-run", "--when", filepath.Join(makeWorkdir(t, "estimated", "gpus: 1"), "job.yaml")); !strings.HasPrefix(out, "estimated: ") {
+	if out := c.mustRun("submit", "--dry-run", "--when", filepath.Join(makeWorkdir(t, "estimated", "gpus: 1"), "job.yaml")); !strings.HasPrefix(out,
+		"estimated: ") {
 		t.Errorf("submit --dry-run --when of a job whose folder is not uploaded: %q", out)
 	}
 	out := c.mustRun("run", "--cpus", "0.1", "--mem", "256MiB", "--workdir", makeWorkdir(t, "unused", ""), "--", "sh", "-c", "ls; cat lib/text")
 	if !strings.Contains(out, "go.sh\n") || !strings.Contains(out, "from the folder\n") || strings.Contains(out, "debug.log") || strings.Contains(out, "tar.gz") {
 		t.Errorf("run prints %q", out)
 	}
-	c.mustRun("submit", "--name", "flag", "--workdir", makeWorkdir(t, "unused", ""), writeJobFile(t, "flag", "name: other\ncpus: 0.1\nmem: 256MiB\nworkdir: none\ncommand: cat lib/text\n"))
+	c.mustRun("submit", "--name", "flag", "--workdir", makeWorkdir(t, "unused", ""), writeJobFile(t, "flag",
+		"name: other\ncpus: 0.1\nmem: 256MiB\nworkdir: none\ncommand: cat lib/text\n"))
 	c.awaitJobEnd("flag")
 	if out := c.mustRun("logs", "flag"); out != "from the folder\n" {
 		t.Errorf("submit --workdir: %q", out)

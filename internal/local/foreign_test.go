@@ -181,8 +181,13 @@ func TestForeignFramework(t *testing.T) {
 	id := store.NewInMemorySingleton()
 	s.caller = callrules.New(callrules.WithFrameworkID(store.GetIgnoreErrors(id))).Caller(httpsched.NewCaller(httpcli.New(
 		httpcli.Endpoint(at.Master+"/api/v1/scheduler"), httpcli.Codec(codecs.ByMediaType[codecs.MediaTypeProtobuf]))))
-	rules := eventrules.Rules{controller.LiftErrors().DropOnError(), controller.TrackSubscription(id, time.Minute), controller.AckStatusUpdates(s.caller).DropOnError(), s.handle}
-	info := &mesos.FrameworkInfo{User: "root", Name: "foreign", Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_GPU_RESOURCES}}}
+	rules := eventrules.Rules{controller.LiftErrors().DropOnError(), controller.TrackSubscription(id, time.Minute),
+		controller.AckStatusUpdates(s.caller).DropOnError(), s.handle}
+	info := &mesos.FrameworkInfo{
+		User:         "root",
+		Name:         "foreign",
+		Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_GPU_RESOURCES}},
+	}
 	over := make(chan error, 1)
 	go func() {
 		over <- controller.Run(ctx, info, s.caller, controller.WithEventHandler(rules), controller.WithFrameworkID(store.GetIgnoreErrors(id)))

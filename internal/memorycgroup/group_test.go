@@ -29,7 +29,11 @@ func TestFindAndReadUsage(t *testing.T) {
 	writeGroup(t, filepath.Join(v1, "free"), map[string]string{
 		"memory.limit_in_bytes": "9223372036854771712\n", "memory.max_usage_in_bytes": "4096\n", "memory.oom_control": "under_oom 0\n",
 	})
-	writeGroup(t, filepath.Join(v2, "b"), map[string]string{"memory.max": "1048576\n", "memory.peak": "1048576\n", "memory.events": "low 0\noom 1\noom_kill 1\noom_group_kill 0\n"})
+	writeGroup(t, filepath.Join(v2, "b"), map[string]string{
+		"memory.max":    "1048576\n",
+		"memory.peak":   "1048576\n",
+		"memory.events": "low 0\noom 1\noom_kill 1\noom_group_kill 0\n",
+	})
 	writeGroup(t, filepath.Join(v2, "old"), map[string]string{"memory.max": "max\n", "memory.events": "oom_kill 0\n"})
 	mounts := []mounttable.Mount{
 		{FileSystem: "cgroup", Root: "/", Point: "/none", SuperOptions: []string{"rw", "cpu"}},

@@ -21,11 +21,23 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	rw := []string{"rw"}
-	want := []Mount{{"254:0", "/", "/", false, "ext4", rw}, {"0:20", "/", "/proc", false, "proc", rw}, {"8:1", "/data", "/srv", false, "xfs", rw}, {"8:1", `/data/a b\c`, "/srv/in", true, "xfs", rw}, {"8:2", "/", "/srv/in", false, "xfs", rw}}
+	want := []Mount{
+		{"254:0", "/", "/", false, "ext4", rw},
+		{"0:20", "/", "/proc", false, "proc", rw},
+		{"8:1", "/data", "/srv", false, "xfs", rw},
+		{"8:1", `/data/a b\c`, "/srv/in", true, "xfs", rw},
+		{"8:2", "/", "/srv/in", false, "xfs", rw},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for path, want := range map[string]string{"/etc": "254:0 /etc", "/srv": "8:1 /data", "/srv/x/y": "8:1 /data/x/y", "/srv/in/x": "8:2 /x", "/srvx": "254:0 /srvx"} {
+	for path, want := range map[string]string{
+		"/etc":      "254:0 /etc",
+		"/srv":      "8:1 /data",
+		"/srv/x/y":  "8:1 /data/x/y",
+		"/srv/in/x": "8:2 /x",
+		"/srvx":     "254:0 /srvx",
+	} {
 		if dev, root, err := LocatePath(got, path); err != nil || dev+" "+root != want {
 			t.Errorf("%s is at %s %s, %v; want %s", path, dev, root, err, want)
 		}

@@ -39,7 +39,8 @@ func TestEntriesAreReadAsWritten(t *testing.T) {
 			t.Error(diff)
 		}
 		if len(entries) > 0 {
-			if diff := cmp.Diff(entries[:len(entries)-1], ParseEntries(text[:len(text)-1]), cmp.Transformer("", func(e []Entry) []Entry { return slices.Clip(e) })); diff != "" && len(entries) > 1 {
+			if diff := cmp.Diff(entries[:len(entries)-1], ParseEntries(text[:len(text)-1]), cmp.Transformer("",
+				func(e []Entry) []Entry { return slices.Clip(e) })); diff != "" && len(entries) > 1 {
 				t.Error(diff)
 			}
 		}

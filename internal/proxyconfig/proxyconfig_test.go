@@ -37,7 +37,8 @@ func serviceView(name string, ports []job.Port, tasks ...[]int) api.JobView {
 // exampleJobs are services of all kinds, and tasks that must get no requests.
 func exampleJobs() []api.JobView {
 	yes, no := true, false
-	web := serviceView("web", []job.Port{{Service: 10080}, {Name: "metrics"}}, []int{31001, 31002}, []int{31003, 31004}, []int{31005, 31006}, []int{31007, 31008}, []int{31009, 31010})
+	web := serviceView("web", []job.Port{{Service: 10080}, {Name: "metrics"}}, []int{31001, 31002}, []int{31003, 31004},
+		[]int{31005, 31006}, []int{31007, 31008}, []int{31009, 31010})
 	web.Spec.HealthCheck = &job.HealthCheck{Check: job.Check{HTTP: &job.HTTPCheck{Path: "/health"}}}
 	web.Tasks[0].Healthy, web.Tasks[1].Healthy, web.Tasks[2].Healthy = &yes, &yes, &no // 3 is not checked yet
 	web.Tasks[4].Healthy, web.Tasks[4].KillRequested = &yes, time.Unix(1, 0)
@@ -162,7 +163,13 @@ func TestHAProxyRepeatsRequestsOfEndedTasks(t *testing.T) {
 	t.Cleanup(serving.Close)
 	dir := t.TempDir()
 	file, socket := filepath.Join(dir, "haproxy.cfg"), filepath.Join(dir, "http")
-	endpoint := Endpoint{Name: "web", Job: "web", First: true, HTTP: true, Servers: []Server{{"web.0", ending.Addr().String()}, {"web.1", serving.Listener.Addr().String()}}}
+	endpoint := Endpoint{
+		Name:    "web",
+		Job:     "web",
+		First:   true,
+		HTTP:    true,
+		Servers: []Server{{"web.0", ending.Addr().String()}, {"web.1", serving.Listener.Addr().String()}},
+	}
 	if err := os.WriteFile(file, []byte(WriteHAProxy([]Endpoint{endpoint}, HAProxySettings{Bind: "unix@" + socket})), 0o600); err != nil {
 		t.Fatal(err)
 	}

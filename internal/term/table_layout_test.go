@@ -84,7 +84,8 @@ func TestFactsAreWrapped(t *testing.T) {
 	all := []LabeledFact{{Name: "job", Text: "train"}, {Name: "waits", Text: strings.Repeat("word ", 12)}, {Name: "command", Text: strings.Repeat("x", 70)}}
 	(&TablePrinter{Writer: &out, TerminalScreen: TerminalScreen{Columns: 50}}).PrintFacts(all)
 	indent := "\n            "
-	want := "job         train\nwaits       word word word word word word word" + indent + "word word word word word\ncommand     " + strings.Repeat("x", 38) + indent + strings.Repeat("x", 32) + "\n"
+	want := "job         train\nwaits       word word word word word word word" + indent +
+		"word word word word word\ncommand     " + strings.Repeat("x", 38) + indent + strings.Repeat("x", 32) + "\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}
@@ -136,10 +137,16 @@ func TestTablesFit(t *testing.T) {
 func TestStateColors(t *testing.T) {
 	var out bytes.Buffer
 	p := &TablePrinter{Writer: &out, TerminalScreen: TerminalScreen{Columns: 80, UseColor: true}}
-	if err := p.WriteTable([]string{"JOB", "STATE", "TASKS"}, [][]string{{"RUNNING", "RUNNING", "1"}, {"b", "FAILED", "2"}, {"c", "WAITING", "3"}, {"d", "FINISHED", "4"}}); err != nil {
+	if err := p.WriteTable([]string{"JOB", "STATE", "TASKS"}, [][]string{
+		{"RUNNING", "RUNNING", "1"},
+		{"b", "FAILED", "2"},
+		{"c", "WAITING", "3"},
+		{"d", "FINISHED", "4"},
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "JOB      STATE     TASKS\nRUNNING  \x1b[32mRUNNING\x1b[0m   1\nb        \x1b[31mFAILED\x1b[0m    2\nc        \x1b[33mWAITING\x1b[0m   3\nd        FINISHED  4\n"; out.String() != want {
+	if want := "JOB      STATE     TASKS\nRUNNING  \x1b[32mRUNNING\x1b[0m   1\nb        \x1b[31mFAILED\x1b[0m    2\nc        " +
+		"\x1b[33mWAITING\x1b[0m   3\nd        FINISHED  4\n"; out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}
 }

@@ -59,8 +59,15 @@ func (s senderFunc) Send(e *rp.ProviderEvent) { s.EventStream.Send(e) }
 func newAgent(t *testing.T, start func(*httptest.Server)) *providerAgent {
 	t.Helper()
 	a := &providerAgent{
-		t: t, calls: make(chan *rp.ProviderCall, 100), streams: make(chan *mesosapi.EventStream, 100),
-		id: "agent-1", asked: map[operator.Call_Type]int{}, known: map[string]bool{}, live: map[string]string{}, refuse: map[rp.CallType][]int{}, headers: map[rp.CallType]string{},
+		t:       t,
+		calls:   make(chan *rp.ProviderCall, 100),
+		streams: make(chan *mesosapi.EventStream, 100),
+		id:      "agent-1",
+		asked:   map[operator.Call_Type]int{},
+		known:   map[string]bool{},
+		live:    map[string]string{},
+		refuse:  map[rp.CallType][]int{},
+		headers: map[rp.CallType]string{},
 	}
 	a.server = httptest.NewUnstartedServer(a)
 	a.server.Config.ErrorLog = log.New(io.Discard, "", 0)

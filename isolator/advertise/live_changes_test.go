@@ -89,7 +89,10 @@ func TestWithheldDevicesAreReported(t *testing.T) {
 	h := without(d.config.Host, 1)
 	device := d.config.Host.Devices[1].UUID
 	role := gpu.WithheldRole
-	for _, w := range []gpu.WithheldDevice{{UUID: device, Cause: gpu.WithheldUnhealthy, Note: "XID 79: it fell off"}, {UUID: device, Cause: gpu.WithheldCordoned}} {
+	for _, w := range []gpu.WithheldDevice{
+		{UUID: device, Cause: gpu.WithheldUnhealthy, Note: "XID 79: it fell off"},
+		{UUID: device, Cause: gpu.WithheldCordoned},
+	} {
 		h.Withheld = []gpu.WithheldDevice{w}
 		hosts <- h
 		hosts <- h // equal state

@@ -217,7 +217,8 @@ func TestRestoreAllocation(t *testing.T) {
 	if err := restore("p.a.x", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore("p.a"); err == nil || !strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x nested in it holds 1, which is not one of them") {
+	if err := restore("p.a"); err == nil ||
+		!strings.Contains(err.Error(), "container p.a holds 0 devices, and p.a.x nested in it holds 1, which is not one of them") {
 		t.Errorf("an outer one with less than its inner: %v", err)
 	}
 	if err := restore("p.a", "1"); err != nil {

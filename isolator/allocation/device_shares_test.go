@@ -25,7 +25,8 @@ func TestParseShares(t *testing.T) {
 	}{
 		{"memory and cores", []MesosResource{r("gpu_cores.x", 30), r("gpu_mem.x", 4096)}, []gpu.DeviceShare{newShare("x", 4096, 30)}, ""},
 		{"memory alone", []MesosResource{r("gpu_mem.x", 1)}, []gpu.DeviceShare{newShare("x", 1, 0)}, ""},
-		{"of two roles, in order", []MesosResource{r("gpu_mem.y", 1), r("gpu_mem.x", 2), r("gpu_mem.x", 3)}, []gpu.DeviceShare{newShare("x", 5, 0), newShare("y", 1, 0)}, ""},
+		{"of two roles, in order", []MesosResource{r("gpu_mem.y", 1), r("gpu_mem.x", 2), r("gpu_mem.x", 3)},
+			[]gpu.DeviceShare{newShare("x", 5, 0), newShare("y", 1, 0)}, ""},
 		{"cores alone", []MesosResource{r("gpu_cores.x", 30)}, nil, "without gpu_mem.x"},
 		{"a fraction", []MesosResource{r("gpu_mem.x", 0.5)}, nil, "gpu_mem.x:0.5 is not a whole number of MiB"},
 		{"none", []MesosResource{r("gpu_mem.x", 0)}, nil, "gpu_mem.x:0 is not a whole number"},

@@ -116,7 +116,10 @@ func TestShareIsKeptWhenLessIsShared(t *testing.T) {
 // the device.
 func TestNestedShareOfUnknownSizeIsKept(t *testing.T) {
 	l := New(nil, shareOfHundred, nil)
-	l.SetAllocations(Allocation{Container: "p", Shares: []gpu.DeviceShare{{UUID: "h0"}, {UUID: "h1"}}}, Allocation{Container: "p.a", Shares: []gpu.DeviceShare{{UUID: "h0"}}})
+	l.SetAllocations(Allocation{
+		Container: "p",
+		Shares:    []gpu.DeviceShare{{UUID: "h0"}, {UUID: "h1"}},
+	}, Allocation{Container: "p.a", Shares: []gpu.DeviceShare{{UUID: "h0"}}})
 	mustAssign(t, l, "p", requestShares(gpu.DeviceShare{UUID: "h0"}))
 	wantShares(t, l, "p.a", gpu.DeviceShare{UUID: "h0"})
 }

@@ -14,7 +14,12 @@ import (
 )
 
 func TestEncodeRules(t *testing.T) {
-	list := append(rules.StandardRules(), rules.DeviceRule{Kind: 'c', Major: 195, Minor: 0, Access: "rw"}, rules.DeviceRule{Kind: 'b', Major: rules.AnyNumber, Minor: 4, Access: "r"})
+	list := append(rules.StandardRules(), rules.DeviceRule{Kind: 'c', Major: 195, Minor: 0, Access: "rw"}, rules.DeviceRule{
+		Kind:   'b',
+		Major:  rules.AnyNumber,
+		Minor:  4,
+		Access: "r",
+	})
 	entries, err := encodeRules(list)
 	if err != nil {
 		t.Fatal(err)

@@ -162,7 +162,10 @@ func TestUpdateShares(t *testing.T) {
 	if _, err := m.Update("p", shareResources(10, 0)); err == nil || !strings.Contains(err.Error(), "MPS does not answer") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "r", Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: 1}}}); err == nil {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{
+		Container: "r",
+		Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-0", Scalar: 1}},
+	}); err == nil {
 		t.Error("a container without a limit is launched, of memory that is taken")
 	}
 	l.refuse = nil
@@ -175,7 +178,8 @@ func TestUpdateShares(t *testing.T) {
 func TestPrepareFailsWhenLimiterRejects(t *testing.T) {
 	m, l := newSharingFixture(t)
 	l.refuse = errors.New("MPS does not answer")
-	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(100, 100)}); err == nil || !strings.Contains(err.Error(), "enforce shares of container a by preload: MPS does not answer") {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "a", Resources: shareResources(100, 100)}); err == nil ||
+		!strings.Contains(err.Error(), "enforce shares of container a by preload: MPS does not answer") {
 		t.Errorf("got %v", err)
 	}
 	l.refuse = nil

@@ -223,7 +223,9 @@ func TestOpenRejectsRecordsOfOtherCgroups(t *testing.T) {
 			cfg := m.cfg
 			other(&cfg)
 			_, err := containers.Open(cfg)
-			if err == nil || !strings.Contains(err.Error(), "contains records of 1 containers of a daemon with --cgroups-root=mesos") || !strings.Contains(err.Error(), "--runtime-dir") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "contains records of 1 containers of a daemon with --cgroups-root=mesos") ||
+				!strings.Contains(err.Error(), "--runtime-dir") {
 				t.Errorf("got %v", err)
 			}
 			m.restart(t)
@@ -258,7 +260,10 @@ func TestContainerKeepsRunningWithoutLostDevice(t *testing.T) {
 			t.Errorf("prepare %s: got %+v, %v", id, setup, err)
 		}
 	}
-	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: "coming", Resources: resources(1)}); err == nil || !strings.Contains(err.Error(), "GPU-3 is not among") {
+	if _, err := m.Prepare(t.Context(), containers.LaunchRequest{
+		Container: "coming",
+		Resources: resources(1),
+	}); err == nil || !strings.Contains(err.Error(), "GPU-3 is not among") {
 		t.Errorf("launched without its device: %v", err)
 	}
 	if got, err := m.Update("p", resources(2, "GPU-0", "GPU-1")); err != nil || strings.Join(got, " ") != "GPU-0 GPU-1" {

@@ -154,7 +154,8 @@ func TestDriverVolume(t *testing.T) {
 		t.Errorf("without GPUs: got %+v, %v", got, err)
 	}
 	l.Container, l.Resources = "d", resources(1)
-	if _, err := m.Prepare(t.Context(), l); err == nil || !strings.Contains(err.Error(), "prepare container d: its image requests the GPU driver: no driver here") {
+	if _, err := m.Prepare(t.Context(), l); err == nil ||
+		!strings.Contains(err.Error(), "prepare container d: its image requests the GPU driver: no driver here") {
 		t.Errorf("with a GPU: got %v", err)
 	}
 	if h := m.Holders(); len(h) != 0 {
@@ -241,7 +242,9 @@ func TestPrepareRejects(t *testing.T) {
 		want     string
 	}{
 		{"too many", "b", resources(2), "prepare container b: container b requests 2 more GPUs by number, and of the 3 reserved for that 1 are free"},
-		{"held", "b", resources(1, "GPU-0"), "GPU GPU-0 is held by container a (task task of a): end the holder or wait for its end; mesos-gpu agent devices on this machine shows it [mesos-gpu.machine_fault=device_held]"},
+		{"held", "b", resources(1, "GPU-0"),
+			"GPU GPU-0 is held by container a (task task of a): end the holder or wait for its end; " +
+				"mesos-gpu agent devices on this machine shows it [mesos-gpu.machine_fault=device_held]"},
 		{"set aside", "b", resources(1, "GPU-4"), "one of the 3 reserved"},
 		{"not there", "b", resources(1, "GPU-9"), "device GPU-9 is not among this host's 5 GPUs"},
 		{"a fraction", "b", resources(0.5), "gpus:0.5 is not a whole number"},

@@ -199,7 +199,11 @@ func TestServesAPI(t *testing.T) {
 			t.Errorf("device %d: %+v (-want +got):\n%s", i, d.Device, diff)
 		}
 	}
-	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "unfit", Rootfs: true, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}})
+	_, err = client.PrepareContainer(t.Context(), containers.LaunchRequest{
+		Container: "unfit",
+		Rootfs:    true,
+		Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}},
+	})
 	var failed *socket.ResponseError
 	if want := "its image cannot run here: not on " + h.Devices[3].UUID; !errors.As(err, &failed) || failed.Status != 422 || !strings.Contains(err.Error(), want) {
 		t.Errorf("an image that does not run on its GPU: got %v, want 422 and %q", err, want)
@@ -297,7 +301,8 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 		"no folder":     {OpenHardware: good, Log: log},
 		"no volume":     {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "mesos"},
 		"no run folder": {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", CgroupsRoot: "mesos"},
-		"all cgroups":   {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "/.", DriverVolume: noVolume, NeedsDriver: needsNoDriver},
+		"all cgroups": {OpenHardware: good, Log: log, StateDir: "d", Socket: "s", RuntimeDir: "r", CgroupsRoot: "/.",
+			DriverVolume: noVolume, NeedsDriver: needsNoDriver},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: no error", name)

@@ -230,7 +230,8 @@ func TestClaimOfHeldDeviceIsRefused(t *testing.T) {
 	r.must(r.claim("c1"))
 	err := r.launch("c2", wholeGPUs("GPU-a"))
 	r.wantHeld(err, "GPU-a", "c1")
-	want := "GPU GPU-a is held by container c1 (task t-c1 of framework f, job job): end the holder or wait for its end; mesos-gpu agent devices on this machine shows it"
+	want := "GPU GPU-a is held by container c1 (task t-c1 of framework f, job job): end the holder or wait for its end; " +
+		"mesos-gpu agent devices on this machine shows it"
 	if !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %q, want %q", err, want)
 	}
@@ -352,7 +353,8 @@ func TestClaimFollowsAgentsReport(t *testing.T) {
 	}
 	r.agent.set("c1", reportedTask{state: mesos.TASK_STARTING, resources: wholeGPUs("GPU-a")})
 	got, err := r.Claim(t.Context(), containers.ClaimRequest{Container: "c1", Devices: []string{"GPU-b"}})
-	if rejected := (*allocation.RejectedError)(nil); !errors.As(err, &rejected) || !strings.Contains(err.Error(), "the agent gave it 1 GPUs, and GPU-b is not one of them") {
+	if rejected := (*allocation.RejectedError)(nil); !errors.As(err, &rejected) ||
+		!strings.Contains(err.Error(), "the agent gave it 1 GPUs, and GPU-b is not one of them") {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if h := r.manager.Holders(); len(h) != 0 {
@@ -384,7 +386,8 @@ func TestClaimsWithModule(t *testing.T) {
 	if err != nil || !slices.Equal(got.Devices, []string{"GPU-a"}) || got.Task != "t" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := r.Claim(t.Context(), containers.ClaimRequest{Container: "p1", Devices: []string{"GPU-b"}}); err == nil || !strings.Contains(err.Error(), "was prepared with 1 GPUs, and GPU-b is not one of them") {
+	if _, err := r.Claim(t.Context(), containers.ClaimRequest{Container: "p1", Devices: []string{"GPU-b"}}); err == nil ||
+		!strings.Contains(err.Error(), "was prepared with 1 GPUs, and GPU-b is not one of them") {
 		t.Errorf("a device that was not prepared: %v", err)
 	}
 	r.agent.down = false
@@ -418,7 +421,9 @@ func TestUnreportedContainerHoldsWhileItsExecutorRuns(t *testing.T) {
 	r.restart()
 	r.processes.procRoot = "/proc"
 	r.wantHeld(r.launch("new", wholeGPUs("MIG-1")), "MIG-1", "old")
-	want := fmt.Sprintf("held by container old (task t-old of framework f, job job), which the Mesos agent does not report: its executor runs as process %d: end it", executor.Process.Pid)
+	want := fmt.Sprintf("held by container old (task t-old of framework f, job job), which the Mesos agent does not report: "+
+		"its executor runs as process %d: end it",
+		executor.Process.Pid)
 	if len(r.holders) != 2 || r.holders["MIG-1"] != want || r.holders["GPU-m"] != want {
 		t.Errorf("withheld are %v", r.holders)
 	}
@@ -521,7 +526,8 @@ func TestDaemonAnswersClaims(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := (*socket.ResponseError)(nil)
-				if err := claim("c2"); !errors.As(err, &said) || said.Status != http.StatusConflict || said.Device != device || len(said.Holders) != 1 || said.Holders[0].Task != "t-c1" {
+				if err := claim("c2"); !errors.As(err, &said) || said.Status != http.StatusConflict || said.Device != device ||
+					len(said.Holders) != 1 || said.Holders[0].Task != "t-c1" {
 					t.Fatalf("the second claim: %v", err)
 				}
 				if list, err := client.ListContainers(t.Context()); err != nil || len(list) != 1 || list[0].Container != "c1" || list[0].Job != "job" {
@@ -597,7 +603,10 @@ func TestReusedProcessNumberHoldsNothing(t *testing.T) {
 func TestReleasedContainersAreNotAdopted(t *testing.T) {
 	r := newClaimsRig(t)
 	b := managedContainers{Manager: r.manager, discovered: r.discovered, ended: make(chan struct{}, 1)}
-	_, err := b.Prepare(t.Context(), containers.LaunchRequest{Container: "p1", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}, {Name: "gpu_ids", Set: []string{"GPU-a"}}}})
+	_, err := b.Prepare(t.Context(), containers.LaunchRequest{
+		Container: "p1",
+		Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}, {Name: "gpu_ids", Set: []string{"GPU-a"}}},
+	})
 	r.must(err)
 	r.agent.set("p1", reportedTask{state: mesos.TASK_RUNNING, resources: wholeGPUs("GPU-a")})
 	r.refresh()

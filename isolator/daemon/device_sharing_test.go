@@ -56,13 +56,19 @@ func operatorAPI(t *testing.T, has *bool) string {
 		}
 		containers, tasks := &operator.Response_GetContainers{}, &operator.Response_GetTasks{}
 		if *has {
-			containers.Containers = []operator.Response_GetContainers_Container{{FrameworkID: &framework, ExecutorID: &executor, ContainerID: mesos.ContainerID{Value: "c"}}}
+			containers.Containers = []operator.Response_GetContainers_Container{{FrameworkID: &framework, ExecutorID: &executor,
+				ContainerID: mesos.ContainerID{Value: "c"}}}
 			tasks.LaunchedTasks = []mesos.Task{{
 				TaskID: mesos.TaskID{Value: "t"}, FrameworkID: framework, ExecutorID: &executor, State: mesos.TASK_RUNNING.Enum(),
 				Resources: []mesos.Resource{{Name: "gpu_mem.GPU-a", Type: mesos.SCALAR.Enum(), Scalar: &mesos.Value_Scalar{Value: 64}}},
 			}}
 		}
-		mesosapi.WriteResponse(w, r, &operator.Response{Type: operator.Response_Type(call.Type), GetContainers: containers, GetTasks: tasks, GetExecutors: &operator.Response_GetExecutors{}})
+		mesosapi.WriteResponse(w, r, &operator.Response{
+			Type:          operator.Response_Type(call.Type),
+			GetContainers: containers,
+			GetTasks:      tasks,
+			GetExecutors:  &operator.Response_GetExecutors{},
+		})
 	}))
 	t.Cleanup(agent.Close)
 	return agent.URL
@@ -147,7 +153,10 @@ func TestReleasedContainersAreNotDiscovered(t *testing.T) {
 					t.Errorf("%s: admitted %v, holders %v", when, limiter.admitted, b.Holders())
 				}
 			}
-			launch := containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-a", Scalar: 64}, {Name: "gpu_cores.GPU-a", Scalar: 10}}}
+			launch := containers.LaunchRequest{
+				Container: "c",
+				Resources: []allocation.MesosResource{{Name: "gpu_mem.GPU-a", Scalar: 64}, {Name: "gpu_cores.GPU-a", Scalar: 10}},
+			}
 			if _, err := b.Prepare(t.Context(), launch); err != nil {
 				t.Fatal(err)
 			}
@@ -219,12 +228,19 @@ func TestDiscoveryRunsAtStart(t *testing.T) {
 func TestSharingRequiresSupportingLimiter(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	devices := []gpu.Device{{UUID: "GPU-a"}, {UUID: "MIG-b", MIG: &gpu.MIG{Parent: "GPU-b"}}}
-	forms, err := share.OpenModes(share.ModeConfig{Host: gpu.Host{Devices: devices}, Scaling: share.ShareScaling{Memory: 1, Cores: 1}, StateDir: t.TempDir(), Live: true, Log: log})
+	forms, err := share.OpenModes(share.ModeConfig{
+		Host:     gpu.Host{Devices: devices},
+		Scaling:  share.ShareScaling{Memory: 1, Cores: 1},
+		StateDir: t.TempDir(),
+		Live:     true,
+		Log:      log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := deviceSharing{ModeStore: forms, limiter: share.NewMIGLimiter(), devices: devices}
-	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrNoLimiter) || !strings.Contains(err.Error(), "share device GPU-a: this agent cannot enforce shares of it by mig: ") {
+	if err := s.Set("GPU-a", true); !errors.Is(err, share.ErrNoLimiter) ||
+		!strings.Contains(err.Error(), "share device GPU-a: this agent cannot enforce shares of it by mig: ") {
 		t.Errorf("a whole GPU by MIG: got %v", err)
 	}
 	for _, name := range []string{"GPU-b", "MIG-b"} {

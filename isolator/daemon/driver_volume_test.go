@@ -19,9 +19,13 @@ func TestRepairVolume(t *testing.T) {
 		err    error
 		want   []string
 	}{
-		"whole":     {here, nil, nil, []string{"driver volume is ready"}},
-		"repaired":  {here, []string{"libcuda is torn"}, nil, []string{"driver volume is ready", "driver volume was damaged and is repaired damage=[libcuda is torn]"}},
-		"beyond it": {here, []string{"libcuda is torn"}, errors.New("reinstall the driver"), []string{"driver volume is ready", "driver volume may be damaged damage=[libcuda is torn] reinstall the driver"}},
+		"whole": {here, nil, nil, []string{"driver volume is ready"}},
+		"repaired": {here, []string{"libcuda is torn"}, nil, []string{
+			"driver volume is ready", "driver volume was damaged and is repaired damage=[libcuda is torn]",
+		}},
+		"beyond it": {here, []string{"libcuda is torn"}, errors.New("reinstall the driver"), []string{
+			"driver volume is ready", "driver volume may be damaged damage=[libcuda is torn] reinstall the driver",
+		}},
 		"no volume": {noVolume, []string{"never read"}, nil, []string{"no driver volume: images that ask for the driver cannot be launched"}},
 	} {
 		t.Run(name, func(t *testing.T) {

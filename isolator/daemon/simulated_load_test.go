@@ -31,7 +31,8 @@ func TestListGPUProcesses(t *testing.T) {
 		list = listGPUProcesses()
 		i = slices.IndexFunc(list, func(p simulated.Process) bool { return p.PID == c.Process.Pid })
 	}
-	if p := list[i]; !slices.Equal(p.Devices, []string{"GPU-a", "GPU-b"}) || p.ResidentBytes < 1<<12 || p.ResidentBytes > 1<<30 || p.CPUTime < 0 || p.CPUTime > time.Minute {
+	if p := list[i]; !slices.Equal(p.Devices, []string{"GPU-a", "GPU-b"}) || p.ResidentBytes < 1<<12 || p.ResidentBytes > 1<<30 ||
+		p.CPUTime < 0 || p.CPUTime > time.Minute {
 		t.Errorf("got %+v", p)
 	}
 	if slices.ContainsFunc(list, func(p simulated.Process) bool { return p.PID == os.Getpid() }) {
@@ -52,7 +53,14 @@ func TestFindVisibleDevices(t *testing.T) {
 
 func TestParseProcessStat(t *testing.T) {
 	const fields = " S 1 2 3 0 -1 4194560 5 6 7 8 250 50 9 10 20 0 1 0 11 12 3 18446744073709551615"
-	for stat, ok := range map[string]bool{"7 (sh)" + fields: true, "7 (a) b (c)" + fields: true, "": false, "7 (sh) S 1": false, "7 (sh" + fields: false, "7 (sh) S 1 2 3 0 -1 4194560 5 6 7 8 x 50 9 10 20 0 1 0 11 12 3 4": false} {
+	for stat, ok := range map[string]bool{
+		"7 (sh)" + fields:      true,
+		"7 (a) b (c)" + fields: true,
+		"":                     false,
+		"7 (sh) S 1":           false,
+		"7 (sh" + fields:       false,
+		"7 (sh) S 1 2 3 0 -1 4194560 5 6 7 8 x 50 9 10 20 0 1 0 11 12 3 4": false,
+	} {
 		p, got := parseProcessStat(stat)
 		if got != ok || ok && (p.CPUTime != 3*time.Second || p.ResidentBytes != 3*int64(os.Getpagesize())) {
 			t.Errorf("%q: %+v, %v", stat, p, got)

@@ -61,7 +61,8 @@ func TestScenarios(t *testing.T) {
 	const h, s, f, r = gpu.Healthy, gpu.Suspect, gpu.Failed, gpu.Recovering
 	for name, lines := range map[string][]scenarioLine{
 		"ignored XIDs say nothing": {
-			{0, clean, h, ""}, {1, xidObservation(13), h, ""}, {2, xidObservation(31), h, ""}, {3, xidObservation(43), h, ""}, {4, xidObservation(45), h, ""}, {5, xidObservation(68), h, ""}, {6, xidObservation(109), h, ""},
+			{0, clean, h, ""}, {1, xidObservation(13), h, ""}, {2, xidObservation(31), h, ""}, {3, xidObservation(43), h, ""},
+			{4, xidObservation(45), h, ""}, {5, xidObservation(68), h, ""}, {6, xidObservation(109), h, ""},
 		},
 		"an event without XID or ECC says nothing": {{0, Observation{Event: &DeviceEvent{}}, h, ""}},
 		"an error of the application passes": {
@@ -87,7 +88,9 @@ func TestScenarios(t *testing.T) {
 			{0, xidObservation(79), f, ""}, {1, lost, f, ""}, {2, vouched, f, ""}, {5, lost, f, "lost to the driver"}, {500, lost, f, ""},
 		},
 		"a reset shows in the energy counter": {
-			{0, energyObservation(5000), h, ""}, {1, xidObservation(48), f, "double bit"}, {5, energyObservation(5100), f, "needs a reset"}, {60, energyObservation(3), r, ""}, {180, energyObservation(900), h, ""},
+			{0, energyObservation(5000), h, ""}, {1, xidObservation(48), f, "double bit"},
+			{5, energyObservation(5100), f, "needs a reset"}, {60, energyObservation(3), r, ""},
+			{180, energyObservation(900), h, ""},
 		},
 		"a lost device fails at once and recovers when it is back": {
 			{0, clean, h, ""}, {5, lost, f, "the device is lost"}, {10, lost, f, ""}, {15, clean, r, "lost"}, {135, clean, h, ""},
@@ -99,13 +102,15 @@ func TestScenarios(t *testing.T) {
 			{0, clean, h, ""}, {5, broken, s, "no sample since 2026-01-02T03:00:05Z: unknown error"}, {10, clean, s, ""}, {34, clean, s, ""}, {35, clean, h, ""},
 		},
 		"sampling errors that stay": {
-			{0, clean, h, ""}, {5, broken, s, ""}, {10, broken, s, ""}, {20, broken, f, "no sample since 2026-01-02T03:00:05Z"}, {25, clean, r, ""}, {144, clean, r, ""}, {145, clean, h, ""},
+			{0, clean, h, ""}, {5, broken, s, ""}, {10, broken, s, ""}, {20, broken, f, "no sample since 2026-01-02T03:00:05Z"},
+			{25, clean, r, ""}, {144, clean, r, ""}, {145, clean, h, ""},
 		},
 		"a sampling error amid recovery": {
 			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {110, broken, r, "last fault: XID 94"}, {115, clean, r, ""}, {229, clean, r, ""}, {230, clean, h, ""},
 		},
 		"a device that is not clean does not recover": {
-			{0, lost, f, ""}, {5, clean, r, ""}, {10, hot, r, ""}, {125, hot, r, ""}, {130, clean, r, ""}, {135, hot, r, ""}, {140, clean, r, ""}, {254, clean, r, ""}, {255, clean, h, ""},
+			{0, lost, f, ""}, {5, clean, r, ""}, {10, hot, r, ""}, {125, hot, r, ""}, {130, clean, r, ""}, {135, hot, r, ""},
+			{140, clean, r, ""}, {254, clean, r, ""}, {255, clean, h, ""},
 		},
 		"failing again starts the quiet time again, doubled": {
 			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {100, xidObservation(94), f, ""}, {105, clean, r, "4m0s"}, {344, clean, r, ""}, {345, clean, h, ""},
@@ -114,7 +119,9 @@ func TestScenarios(t *testing.T) {
 			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {125, clean, h, ""}, {4000, xidObservation(94), f, ""}, {4005, clean, r, "2m0s"}, {4125, clean, h, ""},
 		},
 		"uncorrected errors grow": {
-			{0, eccObservation(5), h, ""}, {5, eccObservation(5), h, ""}, {10, eccObservation(8), f, "8 uncorrected ECC errors, 5 before"}, {15, eccObservation(8), r, ""}, {135, eccObservation(8), h, ""},
+			{0, eccObservation(5), h, ""}, {5, eccObservation(5), h, ""},
+			{10, eccObservation(8), f, "8 uncorrected ECC errors, 5 before"}, {15, eccObservation(8), r, ""},
+			{135, eccObservation(8), h, ""},
 		},
 		"errors from before the daemon, and a counter set back": {
 			{0, eccObservation(7), h, ""}, {5, eccObservation(0), h, ""}, {10, clean, h, ""}, {15, eccObservation(1), f, "1 uncorrected ECC errors, 0 before"},
@@ -134,7 +141,8 @@ func TestScenarios(t *testing.T) {
 		},
 		"software's own limits are no fault": {{0, capped, h, ""}, {4000, capped, h, ""}},
 		"many errors are one failure": {
-			{0, xidObservation(48), f, ""}, {1, xidObservation(48), f, ""}, {2, xidObservation(95), f, "XID 48 (double bit ECC error) at 2026-01-02T03:00:00Z; XID 95 (uncontained memory error) at 2026-01-02T03:00:02Z; needs a reset"},
+			{0, xidObservation(48), f, ""}, {1, xidObservation(48), f, ""}, {2, xidObservation(95), f,
+				"XID 48 (double bit ECC error) at 2026-01-02T03:00:00Z; XID 95 (uncontained memory error) at 2026-01-02T03:00:02Z; needs a reset"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { playScenario(t, testPolicy(t), lines) })

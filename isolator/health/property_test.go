@@ -131,8 +131,12 @@ func FuzzStep(f *testing.F) {
 			n := uint64(history[i+1])
 			now = now.Add(time.Duration(int8(history[i+1])) * time.Second) // clocks may go back
 			saw := []Observation{
-				xidObservation(n), {Event: &DeviceEvent{ECC: n%2 == 0}}, broken, lost, vouched, sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: float64(n)}),
-				eccObservation(float64(n)), energyObservation(float64(n)), sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: -float64(n), gpu.RowsPending: float64(n % 2)}),
+				xidObservation(n), {Event: &DeviceEvent{ECC: n%2 == 0}}, broken, lost, vouched,
+				sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: float64(n)}),
+				eccObservation(float64(n)), energyObservation(float64(n)), sampleObservation(map[gpu.SampleField]float64{
+					gpu.ThrottleReasons: -float64(n),
+					gpu.RowsPending:     float64(n % 2),
+				}),
 			}[int(history[i])%9]
 			before := s.Condition().Health
 			s, _ = p.ApplyObservation(now, s, saw)

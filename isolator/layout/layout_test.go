@@ -164,10 +164,14 @@ func TestPlanChange(t *testing.T) {
 		{name: "as wanted", layout: "2x3g.20gb", has: []layout.GPUInstance{left, right}, made: []layout.GPUInstance{left, right}},
 		{name: "after a boot", layout: "2x3g.20gb", made: []layout.GPUInstance{left, right}, create: []layout.GPUInstance{left, right}},
 		{name: "one is missing", layout: "2x3g.20gb", has: []layout.GPUInstance{right}, made: []layout.GPUInstance{left, right}, create: []layout.GPUInstance{left}},
-		{name: "one stays", layout: "3g.20gb,2g.10gb", has: []layout.GPUInstance{left, right}, made: []layout.GPUInstance{left, right}, end: []layout.GPUInstance{right}, create: []layout.GPUInstance{at("2g.10gb", 4, 2)}},
-		{name: "one must move", layout: "4g.20gb,2g.10gb", has: []layout.GPUInstance{two}, made: []layout.GPUInstance{two}, end: []layout.GPUInstance{two}, create: []layout.GPUInstance{at("4g.20gb", 0, 4), at("2g.10gb", 4, 2)}},
+		{name: "one stays", layout: "3g.20gb,2g.10gb", has: []layout.GPUInstance{left, right},
+			made: []layout.GPUInstance{left, right}, end: []layout.GPUInstance{right},
+			create: []layout.GPUInstance{at("2g.10gb", 4, 2)}},
+		{name: "one must move", layout: "4g.20gb,2g.10gb", has: []layout.GPUInstance{two}, made: []layout.GPUInstance{two},
+			end: []layout.GPUInstance{two}, create: []layout.GPUInstance{at("4g.20gb", 0, 4), at("2g.10gb", 4, 2)}},
 		{name: "with another container's", layout: "3g.20gb", has: []layout.GPUInstance{two}, create: []layout.GPUInstance{right}},
-		{name: "another's in the way", layout: "7g.40gb", has: []layout.GPUInstance{two}, err: "does not fit on the GPU in addition to the instances that stay: 2g.10gb at 0"},
+		{name: "another's in the way", layout: "7g.40gb", has: []layout.GPUInstance{two},
+			err: "does not fit on the GPU in addition to the instances that stay: 2g.10gb at 0"},
 		{name: "another's of that kind", layout: "3g.20gb", has: []layout.GPUInstance{left}, create: []layout.GPUInstance{right}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

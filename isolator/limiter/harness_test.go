@@ -110,7 +110,11 @@ func (c *container) copyWithPaths(name string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for old, path := range map[string]string{"path of the limits": c.path("limits"), "path of the usage file": c.path("books"), "path of a shared file": c.device} {
+	for old, path := range map[string]string{
+		"path of the limits":     c.path("limits"),
+		"path of the usage file": c.path("books"),
+		"path of a shared file":  c.device,
+	} {
 		at := bytes.Index(code, []byte(old+"\x00"))
 		if at < 0 || len(path) > 255 {
 			c.t.Fatalf("%s has no place for the %s, %s", name, old, path)

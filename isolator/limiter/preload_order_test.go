@@ -31,7 +31,8 @@ func TestEarlierPreloadedLibraryIsRejected(t *testing.T) {
 		for _, how := range []string{"proc", "link"} {
 			out, err := withEnvironment(c.command(how), "LD_PRELOAD", first+" "+c.library).CombinedOutput()
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != 126 || !strings.Contains(string(out), filepath.Base(first)) || !strings.Contains(string(out), "take it out of LD_PRELOAD") {
+			if !errors.As(err, &exit) || exit.ExitCode() != 126 || !strings.Contains(string(out), filepath.Base(first)) ||
+				!strings.Contains(string(out), "take it out of LD_PRELOAD") {
 				t.Errorf("%s first, by %s: got %v, %q, want exit code 126 and a line", first, how, err, out)
 			}
 		}

@@ -41,11 +41,16 @@ func TestScriptForGPUs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(programs, "nvidia-cuda-mps-control"), []byte(controlScript), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := runGPUTestScript(t, results, "LD_LIBRARY_PATH="+libraries, "STANDIN_DEVICE="+newMachineFile(t, 16<<30, inRealTime, 0), "PATH="+programs+":"+os.Getenv("PATH"))
+	out, err := runGPUTestScript(t, results, "LD_LIBRARY_PATH="+libraries,
+		"STANDIN_DEVICE="+newMachineFile(t, 16<<30, inRealTime, 0), "PATH="+programs+":"+os.Getenv("PATH"))
 	if err != nil || !strings.HasSuffix(out, "\n7 passed, 0 failed, 0 skipped\n") {
 		t.Errorf("on the stand-in: %v\n%s", err, out)
 	}
-	for _, row := range []string{"| functions by cuGetProcAddress that the limiter does not know | 0.00", "| memory: 16 processes fill", "| vmm: counted of 256 MiB | 256.00 MiB", "| launch: more with the library", "| preload, side by side: 70 % ", "| MPS, side by side: 30 % "} {
+	for _, row := range []string{
+		"| functions by cuGetProcAddress that the limiter does not know | 0.00", "| memory: 16 processes fill",
+		"| vmm: counted of 256 MiB | 256.00 MiB", "| launch: more with the library", "| preload, side by side: 70 % ",
+		"| MPS, side by side: 30 % ",
+	} {
 		if !strings.Contains(out, row) {
 			t.Errorf("no row %q in\n%s", row, out)
 		}

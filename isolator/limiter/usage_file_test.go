@@ -20,11 +20,16 @@ func TestUsageFileLayoutMatchesC(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b usageFile
-	want := fmt.Sprintf("%d %d %d %d %d\n", usageFileBytes, unsafe.Offsetof(b.Device), unsafe.Sizeof(b.Device[0]), unsafe.Offsetof(b.Slot), unsafe.Sizeof(b.Slot[0])) +
-		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals %d\ndevice.no_samples %d\ndevice.checksum %d\n",
-			unsafe.Offsetof(b.Device[0].UUID), unsafe.Offsetof(b.Device[0].Limit), unsafe.Offsetof(b.Device[0].ThrottledNs), unsafe.Offsetof(b.Device[0].ContextBytes), unsafe.Offsetof(b.Device[0].Refusals), unsafe.Offsetof(b.Device[0].NoSamples), unsafe.Offsetof(b.Device[0].Checksum)) +
+	want := fmt.Sprintf("%d %d %d %d %d\n", usageFileBytes, unsafe.Offsetof(b.Device), unsafe.Sizeof(b.Device[0]),
+		unsafe.Offsetof(b.Slot), unsafe.Sizeof(b.Slot[0])) +
+		fmt.Sprintf("device.uuid %d\ndevice.limit %d\ndevice.throttled_ns %d\ndevice.context_bytes %d\ndevice.refusals "+
+			"%d\ndevice.no_samples %d\ndevice.checksum %d\n",
+			unsafe.Offsetof(b.Device[0].UUID), unsafe.Offsetof(b.Device[0].Limit), unsafe.Offsetof(b.Device[0].ThrottledNs),
+			unsafe.Offsetof(b.Device[0].ContextBytes), unsafe.Offsetof(b.Device[0].Refusals),
+			unsafe.Offsetof(b.Device[0].NoSamples), unsafe.Offsetof(b.Device[0].Checksum)) +
 		fmt.Sprintf("slot.pid %d\nslot.nvml_pid %d\nslot.started %d\nslot.pid_ns %d\nslot.checksum %d\nslot.used %d\n",
-			unsafe.Offsetof(b.Slot[0].PID), unsafe.Offsetof(b.Slot[0].NVMLPID), unsafe.Offsetof(b.Slot[0].Started), unsafe.Offsetof(b.Slot[0].PIDNamespace), unsafe.Offsetof(b.Slot[0].Checksum), unsafe.Offsetof(b.Slot[0].Used)) +
+			unsafe.Offsetof(b.Slot[0].PID), unsafe.Offsetof(b.Slot[0].NVMLPID), unsafe.Offsetof(b.Slot[0].Started),
+			unsafe.Offsetof(b.Slot[0].PIDNamespace), unsafe.Offsetof(b.Slot[0].Checksum), unsafe.Offsetof(b.Slot[0].Used)) +
 		fmt.Sprintf("lock %d %d\n", lockAt, lockSlot)
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("layout (-Go +C):\n%s", diff)

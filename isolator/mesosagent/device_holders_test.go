@@ -167,13 +167,18 @@ func TestMergeHolders(t *testing.T) {
 		"agent only": {nil, []gpu.ContainerDevices{newTestHolder("d", "e", "t", "j", "b"), newTestHolder("c", "e", "t", "j", "a")},
 			[]gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a"), newTestHolder("d", "e", "t", "j", "b")}},
 		"devices come from allocations, owners from the agent": {
-			[]gpu.ContainerDevices{bare("c", "a", "s")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a", "s")},
+			[]gpu.ContainerDevices{bare("c", "a", "s")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "a")}, []gpu.ContainerDevices{
+				newTestHolder("c", "e", "t", "j", "a", "s"),
+			},
 		},
 		"allocations have precedence": {
-			[]gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "b")}, []gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")},
+			[]gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")},
+			[]gpu.ContainerDevices{newTestHolder("c", "e", "t", "j", "b")},
+			[]gpu.ContainerDevices{newTestHolder("c", "E", "T", "J", "a")},
 		},
 		"several tasks in one container": {
-			[]gpu.ContainerDevices{bare("c", "a", "b", "s")}, []gpu.ContainerDevices{newTestHolder("c", "e", "t2", "j", "b"), newTestHolder("c", "e", "t1", "j", "a"), newTestHolder("c", "e", "t3", "j", "gone")},
+			[]gpu.ContainerDevices{bare("c", "a", "b", "s")},
+			[]gpu.ContainerDevices{newTestHolder("c", "e", "t2", "j", "b"), newTestHolder("c", "e", "t1", "j", "a"), newTestHolder("c", "e", "t3", "j", "gone")},
 			[]gpu.ContainerDevices{bare("c", "s"), newTestHolder("c", "e", "t1", "j", "a"), newTestHolder("c", "e", "t2", "j", "b")},
 		},
 	} {

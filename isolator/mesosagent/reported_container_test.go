@@ -38,8 +38,14 @@ func TestListContainers(t *testing.T) {
 	shares := []gpu.DeviceShare{{UUID: "GPU-s", MemMiB: 100, Cores: 30}}
 	want := []ReportedContainer{
 		{
-			ContainerDevices: gpu.ContainerDevices{Container: "c1", Framework: "F", Executor: "e", Devices: []string{"GPU-e", "GPU-c", "GPU-a", "GPU-s"}, Shares: shares},
-			PID:              4711, Used: []string{"GPU-e", "GPU-a"},
+			ContainerDevices: gpu.ContainerDevices{
+				Container: "c1",
+				Framework: "F",
+				Executor:  "e",
+				Devices:   []string{"GPU-e", "GPU-c", "GPU-a", "GPU-s"},
+				Shares:    shares,
+			},
+			PID: 4711, Used: []string{"GPU-e", "GPU-a"},
 		},
 		{
 			ContainerDevices: gpu.ContainerDevices{Container: "c2", Framework: "F", Executor: "e2", Task: "t", Job: "train", Devices: []string{"GPU-s"}, Shares: shares},

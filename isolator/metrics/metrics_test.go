@@ -191,7 +191,10 @@ func TestHandlerServesMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := getText(t, h)
-	for _, want := range []string{"mesos_gpu_build_info{", "go_goroutines ", "process_resident_memory_bytes ", `mesos_gpu_task_duty_ratio{agent="agent1",container="c1",`} {
+	for _, want := range []string{
+		"mesos_gpu_build_info{", "go_goroutines ", "process_resident_memory_bytes ",
+		`mesos_gpu_task_duty_ratio{agent="agent1",container="c1",`,
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("lacks %s", want)
 		}

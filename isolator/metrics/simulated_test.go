@@ -22,7 +22,12 @@ func TestSimulatedHost(t *testing.T) {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	w, err := watch.New(watch.WatcherConfig{Host: h, Source: simulated.NewLoadSource(h, func() []simulated.Process { return nil }), StateDir: t.TempDir(), Log: log})
+	w, err := watch.New(watch.WatcherConfig{
+		Host:     h,
+		Source:   simulated.NewLoadSource(h, func() []simulated.Process { return nil }),
+		StateDir: t.TempDir(),
+		Log:      log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

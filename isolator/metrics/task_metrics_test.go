@@ -60,7 +60,8 @@ func TestProcessesAreAttributed(t *testing.T) {
 	}
 	body := scrapeText(t, c)
 	for task, want := range map[string]int{"t1": 0x11, "t2": 0x100} {
-		line := fmt.Sprintf(`mesos_gpu_task_process_memory_bytes{agent="agent1",container="c%s",framework="",gpu="GPU-a",job="",model="Tesla V100-SXM2-16GB",task="%s"} %d`, task[1:], task, want)
+		line := fmt.Sprintf(`mesos_gpu_task_process_memory_bytes{agent="agent1",container="c%s",framework="",gpu="GPU-a",job="",model="Tesla V100-SXM2-16GB",task="%s"} %d`,
+			task[1:], task, want)
 		if !strings.Contains(body, line) {
 			t.Errorf("lacks %s", line)
 		}

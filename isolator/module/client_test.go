@@ -173,10 +173,15 @@ func TestClientWithBrokenDaemon(t *testing.T) {
 		{"nothing", []string{response("200 OK", "")}, "broken", "the answer is no JSON"},
 		{"another success", []string{"HTTP/1.1 204 No Content\r\n\r\n", hangUp}, "broken", "HTTP status 204 without a reason"},
 		{"elsewhere", []string{"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"}, "broken", "HTTP status 302"},
-		{"refused", []string{response("409 Conflict", `{"error":"container c1 wants 3 GPUs of the stock pool, 1 is free; set more aside by --stock"}`)}, "refused", "agent.sock: container c1 wants 3 GPUs of the stock pool, 1 is free; set more aside by --stock"},
+		{"refused",
+			[]string{response("409 Conflict", `{"error":"container c1 wants 3 GPUs of the stock pool, 1 is free; set more aside by --stock"}`)},
+			"refused", "agent.sock: container c1 wants 3 GPUs of the stock pool, 1 is free; set more aside by --stock"},
 		{"refused without a reason", []string{response("403 Forbidden", "no")}, "refused", "HTTP status 403 without a reason"},
-		{"in trouble", []string{response("500 Internal Server Error", `{"error":"write devices.allow: no such device"}`)}, "broken", "write devices.allow: no such device"},
-		{"a reason of many lines", []string{response("409 Conflict", `{"error":"one\ntwo\u001b[31m\u0000`+strings.Repeat("x", 100_000)+`"}`)}, "refused", "one two [31m "},
+		{"in trouble", []string{response("500 Internal Server Error", `{"error":"write devices.allow: no such device"}`)},
+			"broken", "write devices.allow: no such device"},
+		{"a reason of many lines",
+			[]string{response("409 Conflict", `{"error":"one\ntwo\u001b[31m\u0000`+strings.Repeat("x", 100_000)+`"}`)},
+			"refused", "one two [31m "},
 		{"a long reason", []string{response("409 Conflict", `{"error":"x`+strings.Repeat("é", 2000)+`"}`)}, "refused", "x" + strings.Repeat("é", 999)},
 	}
 	path := filepath.Join(t.TempDir(), "agent.sock")
@@ -431,10 +436,12 @@ func TestResources(t *testing.T) {
 		{"another of one", `[{"name":"gpu_ids","set":["a"]}]`, `[{"name":"gpu_ids","set":["b"]}]`, "no"},
 		{"parts of a set", `[{"name":"gpu_ids","set":["a"]},{"name":"gpu_ids","set":["b"]}]`, `[{"name":"gpu_ids","set":["a","b"]}]`, "yes"},
 		{"another kind", `[{"name":"gpus","scalar":2}]`, `[{"name":"gpus","set":["a"]}]`, "no"},
-		{"within joined ranges", `[{"name":"gpu_ports","ranges":[{"begin":6,"end":9},{"begin":1,"end":5}]}]`, `[{"name":"gpu_ports","ranges":[{"begin":4,"end":7}]}]`, "yes"},
+		{"within joined ranges", `[{"name":"gpu_ports","ranges":[{"begin":6,"end":9},{"begin":1,"end":5}]}]`,
+			`[{"name":"gpu_ports","ranges":[{"begin":4,"end":7}]}]`, "yes"},
 		{"across a gap", `[{"name":"gpu_ports","ranges":[{"begin":1,"end":5},{"begin":7,"end":9}]}]`, `[{"name":"gpu_ports","ranges":[{"begin":4,"end":7}]}]`, "no"},
 		{"one less", `[{"name":"gpus","scalar":2},{"name":"gpu_ids","set":["a"]}]`, `[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["a"]}]`, "yes"},
-		{"one more, one less", `[{"name":"gpus","scalar":2},{"name":"gpu_ids","set":["a"]}]`, `[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["a","b"]}]`, "no"},
+		{"one more, one less", `[{"name":"gpus","scalar":2},{"name":"gpu_ids","set":["a"]}]`,
+			`[{"name":"gpus","scalar":1},{"name":"gpu_ids","set":["a","b"]}]`, "no"},
 	}
 	c := startClient(t, "/nonexistent")
 	for _, tt := range tests {

@@ -40,7 +40,14 @@ type fakeDaemon struct {
 
 func newFakeDaemon(t *testing.T) *fakeDaemon {
 	t.Helper()
-	d := &fakeDaemon{t: t, Path: filepath.Join(t.TempDir(), "agent.sock"), more: make(chan struct{}), refusal: map[string]error{}, held: map[string]chan struct{}{}, stop: func() {}}
+	d := &fakeDaemon{
+		t:       t,
+		Path:    filepath.Join(t.TempDir(), "agent.sock"),
+		more:    make(chan struct{}),
+		refusal: map[string]error{},
+		held:    map[string]chan struct{}{},
+		stop:    func() {},
+	}
 	t.Cleanup(func() { d.stop() })
 	return d
 }

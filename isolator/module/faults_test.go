@@ -282,7 +282,8 @@ func TestMesosModuleWithHungDaemon(t *testing.T) {
 	i.wantPending(recovered)
 	got := i.awaitResult(c1)
 	// The recovery or the launch may time out first.
-	says := regexp.MustCompile(`^prepare container c1: (recover 1 containers: ask the GPU daemon at ` + regexp.QuoteMeta(d.Path) + `: no whole answer within (5000|4\d\d\d) ms; look at the daemon's log|` +
+	says := regexp.MustCompile(`^prepare container c1: (recover 1 containers: ask the GPU daemon at ` + regexp.QuoteMeta(d.Path) +
+		`: no whole answer within (5000|4\d\d\d) ms; look at the daemon's log|` +
 		`the GPU daemon at ` + regexp.QuoteMeta(d.Path) + ` has not answered in time; look at its log), or give the module a longer timeout$`)
 	if got.Kind != "failed" || !says.MatchString(got.Message) {
 		t.Errorf("got %+v, want failed: %s", got, says)

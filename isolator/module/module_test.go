@@ -45,7 +45,8 @@ func loadModule(t *testing.T, parameters ...string) (*driverProcess, callResult)
 	// Like "make module", which has usually been run before.
 	build(t, "../../bin", "module")
 	build(t, built, "module-test")
-	d := startDriver(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"}, parameters...)...)
+	d := startDriver(t, filepath.Join(built, "module-test"), []string{"LIBPROCESS_IP=127.0.0.1"}, append([]string{"../../bin/libmesosgpumodule.so"},
+		parameters...)...)
 	return d, d.awaitResult(d.started)
 }
 
@@ -235,7 +236,12 @@ func TestMesosModuleLaunch(t *testing.T) {
 
 	t.Run("without an image", func(t *testing.T) {
 		named := append(gpus(2), map[string]any{"name": "gpu_ids", "type": "SET", "set": map[string]any{"item": []string{"GPU-a"}}},
-			map[string]any{"name": "gpus", "type": "SCALAR", "scalar": map[string]any{"value": 1}, "reservations": []any{map[string]any{"type": "DYNAMIC", "role": "r"}}})
+			map[string]any{
+				"name":         "gpus",
+				"type":         "SCALAR",
+				"scalar":       map[string]any{"value": 1},
+				"reservations": []any{map[string]any{"type": "DYNAMIC", "role": "r"}},
+			})
 		got := i.mustSucceed(i.prepare("c1", config(named, whose+"}")))
 		if diff := cmp.Diff(decodeJSON(t, `{"environment":`+variables+`}`), decodeJSON(t, string(got.Value))); diff != "" {
 			t.Errorf("launch info (-want +got):\n%s", diff)
@@ -251,7 +257,8 @@ func TestMesosModuleLaunch(t *testing.T) {
 		if err := os.MkdirAll(devices, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		image := fmt.Sprintf(`,"rootfs":%q,"docker":{"manifest":{"config":{"Labels":{"com.nvidia.volumes.needed":"nvidia_driver"},"Env":["A=b=c","ODD","E="]}}}`, rootfs)
+		image := fmt.Sprintf(`,"rootfs":%q,"docker":{"manifest":{"config":{"Labels":{"com.nvidia.volumes.needed":"nvidia_driver"},"Env":["A=b=c","ODD","E="]}}}`,
+			rootfs)
 		got := i.mustSucceed(i.prepare("c2", config(gpus(1), strings.TrimSuffix(whose, "}")+"}"+image+task)))
 		const bind = unix.MS_BIND
 		want := fmt.Sprintf(`{"task_environment":%s,"mounts":[
@@ -270,7 +277,10 @@ func TestMesosModuleLaunch(t *testing.T) {
 				t.Errorf("node %s: %v, mode %o, number %x", name, err, s.Mode, s.Rdev)
 			}
 		}
-		wantImage := containers.ImageSettings{Labels: map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"}, Environment: map[string]string{"A": "b=c", "E": ""}}
+		wantImage := containers.ImageSettings{
+			Labels:      map[string]string{"com.nvidia.volumes.needed": "nvidia_driver"},
+			Environment: map[string]string{"A": "b=c", "E": ""},
+		}
 		if diff := cmp.Diff(wantImage, d.launched.Image); diff != "" || !d.launched.Rootfs || d.launched.Task != "t" || d.launched.Job != "from task" {
 			t.Errorf("the daemon heard %+v", d.launched)
 		}
@@ -332,7 +342,10 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	}
 	i.mustSucceed(i.callOnContainer("cleanup", "c1"))
 	i.mustSucceed(i.callOnContainer("cleanup", "stranger"))
-	want := []string{"recover [old orphan]", "prepare c1 [{gpus 1 []}]", "isolate c1 4711", "update c1 [{gpus 2 []}]", "update c1 []", "cleanup c1", "cleanup stranger"}
+	want := []string{
+		"recover [old orphan]", "prepare c1 [{gpus 1 []}]", "isolate c1 4711", "update c1 [{gpus 2 []}]",
+		"update c1 []", "cleanup c1", "cleanup stranger",
+	}
 	if diff := cmp.Diff(want, d.recordedCalls()); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
@@ -369,7 +382,8 @@ func TestMesosModuleWithoutDaemon(t *testing.T) {
 	d.stop()
 
 	begun := time.Now()
-	i.wantFailure(i.prepare("new", config(gpus(1), "")), "prepare container new: ask the GPU daemon at "+d.Path+": No such file or directory; start the daemon: mesos-gpu agent")
+	i.wantFailure(i.prepare("new", config(gpus(1), "")),
+		"prepare container new: ask the GPU daemon at "+d.Path+": No such file or directory; start the daemon: mesos-gpu agent")
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("took %s to fail, allowed was 1s", took)
 	}

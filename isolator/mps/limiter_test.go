@@ -233,7 +233,8 @@ func TestCheckDevice(t *testing.T) {
 			}
 		})
 	}
-	if _, err := m.AdmitContainer(t.Context(), "a", append(newShares(1, 1), gpu.DeviceShare{UUID: "GPU-b", MemMiB: 1})); err == nil || !strings.Contains(err.Error(), "shares of 2 devices") {
+	if _, err := m.AdmitContainer(t.Context(), "a", append(newShares(1, 1), gpu.DeviceShare{UUID: "GPU-b", MemMiB: 1})); err == nil ||
+		!strings.Contains(err.Error(), "shares of 2 devices") {
 		t.Errorf("two devices: got %v", err)
 	}
 }

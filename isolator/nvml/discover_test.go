@@ -19,9 +19,11 @@ import (
 
 func fourGPUHost() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
-		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", Arch: "7.0", Brand: "tesla", MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000001", Model: "Tesla V100-SXM2-16GB", Arch: "7.0", Brand: "tesla",
+			MemMiB: 16160, Minor: 1, PCI: "0000:3b:00.0", NUMA: 1},
 		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000002", Model: "Tesla K80", Arch: "3.7", Brand: "tesla", MemMiB: 11441, Minor: 0, PCI: "0001:d8:1f.0", NUMA: -1},
-		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000003", Model: "NVIDIA A100 80GB PCIe", Arch: "8.0", Brand: "nvidia", MemMiB: 81920, Minor: 2, PCI: "0000:5e:00.0", NUMA: -1},
+		{UUID: "GPU-11111111-aaaa-bbbb-cccc-000000000003", Model: "NVIDIA A100 80GB PCIe", Arch: "8.0", Brand: "nvidia",
+			MemMiB: 81920, Minor: 2, PCI: "0000:5e:00.0", NUMA: -1},
 	}}
 }
 

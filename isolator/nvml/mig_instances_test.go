@@ -111,7 +111,8 @@ func TestPartitioningErrors(t *testing.T) {
 	list := placeLayout(t, "4g.20gb")
 	createAll(t, l, list)
 	m.MarkBusy(uuid(1), 0)
-	if err := l.DestroyInstance(uuid(1), list[0]); err == nil || !strings.Contains(err.Error(), "end MIG instance 4g.20gb at 0 of GPU "+uuid(1)+": end its compute instance: In use by another client") {
+	if err := l.DestroyInstance(uuid(1), list[0]); err == nil ||
+		!strings.Contains(err.Error(), "end MIG instance 4g.20gb at 0 of GPU "+uuid(1)+": end its compute instance: In use by another client") {
 		t.Errorf("got %v", err)
 	}
 	m.ClearBusy()
@@ -152,7 +153,8 @@ func TestInstanceWithoutComputeInstance(t *testing.T) {
 		t.Errorf("the host has %v, %v", h.Devices, err)
 	}
 	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlGpuInstanceCreateComputeInstance", Index: 1, Return: 999})
-	if err := l.CreateInstance(uuid(1), layout.GPUInstance{Profile: "3g.20gb", Start: 4, Size: 4}); err == nil || !strings.Contains(err.Error(), "make its compute instance") {
+	if err := l.CreateInstance(uuid(1), layout.GPUInstance{Profile: "3g.20gb", Start: 4, Size: 4}); err == nil ||
+		!strings.Contains(err.Error(), "make its compute instance") {
 		t.Errorf("got %v", err)
 	}
 	if got := m.ListInstances(uuid(1)); !slices.Equal(got, []string{"14@0"}) {
@@ -164,7 +166,8 @@ func TestInstanceWithoutComputeInstance(t *testing.T) {
 func TestPlacedInstancesCanBeCreated(t *testing.T) {
 	m, l := openWithMIG(t)
 	for _, text := range []string{
-		"7x1g.5gb", "7g.40gb", "4g.20gb,3g.20gb", "2x3g.20gb", "3x2g.10gb,1g.5gb", "4x1g.10gb", "1g.5gb+me,6x1g.5gb", "3g.20gb,1g.5gb,2x1g.5gb", "2g.10gb,1g.10gb,2x1g.5gb,1g.5gb+me",
+		"7x1g.5gb", "7g.40gb", "4g.20gb,3g.20gb", "2x3g.20gb", "3x2g.10gb,1g.5gb", "4x1g.10gb", "1g.5gb+me,6x1g.5gb",
+		"3g.20gb,1g.5gb,2x1g.5gb", "2g.10gb,1g.10gb,2x1g.5gb,1g.5gb+me",
 	} {
 		list := placeLayout(t, text)
 		createAll(t, l, list)

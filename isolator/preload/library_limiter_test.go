@@ -104,7 +104,8 @@ func TestMissingLibrary(t *testing.T) {
 	if err := os.Remove(p.cfg.Library); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.AdmitContainer(t.Context(), "c", []gpu.DeviceShare{{UUID: first, MemMiB: 1}}); err == nil || !strings.Contains(err.Error(), "no library at "+p.cfg.Library) {
+	if _, err := p.AdmitContainer(t.Context(), "c", []gpu.DeviceShare{{UUID: first, MemMiB: 1}}); err == nil ||
+		!strings.Contains(err.Error(), "no library at "+p.cfg.Library) {
 		t.Errorf("got %v", err)
 	}
 	p = newTestLimiter(t)

@@ -87,7 +87,14 @@ func TestAllowedDevicesInvertsRulesForGPUs(t *testing.T) {
 }
 
 func TestAllows(t *testing.T) {
-	list := []DeviceRule{{'c', AnyNumber, AnyNumber, "m"}, {'c', 195, 1, "r"}, {'c', 195, 1, "w"}, {'c', 195, AnyNumber, "r"}, {'c', 7, 7, "w"}, {'c', 7, AnyNumber, "r"}}
+	list := []DeviceRule{
+		{'c', AnyNumber, AnyNumber, "m"},
+		{'c', 195, 1, "r"},
+		{'c', 195, 1, "w"},
+		{'c', 195, AnyNumber, "r"},
+		{'c', 7, 7, "w"},
+		{'c', 7, AnyNumber, "r"},
+	}
 	cases := []struct {
 		want DeviceRule
 		ok   bool

@@ -94,7 +94,10 @@ func benchmarkLaunch(b *testing.B, kernel containers.Kernel, root, mountpoint st
 		pid, end := process(b, mountpoint, filepath.Join(root, id))
 		b.StartTimer()
 		start := time.Now()
-		if _, err := d.PrepareContainer(b.Context(), containers.LaunchRequest{Container: id, Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 2}}}); err != nil {
+		if _, err := d.PrepareContainer(b.Context(), containers.LaunchRequest{
+			Container: id,
+			Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 2}},
+		}); err != nil {
 			b.Fatal(err)
 		}
 		if err := d.IsolateContainer(b.Context(), id, pid); err != nil {

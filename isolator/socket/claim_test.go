@@ -48,7 +48,8 @@ func TestClaimAnswers(t *testing.T) {
 	_, err = d.ClaimDevices(t.Context(), "c", []string{"GPU-1"})
 	want := &socket.ResponseError{
 		Status: http.StatusConflict, Device: "GPU-1", Holders: []gpu.ContainerDevices{holderOfGPU1},
-		Message: "claim devices for container c: GPU GPU-1 is held by container other (task t of framework f): end the holder or wait for its end; mesos-gpu agent devices on this machine shows it",
+		Message: "claim devices for container c: GPU GPU-1 is held by container other (task t of framework f): " +
+			"end the holder or wait for its end; mesos-gpu agent devices on this machine shows it",
 	}
 	said := (*socket.ResponseError)(nil)
 	if !errors.As(err, &said) {

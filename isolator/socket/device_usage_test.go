@@ -27,7 +27,8 @@ var measuredAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func (measuredDevices) DeviceStates() []watch.DeviceState {
 	state := func(uuid string, age time.Duration, used float64) watch.DeviceState {
 		return watch.DeviceState{Device: gpu.Device{UUID: uuid}, Condition: gpu.DeviceCondition{Health: gpu.Healthy}, Sample: gpu.Sample{
-			At: measuredAt.Add(-age), Values: map[gpu.SampleField]float64{gpu.DutyRatio: 0.5, gpu.MemUsedBytes: used * (1 << 20), gpu.MemTotalBytes: 100 << 20, gpu.PowerWatts: 70},
+			At:     measuredAt.Add(-age),
+			Values: map[gpu.SampleField]float64{gpu.DutyRatio: 0.5, gpu.MemUsedBytes: used * (1 << 20), gpu.MemTotalBytes: 100 << 20, gpu.PowerWatts: 70},
 		}}
 	}
 	return []watch.DeviceState{state("GPU-a", time.Second, 90), state("GPU-b", 0, 10)}
@@ -56,25 +57,43 @@ func of(v float64) *float64 { return &v }
 func TestReadUsage(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	o := &oneSharedDevice{}
-	s, err := NewServer(ServerConfig{Containers: oneDeviceContainers{o}, Devices: measuredDevices{}, Modes: o, Limiter: o, Metrics: http.NotFoundHandler(), Log: log, Host: gpu.Host{Simulated: true}})
+	s, err := NewServer(ServerConfig{
+		Containers: oneDeviceContainers{o},
+		Devices:    measuredDevices{},
+		Modes:      o,
+		Limiter:    o,
+		Metrics:    http.NotFoundHandler(),
+		Log:        log,
+		Host:       gpu.Host{Simulated: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := daemonOf(t, s.newHandler())
 	whole := gpu.DeviceUsage{UUID: "GPU-a", Duty: of(0.5), MemUsedMiB: of(90), MemMiB: of(100), Watts: of(70), Health: gpu.Healthy}
 	other := gpu.DeviceUsage{UUID: "GPU-b", Duty: of(0.5), MemUsedMiB: of(10), MemMiB: of(100), Watts: of(70), Health: gpu.Healthy}
-	part := gpu.DeviceUsage{UUID: "GPU-a", Shared: true, Duty: of(0.5), MemUsedMiB: of(7. / (1 << 20)), MemMiB: of(40. / (1 << 20)), Watts: of(70), Health: gpu.Healthy, ThrottledSeconds: of(1)}
+	part := gpu.DeviceUsage{
+		UUID:             "GPU-a",
+		Shared:           true,
+		Duty:             of(0.5),
+		MemUsedMiB:       of(7. / (1 << 20)),
+		MemMiB:           of(40. / (1 << 20)),
+		Watts:            of(70),
+		Health:           gpu.Healthy,
+		ThrottledSeconds: of(1),
+	}
 	for name, test := range map[string]struct {
 		devices []string
 		parts   bool
 		at      time.Time
 		want    []gpu.DeviceUsage
 	}{
-		"named":                     {[]string{"GPU-b"}, false, measuredAt, []gpu.DeviceUsage{other}},
-		"two, one older":            {[]string{"GPU-b", "GPU-a"}, false, measuredAt.Add(-time.Second), []gpu.DeviceUsage{other, whole}},
-		"those that it holds":       {nil, false, measuredAt.Add(-time.Second), []gpu.DeviceUsage{whole}},
-		"a part":                    {[]string{"GPU-a"}, true, measuredAt.Add(-time.Second), []gpu.DeviceUsage{part}},
-		"a part that none measures": {[]string{"GPU-b"}, true, measuredAt, []gpu.DeviceUsage{{UUID: "GPU-b", Shared: true, Duty: of(0.5), MemMiB: of(0), Watts: of(70), Health: gpu.Healthy}}},
+		"named":               {[]string{"GPU-b"}, false, measuredAt, []gpu.DeviceUsage{other}},
+		"two, one older":      {[]string{"GPU-b", "GPU-a"}, false, measuredAt.Add(-time.Second), []gpu.DeviceUsage{other, whole}},
+		"those that it holds": {nil, false, measuredAt.Add(-time.Second), []gpu.DeviceUsage{whole}},
+		"a part":              {[]string{"GPU-a"}, true, measuredAt.Add(-time.Second), []gpu.DeviceUsage{part}},
+		"a part that none measures": {[]string{"GPU-b"}, true, measuredAt, []gpu.DeviceUsage{{UUID: "GPU-b", Shared: true,
+			Duty: of(0.5), MemMiB: of(0), Watts: of(70), Health: gpu.Healthy}}},
 	} {
 		got, err := c.ReadUsage(t.Context(), "c", test.devices, test.parts)
 		if diff := cmp.Diff(gpu.TaskUsage{Time: test.at, Simulated: true, Devices: test.want}, got); err != nil || diff != "" {

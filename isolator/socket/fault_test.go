@@ -249,7 +249,10 @@ func callAgent(args []string) {
 	_, prepared := c.PrepareContainer(ctx, containers.LaunchRequest{Container: "x"})
 	_, updated := c.UpdateContainer(ctx, "c", nil)
 	var statuses []any
-	for _, err := range []error{version, list, prepared, updated, c.RecoverContainers(ctx, nil), c.IsolateContainer(ctx, "c", 1), c.CleanUpContainer(ctx, "c"), c.CordonDevice(ctx, "GPU-0", "x"), c.UncordonDevice(ctx, "GPU-0")} {
+	for _, err := range []error{
+		version, list, prepared, updated, c.RecoverContainers(ctx, nil), c.IsolateContainer(ctx, "c", 1),
+		c.CleanUpContainer(ctx, "c"), c.CordonDevice(ctx, "GPU-0", "x"), c.UncordonDevice(ctx, "GPU-0"),
+	} {
 		var said *socket.ResponseError
 		switch {
 		case errors.As(err, &said):
@@ -299,7 +302,10 @@ func TestRootOtherUsersMayOnlyRead(t *testing.T) {
 	testneeds.RequireRoot(t) // only uid 0 and the daemon's own uid may call prepare
 	d := newTestDaemon(t, func(c *socket.ServerConfig) { c.UID = 4711 })
 	d.start(t)
-	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{Container: "c", Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}}}); err != nil {
+	if _, err := d.PrepareContainer(t.Context(), containers.LaunchRequest{
+		Container: "c",
+		Resources: []allocation.MesosResource{{Name: "gpus", Scalar: 1}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := as(t, unprivileged, d.path).Output()

@@ -21,7 +21,8 @@ func (fakePartitioner) ListGPUs() ([]mig.PartitionedGPU, error) {
 	at := layout.GPUInstance{Profile: "1g.6gb", Start: 2, Size: 1}
 	return []mig.PartitionedGPU{{
 		UUID: "GPU-a", Model: "A30", Minor: 1, MemMiB: 24576, Layout: []string{"2g.12gb"}, Pending: true, Reason: "in use",
-		Instances: []mig.InstanceStatus{{GPUInstance: at, Ours: true}}, Profiles: []layout.InstanceProfile{{Name: "1g.6gb", ID: 14, Slices: 1, MemMiB: 5952, Max: 4, Size: 1, Starts: []int{0, 1}}},
+		Instances: []mig.InstanceStatus{{GPUInstance: at, Ours: true}}, Profiles: []layout.InstanceProfile{{Name: "1g.6gb",
+			ID: 14, Slices: 1, MemMiB: 5952, Max: 4, Size: 1, Starts: []int{0, 1}}},
 	}}, nil
 }
 
@@ -55,7 +56,13 @@ func TestMIGLayoutCalls(t *testing.T) {
 		{fakePartitioner{}, "POST", "/v1/devices/GPU-a/mig", `{"layout":["1","2","3","4","5","6","7","8"]}`, 409, mig.ErrLayoutRejected.Error()},
 		{fakePartitioner{}, "POST", "/v1/devices/GPU-a/mig", `[]`, 400, "as JSON"},
 	} {
-		s, err := NewServer(ServerConfig{Containers: oneDeviceContainers{o}, Devices: oneDeviceMonitor{o}, MIGPartitioner: c.cutting, Metrics: http.NotFoundHandler(), Log: log})
+		s, err := NewServer(ServerConfig{
+			Containers:     oneDeviceContainers{o},
+			Devices:        oneDeviceMonitor{o},
+			MIGPartitioner: c.cutting,
+			Metrics:        http.NotFoundHandler(),
+			Log:            log,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

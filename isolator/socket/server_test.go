@@ -391,10 +391,18 @@ func TestRejectedCalls(t *testing.T) {
 		err  error
 		want int
 	}{
-		"status": {unknown, 404}, "usage": {usage, 404}, "name": {invalid, 400}, "history": {history, 404}, "conditions": {conditions, 404},
-		"cordon": {d.CordonDevice(ctx, "GPU-9", "x"), 404}, "uncordon": {d.UncordonDevice(ctx, "GPU-9"), 404}, "isolate": {d.IsolateContainer(ctx, "unknown", 1), 404},
-		"no reason": {d.CordonDevice(ctx, "GPU-0", ""), 400}, "long reason": {d.CordonDevice(ctx, "GPU-0", strings.Repeat("x", 1025)), 400},
-		"too many": {many, 409}, "process": {d.IsolateContainer(ctx, "unknown", -1), 400},
+		"status":      {unknown, 404},
+		"usage":       {usage, 404},
+		"name":        {invalid, 400},
+		"history":     {history, 404},
+		"conditions":  {conditions, 404},
+		"cordon":      {d.CordonDevice(ctx, "GPU-9", "x"), 404},
+		"uncordon":    {d.UncordonDevice(ctx, "GPU-9"), 404},
+		"isolate":     {d.IsolateContainer(ctx, "unknown", 1), 404},
+		"no reason":   {d.CordonDevice(ctx, "GPU-0", ""), 400},
+		"long reason": {d.CordonDevice(ctx, "GPU-0", strings.Repeat("x", 1025)), 400},
+		"too many":    {many, 409},
+		"process":     {d.IsolateContainer(ctx, "unknown", -1), 400},
 	} {
 		if got := status(c.err); got != c.want {
 			t.Errorf("%s: status %d (%v), want %d", what, got, c.err, c.want)
@@ -436,7 +444,10 @@ func TestReadOnlyOverTCP(t *testing.T) {
 	go func() { done <- d.server.ServeReadOnly(ctx, l) }()
 	base := "http://" + l.Addr().String()
 	for path, want := range map[string]string{
-		"/metrics": "mesos_gpu_up 1\n", "/v1/version": `{"version":"v-test","driver":"535.104.05","cuda":"12.2"}` + "\n", "/v1/containers": "[]\n", "/v2": `{"error":"no such path; see docs/reference/agent-api.md"}` + "\n",
+		"/metrics":       "mesos_gpu_up 1\n",
+		"/v1/version":    `{"version":"v-test","driver":"535.104.05","cuda":"12.2"}` + "\n",
+		"/v1/containers": "[]\n",
+		"/v2":            `{"error":"no such path; see docs/reference/agent-api.md"}` + "\n",
 	} {
 		if got := body(t, http.MethodGet, base+path, ""); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -448,7 +459,8 @@ func TestReadOnlyOverTCP(t *testing.T) {
 		}
 	}
 	// The Mesos agent is queried, and limits may be set up.
-	if got, want := body(t, http.MethodGet, base+"/v1/share?container=c", ""), `{"error":"/v1/share is not answered here: use the unix socket"}`+"\n"; got != want {
+	if got, want := body(t, http.MethodGet, base+"/v1/share?container=c", ""), `{"error":"/v1/share is not answered here: use the unix socket"}`+
+		"\n"; got != want {
 		t.Errorf("shares: got %q, want %q", got, want)
 	}
 	http.DefaultClient.CloseIdleConnections()

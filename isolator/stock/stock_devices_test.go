@@ -16,8 +16,14 @@ func host() gpu.Host {
 		return gpu.Device{UUID: uuid, Model: "NVIDIA A100-SXM4-40GB MIG " + profile, Minor: 2, MIG: &gpu.MIG{Parent: "GPU-c", Profile: profile}}
 	}
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
-		{UUID: "GPU-a", Model: "Tesla V100-SXM2-16GB", Minor: 0, NVLinks: map[string]int{"GPU-b": 2}, Paths: map[string]gpu.PCIePath{"MIG-x": gpu.AcrossNUMANodes, "MIG-y": gpu.AcrossNUMANodes}},
-		{UUID: "GPU-b", Model: "Tesla V100-SXM2-16GB", Minor: 1, NVLinks: map[string]int{"GPU-a": 2}, Paths: map[string]gpu.PCIePath{"MIG-x": gpu.AcrossNUMANodes, "MIG-y": gpu.AcrossNUMANodes}},
+		{UUID: "GPU-a", Model: "Tesla V100-SXM2-16GB", Minor: 0, NVLinks: map[string]int{"GPU-b": 2}, Paths: map[string]gpu.PCIePath{
+			"MIG-x": gpu.AcrossNUMANodes,
+			"MIG-y": gpu.AcrossNUMANodes,
+		}},
+		{UUID: "GPU-b", Model: "Tesla V100-SXM2-16GB", Minor: 1, NVLinks: map[string]int{"GPU-a": 2}, Paths: map[string]gpu.PCIePath{
+			"MIG-x": gpu.AcrossNUMANodes,
+			"MIG-y": gpu.AcrossNUMANodes,
+		}},
 		mig("MIG-x", "1g.5gb"), mig("MIG-y", "2g.10gb"),
 	}}
 }

@@ -55,7 +55,8 @@ func BenchmarkEventToOffers(b *testing.B) {
 func BenchmarkHistoryMemory(b *testing.B) {
 	fields := []gpu.SampleField{
 		gpu.MemUsedBytes, gpu.MemTotalBytes, gpu.DutyRatio, gpu.MemDutyRatio, gpu.SMClockHertz, gpu.MemClockHertz, gpu.Celsius, gpu.PowerWatts, gpu.PowerLimitWatts,
-		gpu.EnergyJoules, gpu.ECCCorrected, gpu.ECCUncorrected, gpu.RowsPending, gpu.ThrottleReasons, gpu.PCIeTxBytes, gpu.PCIeRxBytes, gpu.NVLinkTxBytes, gpu.NVLinkRxBytes,
+		gpu.EnergyJoules, gpu.ECCCorrected, gpu.ECCUncorrected, gpu.RowsPending, gpu.ThrottleReasons, gpu.PCIeTxBytes,
+		gpu.PCIeRxBytes, gpu.NVLinkTxBytes, gpu.NVLinkRxBytes,
 	}
 	w, err := New(WatcherConfig{Host: sixteen(), Source: newFakeDriver(), StateDir: b.TempDir(), Log: quiet()})
 	if err != nil {

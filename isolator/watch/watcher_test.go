@@ -360,7 +360,11 @@ func TestHostsListWithheldDevices(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want("other words", gpu.WithheldDevice{UUID: "GPU-a", Cause: gpu.WithheldCordoned, Note: "dust"}, gpu.WithheldDevice{UUID: "GPU-b", Cause: gpu.WithheldCordoned, Note: "is repaired"})
+		want("other words", gpu.WithheldDevice{UUID: "GPU-a", Cause: gpu.WithheldCordoned, Note: "dust"}, gpu.WithheldDevice{
+			UUID:  "GPU-b",
+			Cause: gpu.WithheldCordoned,
+			Note:  "is repaired",
+		})
 		if err := w.UncordonDevice("GPU-a"); err != nil {
 			t.Fatal(err)
 		}

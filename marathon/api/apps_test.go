@@ -17,7 +17,11 @@ import (
 func TestCreateApp(t *testing.T) {
 	a := newTestClient(t)
 	w := a.send(http.MethodPost, "/v2/apps", `{"id": "shop/web", "cmd": "serve", "instances": 2}`, http.StatusCreated)
-	for header, want := range map[string]string{"Location": "/v2/apps/shop/web", "Content-Type": "application/json", "X-Marathon-Leader": "http://scheduler.example:8080"} {
+	for header, want := range map[string]string{
+		"Location":          "/v2/apps/shop/web",
+		"Content-Type":      "application/json",
+		"X-Marathon-Leader": "http://scheduler.example:8080",
+	} {
 		if got := w.Header().Get(header); got != want {
 			t.Errorf("%s: got %q, want %q", header, got, want)
 		}
@@ -50,7 +54,8 @@ func TestDroppedFieldsAreWarnings(t *testing.T) {
 			t.Errorf("%s: warnings %q, body %s", c.body, got, w.Body)
 		}
 	}
-	if w := a.send(http.MethodPost, "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "x", "owner\n": 1}]}`, http.StatusCreated); w.Header().Get("Warning") != `299 - "/apps(0)/owner\n: there is no such field"` {
+	if w := a.send(http.MethodPost, "/v2/groups", `{"id": "/g", "apps": [{"id": "a", "cmd": "x", "owner\n": 1}]}`,
+		http.StatusCreated); w.Header().Get("Warning") != `299 - "/apps(0)/owner\n: there is no such field"` {
 		t.Errorf("warning %q", w.Header().Get("Warning"))
 	}
 }
@@ -66,7 +71,8 @@ func TestUpdateApp(t *testing.T) {
 	var r deploymentResult
 	a.mustSend(http.MethodPut, "/v2/apps/web", `{"instances": 3}`, &r)
 	if got := a.readApp("/web"); got.Running != 3 || got.Cmd != "one" || got.Version != r.Version || got.VersionInfo.LastConfigChangeAt != first {
-		t.Errorf("scaled: got %d running of %q in version %s, %+v, want 3 of one in %s with the configuration of %s", got.Running, got.Cmd, got.Version, got.VersionInfo, r.Version, first)
+		t.Errorf("scaled: got %d running of %q in version %s, %+v, want 3 of one in %s with the configuration of %s",
+			got.Running, got.Cmd, got.Version, got.VersionInfo, r.Version, first)
 	}
 	a.mustSend(http.MethodPatch, "/v2/apps/web", `{"cmd": "two"}`, &r)
 	if got := a.readApp("/web"); got.Running != 3 || got.Cmd != "two" || got.VersionInfo.LastConfigChangeAt != r.Version {
@@ -156,7 +162,10 @@ func TestEmbedInApps(t *testing.T) {
 	} {
 		var got struct{ Apps []map[string]any }
 		a.mustSend(http.MethodGet, "/v2/apps"+query, "", &got)
-		for _, field := range []string{"tasks", "readinessCheckResults", "tasksStats", "tasksStaged", "tasksRunning", "tasksHealthy", "tasksUnhealthy", "deployments"} {
+		for _, field := range []string{
+			"tasks", "readinessCheckResults", "tasksStats", "tasksStaged", "tasksRunning", "tasksHealthy",
+			"tasksUnhealthy", "deployments",
+		} {
 			_, is := got.Apps[0][field]
 			if want := slices.Contains(always, field) || slices.Contains(more, field); is != want {
 				t.Errorf("%q: %s is there: got %t, want %t", query, field, is, want)

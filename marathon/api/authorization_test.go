@@ -127,7 +127,10 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 	*b = roleAccess{sees: []string{"/"}}
 	web := a.readApp("/web").Tasks[0].ID
 	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
-	for _, path := range []string{"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue", "/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks"} {
+	for _, path := range []string{
+		"/v2/apps", "/v2/groups", "/v2/tasks", "/v2/deployments", "/v2/queue",
+		"/v2/groups/?embed=group.groups&embed=group.apps&embed=group.apps.tasks",
+	} {
 		w := a.send("GET", path, "", 200)
 		if text := w.Body.String(); strings.Contains(text, "/web") || strings.Contains(text, "/stuck") {
 			t.Errorf("%s: %s", path, text)
@@ -184,7 +187,8 @@ func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.A
 func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
-	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil || !strings.Contains(err.Error(), "secret") {
+	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil ||
+		!strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error about the role secret", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 func newThousandApps() string {
 	var all []string
 	for i := range 1000 {
-		all = append(all, fmt.Sprintf(`{"id": "/team%d/web%d", "cmd": "serve", "instances": 10, "labels": {"tier": "front"}, "healthChecks": [{"protocol": "HTTP", "path": "/"}]}`, i%20, i))
+		all = append(all, fmt.Sprintf(`{"id": "/team%d/web%d", "cmd": "serve", "instances": 10, "labels": {"tier": "front"}, "healthChecks": [{"protocol": "HTTP", "path": "/"}]}`,
+			i%20, i))
 	}
 	return "[" + strings.Join(all, ",") + "]"
 }

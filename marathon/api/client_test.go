@@ -84,7 +84,9 @@ func TestClientOfApps(t *testing.T) {
 	c := &typedClient{a, srv.URL}
 
 	var created clientApp
-	c.mustSend("POST", "/v2/apps", `{"id": "/shop/web", "cmd": "serve", "cpus": 0.5, "gpus": 1, "instances": 2, "mem": 64, "ports": null, "dependencies": null}`, &created)
+	c.mustSend("POST", "/v2/apps",
+		`{"id": "/shop/web", "cmd": "serve", "cpus": 0.5, "gpus": 1, "instances": 2, "mem": 64, "ports": null, "dependencies": null}`,
+		&created)
 	if len(created.Deployments) != 1 || created.Deployments[0]["id"] == "" || *created.GPUs != 1 {
 		t.Errorf("created: got deployments %v and %v GPUs, want one and 1", created.Deployments, *created.GPUs)
 	}
@@ -147,7 +149,8 @@ func TestClientRollsBack(t *testing.T) {
 		}
 	}
 	c.mustSend("GET", "/v2/deployments", "", &under)
-	if len(under) != 1 || under[0].ID != conflict.Deployments[0].ID || under[0].Steps[0].Actions[0].Action != "RestartApplication" || under[0].CurrentActions[0].App != "/web" {
+	if len(under) != 1 || under[0].ID != conflict.Deployments[0].ID || under[0].Steps[0].Actions[0].Action != "RestartApplication" ||
+		under[0].CurrentActions[0].App != "/web" {
 		t.Fatalf("got deployments %+v, want one that restarts /web", under)
 	}
 	a.frozen = false
@@ -165,8 +168,12 @@ func TestClientOfOtherEndpoints(t *testing.T) {
 	c := &typedClient{a, srv.URL}
 	var d struct{ DeploymentID, Version string }
 
-	c.mustSend("POST", "/v2/groups", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "x", "ports": null, "dependencies": null}], "dependencies": [], "groups": []}`, nil)
-	c.mustSend("PUT", "/v2/groups/shop", `{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "y", "ports": null, "dependencies": []}], "dependencies": [], "groups": []}`, &d)
+	c.mustSend("POST", "/v2/groups",
+		`{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "x", "ports": null, "dependencies": null}], "dependencies": [], "groups": []}`,
+		nil)
+	c.mustSend("PUT", "/v2/groups/shop",
+		`{"id": "/shop", "apps": [{"id": "/shop/web", "cmd": "y", "ports": null, "dependencies": []}], "dependencies": [], "groups": []}`,
+		&d)
 	var g struct {
 		ID           string
 		Apps         []clientApp

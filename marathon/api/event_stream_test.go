@@ -120,7 +120,9 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 	bus := NewEventBus()
 	s := bus.addStream(nil, false)
 	well := true
-	if err := bus.Publish(time.Unix(0, 0), deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v", Healthy: &well}, deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v"}); err != nil {
+	if err := bus.Publish(time.Unix(0, 0),
+		deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v", Healthy: &well},
+		deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v"}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -128,9 +130,12 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 		got = append(got, string(<-s.frames))
 	}
 	want := []string{
-		"event: instance_health_changed_event\r\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":true,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
-		"event: health_status_changed_event\r\ndata: {\"appId\":\"/a\",\"instanceId\":\"t\",\"version\":\"v\",\"alive\":true,\"eventType\":\"health_status_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
-		"event: instance_health_changed_event\r\ndata: {\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":null,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
+		"event: instance_health_changed_event\r\ndata: " +
+			"{\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":true,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
+		"event: health_status_changed_event\r\ndata: " +
+			"{\"appId\":\"/a\",\"instanceId\":\"t\",\"version\":\"v\",\"alive\":true,\"eventType\":\"health_status_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
+		"event: instance_health_changed_event\r\ndata: " +
+			"{\"instanceId\":\"t\",\"runSpecVersion\":\"v\",\"runSpecId\":\"/a\",\"healthy\":null,\"eventType\":\"instance_health_changed_event\",\"timestamp\":\"1970-01-01T00:00:00.000Z\"}\r\n\r\n",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

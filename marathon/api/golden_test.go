@@ -54,7 +54,11 @@ func TestAnswersMatchGoldenFiles(t *testing.T) {
 // newEventServer returns a server whose state contains everything that answers can describe.
 func newEventServer(t *testing.T) *testClient {
 	a := newTestServer(t)
-	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task.9.1.0", LastResponse: &ReadinessResponse{Status: 503, ContentType: "text/plain", Body: "not yet"}}}
+	a.readiness["/stuck"] = []ReadinessResult{{Name: "up", TaskID: "task.9.1.0", LastResponse: &ReadinessResponse{
+		Status:      503,
+		ContentType: "text/plain",
+		Body:        "not yet",
+	}}}
 	a.readiness["/web"] = []ReadinessResult{{Name: "up", TaskID: "task.5.1.0", Ready: true}}
 	n := 0
 	a.changeInstances("/web", func(i deploy.AppInstance) (deploy.AppInstance, bool) {
@@ -130,7 +134,16 @@ func TestEventTextMatchesGolden(t *testing.T) {
 		deploy.DeploymentFailed{ID: "d", Plan: plan, Reason: "it was cancelled"},
 		deploy.GroupChangeSuccess{GroupID: "/", Version: "v"},
 		deploy.AppTerminated{AppID: "/a"},
-		deploy.StatusUpdate{AgentID: "S0", TaskID: "t", TaskStatus: "TASK_RUNNING", AppID: "/a", Host: "agent", Ports: []int{31000}, Version: "v", IPAddresses: []deploy.IPAddress{{IPAddress: "10.0.0.1", Protocol: "IPv4"}}},
+		deploy.StatusUpdate{
+			AgentID:     "S0",
+			TaskID:      "t",
+			TaskStatus:  "TASK_RUNNING",
+			AppID:       "/a",
+			Host:        "agent",
+			Ports:       []int{31000},
+			Version:     "v",
+			IPAddresses: []deploy.IPAddress{{IPAddress: "10.0.0.1", Protocol: "IPv4"}},
+		},
 		deploy.InstanceChanged{InstanceID: "t", Condition: "Running", AppID: "/a", AgentID: "S0", Host: "agent", Version: "v"},
 		deploy.UnknownInstanceTerminated{InstanceID: "t", AppID: "/a", Condition: "Killed"},
 		deploy.InstanceHealthChanged{InstanceID: "t", Version: "v", AppID: "/a", Healthy: &ill},

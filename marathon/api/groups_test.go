@@ -9,7 +9,9 @@ import (
 
 func TestGroupCalls(t *testing.T) {
 	a := newTestClient(t)
-	w := a.send(http.MethodPost, "/v2/groups", `{"id": "/shop", "apps": [{"id": "web", "cmd": "serve", "dependencies": ["back/db"]}], "groups": [{"id": "back", "apps": [{"id": "db", "cmd": "store"}]}]}`, http.StatusCreated)
+	w := a.send(http.MethodPost, "/v2/groups",
+		`{"id": "/shop", "apps": [{"id": "web", "cmd": "serve", "dependencies": ["back/db"]}], "groups": [{"id": "back", "apps": [{"id": "db", "cmd": "store"}]}]}`,
+		http.StatusCreated)
 	if got := w.Header().Get("Location"); got != "/v2/groups/shop" {
 		t.Errorf("Location: got %q, want /v2/groups/shop", got)
 	}

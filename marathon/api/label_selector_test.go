@@ -43,7 +43,10 @@ func TestLabelSelector(t *testing.T) {
 }
 
 func TestLabelSelectorRejects(t *testing.T) {
-	for _, text := range []string{"tier=front", "tier ==", "== front", "env in production", "env in (a", "a,,b", ",a", "a b", "!a", "a,", "plugin(a)", "a == b == c"} {
+	for _, text := range []string{
+		"tier=front", "tier ==", "== front", "env in production", "env in (a", "a,,b", ",a", "a b", "!a", "a,",
+		"plugin(a)", "a == b == c",
+	} {
 		if _, err := parseLabelSelector(text); err == nil {
 			t.Errorf("%q is taken for a label selector", text)
 		}

@@ -169,7 +169,8 @@ func TestRoutesAnswerEachStatus(t *testing.T) {
 		{"POST", "/v2/groups", `{"id"`, 400, "Invalid JSON"},
 		{"PUT", "/v2/groups/shop", `{"apps": [{"id": "db", "cmd": "y"}]}`, 200, "deploymentId"},
 		{"PUT", "/v2/groups", `{"id": "/shop", "apps": []}`, 200, "deploymentId"},
-		{"PUT", "/v2/groups?dryRun=true", `{"id": "/new", "apps": [{"id": "a", "cmd": "x"}]}`, 200, `{"steps":[{"actions":[{"action":"StartApplication","app":"/new/a"}]}`},
+		{"PUT", "/v2/groups?dryRun=true", `{"id": "/new", "apps": [{"id": "a", "cmd": "x"}]}`, 200,
+			`{"steps":[{"actions":[{"action":"StartApplication","app":"/new/a"}]}`},
 		{"PUT", "/v2/groups/shop", `{"scaleBy": 2}`, 200, "deploymentId"},
 		{"PUT", "/v2/groups/none", `{"scaleBy": 2}`, 404, "Group '/none' does not exist"},
 		{"PUT", "/v2/groups/shop", `{"version": "2020-01-01T00:00:00.000Z"}`, 422, "Group /shop not available in version 2020"},
@@ -206,7 +207,8 @@ func TestRoutesAnswerEachStatus(t *testing.T) {
 			if got := w.Header().Get("Content-Type"); c.path != "/ping" && c.method != "HEAD" && got != "application/json" {
 				t.Errorf("Content-Type: got %q, want application/json", got)
 			}
-			if got, is := w.Header().Get("Marathon-Deployment-Id"), strings.Contains(c.says, "deploymentId"); is && !strings.Contains(w.Body.String(), got) || got == "" && is {
+			if got, is := w.Header().Get("Marathon-Deployment-Id"), strings.Contains(c.says, "deploymentId"); is && !strings.Contains(w.Body.String(), got) ||
+				got == "" && is {
 				t.Errorf("Marathon-Deployment-Id: got %q with %s", got, w.Body)
 			}
 		})

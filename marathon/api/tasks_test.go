@@ -119,7 +119,8 @@ func TestServicePorts(t *testing.T) {
 	for text, want := range map[string][]int{
 		`{"cmd": "a", "portDefinitions": []}`: {},
 		`{"cmd": "a", "ports": [80, 0]}`:      {80, 0},
-		`{"container": {"docker": {"image": "i"}, "portMappings": [{"containerPort": 80, "servicePort": 10001}, {"containerPort": 81}]}, "networks": [{"mode": "container/bridge"}]}`: {10001, 0},
+		`{"container": {"docker": {"image": "i"}, "portMappings": [{"containerPort": 80, "servicePort": 10001}, {"containerPort": 81}]}, "networks": [{"mode": "container/bridge"}]}`: {10001,
+			0},
 	} {
 		if got := servicePorts(parseApp(t, text)); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", text, got, want)

@@ -19,34 +19,52 @@ import (
 var clientCalls = []struct{ client, method, path, body, reads string }{
 	{"go-marathon", "GET", "/ping", "", ""},
 	{"go-marathon", "GET", "/v2/apps", "", "apps.*.id:string apps.*.tasksRunning:number apps.*.tasksHealthy:number apps.*.instances:number apps.*.version:string"},
-	{"go-marathon", "GET", "/v2/apps/web", "", "app.id:string app.tasks.*.id:string app.deployments.*.id:string app.versionInfo.lastScalingAt:string app.upgradeStrategy.minimumHealthCapacity:number"},
+	{"go-marathon", "GET", "/v2/apps/web", "",
+		"app.id:string app.tasks.*.id:string app.deployments.*.id:string app.versionInfo.lastScalingAt:string app.upgradeStrategy.minimumHealthCapacity:number"},
 	{"go-marathon", "GET", "/v2/apps/web/versions", "", "versions.*:string"},
 	{"go-marathon", "PUT", "/v2/apps/web?force=true", `{"id": "/web", "instances": 2}`, "deploymentId:string version:string"},
-	{"go-marathon", "GET", "/v2/apps/web/tasks", "", "tasks.*.id:string tasks.*.appId:string tasks.*.host:string tasks.*.ports.*:number tasks.*.servicePorts.*:number tasks.*.slaveId:string " +
-		"tasks.*.stagedAt:string tasks.*.startedAt:string tasks.*.state:string tasks.*.version:string tasks.*.ipAddresses.*.ipAddress:string tasks.*.healthCheckResults.*.alive:bool"},
-	{"go-marathon", "GET", "/v2/deployments", "", "*.id:string *.version:string *.affectedApps.*:string *.steps.*.actions.*.action:string *.currentActions.*.app:string *.currentStep:number *.totalSteps:number"},
-	{"go-marathon", "GET", "/v2/queue", "", "queue.*.count:number queue.*.delay.overdue:bool queue.*.delay.timeLeftSeconds:number queue.*.app.id:string queue.*.role:string queue.*.since:string queue.*.processedOffersSummary:object"},
+	{"go-marathon", "GET", "/v2/apps/web/tasks", "", "tasks.*.id:string tasks.*.appId:string tasks.*.host:string " +
+		"tasks.*.ports.*:number tasks.*.servicePorts.*:number tasks.*.slaveId:string " +
+		"tasks.*.stagedAt:string tasks.*.startedAt:string tasks.*.state:string tasks.*.version:string " +
+		"tasks.*.ipAddresses.*.ipAddress:string tasks.*.healthCheckResults.*.alive:bool"},
+	{"go-marathon", "GET", "/v2/deployments", "",
+		"*.id:string *.version:string *.affectedApps.*:string *.steps.*.actions.*.action:string *.currentActions.*.app:string " +
+			"*.currentStep:number *.totalSteps:number"},
+	{"go-marathon", "GET", "/v2/queue", "",
+		"queue.*.count:number queue.*.delay.overdue:bool queue.*.delay.timeLeftSeconds:number queue.*.app.id:string " +
+			"queue.*.role:string queue.*.since:string queue.*.processedOffersSummary:object"},
 	{"go-marathon", "GET", "/v2/groups", "", "id:string apps.*.id:string groups:list dependencies:list"},
-	{"go-marathon", "GET", "/v2/info", "", "frameworkId:string leader:string name:string version:string http_config.http_port:number marathon_config.checkpoint:bool marathon_config.failover_timeout:number marathon_config.framework_name:string marathon_config.mesos_leader_ui_url:string"},
+	{"go-marathon", "GET", "/v2/info", "",
+		"frameworkId:string leader:string name:string version:string http_config.http_port:number marathon_config.checkpoint:bool " +
+			"marathon_config.failover_timeout:number marathon_config.framework_name:string marathon_config.mesos_leader_ui_url:string"},
 	{"go-marathon", "GET", "/v2/leader", "", "leader:string"},
-	{"marathon-lb", "GET", "/v2/apps?embed=apps.tasks", "", "apps.*.id:string apps.*.labels:object apps.*.instances:number apps.*.portDefinitions.*.port:number apps.*.networks.*.mode:string apps.*.versionInfo.lastScalingAt:string " +
+	{"marathon-lb", "GET", "/v2/apps?embed=apps.tasks", "", "apps.*.id:string apps.*.labels:object apps.*.instances:number " +
+		"apps.*.portDefinitions.*.port:number apps.*.networks.*.mode:string apps.*.versionInfo.lastScalingAt:string " +
 		"apps.*.tasks:list"},
-	{"marathon-lb", "GET", "/v2/apps/web?embed=app.tasks", "", "app.healthChecks.*.protocol:string app.healthChecks.*.portIndex:number app.healthChecks.*.timeoutSeconds:number app.healthChecks.*.intervalSeconds:number " +
-		"app.healthChecks.*.gracePeriodSeconds:number app.healthChecks.*.maxConsecutiveFailures:number app.tasks.*.host:string app.tasks.*.ports.*:number app.tasks.*.state:string app.tasks.*.healthCheckResults.*.alive:bool"},
+	{"marathon-lb", "GET", "/v2/apps/web?embed=app.tasks", "", "app.healthChecks.*.protocol:string " +
+		"app.healthChecks.*.portIndex:number app.healthChecks.*.timeoutSeconds:number app.healthChecks.*.intervalSeconds:number " +
+		"app.healthChecks.*.gracePeriodSeconds:number app.healthChecks.*.maxConsecutiveFailures:number app.tasks.*.host:string " +
+		"app.tasks.*.ports.*:number app.tasks.*.state:string app.tasks.*.healthCheckResults.*.alive:bool"},
 	{"Traefik", "GET", "/v2/apps?embed=apps.tasks&embed=apps.deployments&embed=apps.readiness&id=/web", "", "apps.*.deployments.*.id:string apps.*.readinessChecks.*.timeoutSeconds:number apps.*.readinessCheckResults.*.taskId:string " +
-		"apps.*.readinessCheckResults.*.ready:bool apps.*.tasks.*.id:string apps.*.tasks.*.startedAt:string apps.*.tasks.*.state:string apps.*.networks.*.mode:string apps.*.labels:object"},
+		"apps.*.readinessCheckResults.*.ready:bool apps.*.tasks.*.id:string apps.*.tasks.*.startedAt:string " +
+		"apps.*.tasks.*.state:string apps.*.networks.*.mode:string apps.*.labels:object"},
 	{"marathon-consul", "GET", "/v2/leader", "", "leader:string"},
-	{"marathon-consul", "GET", "/v2/apps?embed=apps.tasks&label=consul", "", "apps.*.id:string apps.*.labels.consul:string apps.*.healthChecks.*.path:string apps.*.portDefinitions.*.name:string apps.*.tasks.*.healthCheckResults.*.alive:bool apps.*.tasks.*.ports.*:number"},
+	{"marathon-consul", "GET", "/v2/apps?embed=apps.tasks&label=consul", "",
+		"apps.*.id:string apps.*.labels.consul:string apps.*.healthChecks.*.path:string apps.*.portDefinitions.*.name:string " +
+			"apps.*.tasks.*.healthCheckResults.*.alive:bool apps.*.tasks.*.ports.*:number"},
 	{"marathon-consul", "GET", "/v2/apps//web?embed=apps.tasks", "", "app.labels.consul:string app.tasks.*.id:string"},
 	{"marathon-ui", "GET", "/v2/plugins", "", "plugins:list"},
 	{"marathon-ui", "GET", "/v2/info", "", "marathon_config.features.*:string marathon_config.mesos_leader_ui_url:string version:string"},
 	{"marathon-python", "POST", "/v2/tasks/delete?scale=false", `{"ids": ["gone.0.1.0"]}`, "tasks:list"},
-	{"marathon-python", "PUT", "/v2/apps/web?force=true", `{"ports": [], "portDefinitions": [{"port": 0, "name": "http"}], "labels": {}, "env": {}, "constraints": [], "fetch": [], "uris": []}`, "deploymentId:string version:string"},
+	{"marathon-python", "PUT", "/v2/apps/web?force=true",
+		`{"ports": [], "portDefinitions": [{"port": 0, "name": "http"}], "labels": {}, "env": {}, "constraints": [], "fetch": [], "uris": []}`,
+		"deploymentId:string version:string"},
 }
 
 // clientEvents are the events that marathon-consul, marathon-lb and Traefik handle, and the fields that they read.
 var clientEvents = map[string]string{
-	"status_update_event":         "taskId:string taskStatus:string appId:string slaveId:string host:string ports:list version:string timestamp:string eventType:string",
+	"status_update_event": "taskId:string taskStatus:string appId:string slaveId:string host:string ports:list " +
+		"version:string timestamp:string eventType:string",
 	"health_status_changed_event": "instanceId:string appId:string alive:bool version:string timestamp:string eventType:string",
 	"api_post_event":              "appDefinition.id:string clientIp:string uri:string eventType:string",
 	"deployment_info":             "plan.id:string plan.steps.*.actions.*.action:string currentStep.actions.*.app:string",
@@ -58,18 +76,26 @@ var clientEvents = map[string]string{
 // /v2/queue, which Marathon has since 1.9.
 var strictObjects = []struct{ path, at, keys string }{
 	{"/v2/info", "", "name version buildref elected leader frameworkId marathon_config zookeeper_config http_config event_subscriber"},
-	{"/v2/info", "marathon_config", "access_control_allow_origin checkpoint decline_offer_duration default_network_name env_vars_prefix executor failover_timeout features framework_name ha hostname launch_token " +
-		"launch_token_refresh_interval leader_proxy_connection_timeout_ms leader_proxy_read_timeout_ms local_port_max local_port_min maintenance_mode master max_instances_per_offer mesos_bridge_name mesos_heartbeat_failure_threshold " +
-		"mesos_heartbeat_interval mesos_leader_ui_url mesos_role mesos_user min_revive_offers_interval new_group_enforce_role offer_matching_timeout on_elected_prepare_timeout reconciliation_initial_delay reconciliation_interval " +
-		"scale_apps_initial_delay scale_apps_interval store_cache task_launch_confirm_timeout task_launch_timeout task_lost_expunge_initial_delay task_lost_expunge_interval task_reservation_timeout webui_url"},
-	{"/v2/info", "zookeeper_config", "zk zk_compression zk_compression_threshold zk_connection_timeout zk_max_node_size zk_max_versions zk_session_timeout zk_timeout"},
+	{"/v2/info", "marathon_config", "access_control_allow_origin checkpoint decline_offer_duration default_network_name " +
+		"env_vars_prefix executor failover_timeout features framework_name ha hostname launch_token " +
+		"launch_token_refresh_interval leader_proxy_connection_timeout_ms leader_proxy_read_timeout_ms local_port_max " +
+		"local_port_min maintenance_mode master max_instances_per_offer mesos_bridge_name mesos_heartbeat_failure_threshold " +
+		"mesos_heartbeat_interval mesos_leader_ui_url mesos_role mesos_user min_revive_offers_interval new_group_enforce_role " +
+		"offer_matching_timeout on_elected_prepare_timeout reconciliation_initial_delay reconciliation_interval " +
+		"scale_apps_initial_delay scale_apps_interval store_cache task_launch_confirm_timeout task_launch_timeout " +
+		"task_lost_expunge_initial_delay task_lost_expunge_interval task_reservation_timeout webui_url"},
+	{"/v2/info", "zookeeper_config",
+		"zk zk_compression zk_compression_threshold zk_connection_timeout zk_max_node_size zk_max_versions zk_session_timeout zk_timeout"},
 	{"/v2/info", "http_config", "assets_path http_port https_port"},
 	{"/v2/deployments", "*", "id version affectedApps affectedPods steps currentActions currentStep totalSteps"},
 	{"/v2/deployments", "*.currentActions.*", "action app apps pod type readinessCheckResults"},
-	{"/v2/tasks", "tasks.*", "id appId healthCheckResults host ports servicePorts slaveId stagedAt startedAt version ipAddresses state localVolumes region zone role"},
+	{"/v2/tasks", "tasks.*",
+		"id appId healthCheckResults host ports servicePorts slaveId stagedAt startedAt version ipAddresses state localVolumes region zone role"},
 	{"/v2/tasks", "tasks.*.healthCheckResults.*", "alive consecutiveFailures firstSuccess lastFailure lastSuccess taskId lastFailureCause instanceId"},
-	{"/v2/apps/web", "app", "acceptedResourceRoles args backoffFactor backoffSeconds cmd constraints container cpus dependencies deployments disk env executor healthChecks id role instances killSelection labels lastTaskFailure " +
-		"maxLaunchDelaySeconds mem ports requirePorts tasks tasksRunning tasksStaged tasksHealthy taskKillGracePeriodSeconds tasksUnhealthy upgradeStrategy unreachableStrategy user version versionInfo fetch readinessChecks " +
+	{"/v2/apps/web", "app", "acceptedResourceRoles args backoffFactor backoffSeconds cmd constraints container cpus dependencies " +
+		"deployments disk env executor healthChecks id role instances killSelection labels lastTaskFailure " +
+		"maxLaunchDelaySeconds mem ports requirePorts tasks tasksRunning tasksStaged tasksHealthy taskKillGracePeriodSeconds " +
+		"tasksUnhealthy upgradeStrategy unreachableStrategy user version versionInfo fetch readinessChecks " +
 		"readinessCheckResults secrets portDefinitions residency gpus networks"},
 }
 

@@ -231,7 +231,10 @@ func TestRequestsFailWhenNotLeading(t *testing.T) {
 		s := &testController{TB: t, control: New(ControllerConfig{Log: discardLogger()}), cluster: newFakeCluster()}
 		unavailable := func() {
 			t.Helper()
-			for _, r := range []string{"GET /v2/apps", "POST /v2/apps", "GET /v2/groups", "GET /v2/deployments", "GET /v2/queue", "GET /v2/tasks", "GET /v2/info", "DELETE /v2/apps/a"} {
+			for _, r := range []string{
+				"GET /v2/apps", "POST /v2/apps", "GET /v2/groups", "GET /v2/deployments", "GET /v2/queue",
+				"GET /v2/tasks", "GET /v2/info", "DELETE /v2/apps/a",
+			} {
 				method, path, _ := strings.Cut(r, " ")
 				if code := s.sendRequest(method, path, `{"id": "/a", "cmd": "x"}`, nil); code != http.StatusServiceUnavailable {
 					t.Errorf("%s: status %d", r, code)

@@ -57,8 +57,14 @@ type fakeCluster struct {
 
 func newFakeCluster() *fakeCluster {
 	return &fakeCluster{
-		jobs: map[string]*job.Job{}, groups: map[string]map[string]bool{}, agentFields: map[string]map[string]string{}, documents: map[string][]byte{}, changed: map[string]bool{},
-		wake: make(chan struct{}, 1), lost: make(chan struct{}), leads: make(chan struct{}),
+		jobs:        map[string]*job.Job{},
+		groups:      map[string]map[string]bool{},
+		agentFields: map[string]map[string]string{},
+		documents:   map[string][]byte{},
+		changed:     map[string]bool{},
+		wake:        make(chan struct{}, 1),
+		lost:        make(chan struct{}),
+		leads:       make(chan struct{}),
 	}
 }
 
@@ -143,7 +149,10 @@ func (f *fakeCluster) ExplainWaiting(_ context.Context, names ...string) (map[st
 	f.explained = append(f.explained, names...)
 	for _, name := range names {
 		if j := f.jobs[name]; j != nil && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
-			texts[name] = job.WaitReason{Text: "an agent; no agent is known yet", Exclusions: []job.ExclusionCount{{Cause: job.ExcludedByRole, Agents: 1}, {Cause: job.ExcludedByMemory, Agents: 1, Excluded: 1}}}
+			texts[name] = job.WaitReason{
+				Text:       "an agent; no agent is known yet",
+				Exclusions: []job.ExclusionCount{{Cause: job.ExcludedByRole, Agents: 1}, {Cause: job.ExcludedByMemory, Agents: 1, Excluded: 1}},
+			}
 		}
 	}
 	return texts, nil

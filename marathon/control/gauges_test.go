@@ -54,7 +54,8 @@ func TestGauges(t *testing.T) {
 		s := startInBubble(t, f, nil)
 		s.checkGauges(map[string]float64{})
 		s.createApp("one", "3")
-		s.mustSend("POST", "/v2/apps", `{"id": "/api", "cmd": "serve", "mem": 32, "instances": 2, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]}`)
+		s.mustSend("POST", "/v2/apps",
+			`{"id": "/api", "cmd": "serve", "mem": 32, "instances": 2, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]}`)
 		s.checkGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 2})
 		s.failHealthCheck("/api")
 		s.checkGauges(map[string]float64{"marathon_apps": 2, "marathon_instances RUNNING": 5, "marathon_instances_healthy": 1, "marathon_instances_unhealthy": 1})

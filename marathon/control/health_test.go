@@ -55,7 +55,11 @@ func TestHealthResultsHaveHistory(t *testing.T) {
 		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500", &job.HealthFailure{Check: 2, Failures: 2, Cause: "status 500"})
 		failed := healthResult{ConsecutiveFailures: 2, FirstSuccess: first, LastSuccess: first, LastFailure: now(), LastFailureCause: "status 500"}
 		check(failed)
-		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500", &job.HealthFailure{Check: 2, Failures: 2, Cause: "status 500"}) // another change of the job
+		s.cluster.setHealth(name, false, "health check 2 of 2: unhealthy, 2 times of 3: status 500", &job.HealthFailure{
+			Check:    2,
+			Failures: 2,
+			Cause:    "status 500",
+		}) // another change of the job
 		check(failed)
 		s.cluster.setHealth(name, false, "a message about something else", nil)
 		check(failed)

@@ -28,9 +28,20 @@ func TestInfoDescribesScheduler(t *testing.T) {
 		want := api.SchedulerInfo{
 			Name: "mesos-gpu", Version: api.ServedVersion, BuildRef: "v2.0", Elected: true, Leader: "127.0.0.1:1", FrameworkID: "f1",
 			Marathon: api.MarathonConfig{
-				Checkpoint: true, DefaultNetworkName: "overlay", Executor: "//cmd", FailoverTimeout: 3600, Features: []string{"external_volumes", "gpu_resources", "task_killing"},
-				FrameworkName: "gpu", HighlyAvailable: true, Hostname: "127.0.0.1", Master: "zk://a:2181,b:2181/mesos", MesosBridgeName: "mesos-bridge",
-				MesosLeaderUIURL: "http://127.0.0.1:5050/", MesosRole: "*", MesosUser: "root", WebUIURL: "http://127.0.0.1:1",
+				Checkpoint:         true,
+				DefaultNetworkName: "overlay",
+				Executor:           "//cmd",
+				FailoverTimeout:    3600,
+				Features:           []string{"external_volumes", "gpu_resources", "task_killing"},
+				FrameworkName:      "gpu",
+				HighlyAvailable:    true,
+				Hostname:           "127.0.0.1",
+				Master:             "zk://a:2181,b:2181/mesos",
+				MesosBridgeName:    "mesos-bridge",
+				MesosLeaderUIURL:   "http://127.0.0.1:5050/",
+				MesosRole:          "*",
+				MesosUser:          "root",
+				WebUIURL:           "http://127.0.0.1:1",
 			},
 			ZooKeeper: api.ZooKeeperConfig{URL: "zk://a:2181,b:2181/gpu", SessionTimeout: 10_000}, HTTP: api.HTTPConfig{HTTPPort: 1},
 		}

@@ -186,7 +186,8 @@ func TestReadinessOverHTTP(t *testing.T) {
 	f := newFakeCluster()
 	f.ports = []int{port}
 	s := startController(t, f, nil)
-	own := strings.NewReplacer(`"intervalSeconds": 5, "timeoutSeconds": 2`, `"intervalSeconds": 2, "timeoutSeconds": 1, "httpStatusCodesForReady": [204]`, `"instances": 3`, `"instances": 1`)
+	own := strings.NewReplacer(`"intervalSeconds": 5, "timeoutSeconds": 2`,
+		`"intervalSeconds": 2, "timeoutSeconds": 1, "httpStatusCodesForReady": [204]`, `"instances": 3`, `"instances": 1`)
 	<-f.leads
 	events := openEventStream(t, s)
 	if code := s.sendRequest("POST", "/v2/apps", own.Replace(slow), nil); code != http.StatusCreated {

@@ -201,16 +201,21 @@ func TestTaskVersions(t *testing.T) {
 		versions := map[string]int{}
 		for _, task := range got.App.Tasks {
 			versions[task.Version]++
-			if task.Region != "region-a1" || task.Zone != "zone-1" || len(task.IPAddresses) != 1 || task.IPAddresses[0]["ipAddress"] != "10.0.0.1" || task.IPAddresses[0]["protocol"] != "IPv4" {
+			if task.Region != "region-a1" || task.Zone != "zone-1" || len(task.IPAddresses) != 1 ||
+				task.IPAddresses[0]["ipAddress"] != "10.0.0.1" || task.IPAddresses[0]["protocol"] != "IPv4" {
 				t.Errorf("task %+v", task)
 			}
 		}
 		info := got.App.VersionInfo
-		if diff := cmp.Diff(map[string]int{info.LastConfigChangeAt: 1, info.LastScalingAt: 2}, versions); diff != "" || info.LastScalingAt == info.LastConfigChangeAt {
+		if diff := cmp.Diff(map[string]int{
+			info.LastConfigChangeAt: 1,
+			info.LastScalingAt:      2,
+		}, versions); diff != "" || info.LastScalingAt == info.LastConfigChangeAt {
 			t.Errorf("%+v (-want +got):\n%s", info, diff)
 		}
 		n := got.App.TasksStats
-		if a, b, c := n.StartedAfterLastScaling.Stats.Counts.Running, n.WithLatestConfig.Stats.Counts.Running, n.TotalSummary.Stats.Counts.Running; a != 2 || b != 3 || c != 3 {
+		if a, b, c := n.StartedAfterLastScaling.Stats.Counts.Running, n.WithLatestConfig.Stats.Counts.Running, n.TotalSummary.Stats.Counts.Running; a != 2 ||
+			b != 3 || c != 3 {
 			t.Errorf("%d started after the scaling, %d of the latest configuration, %d in all", a, b, c)
 		}
 		if err := s.stopAndWait(); err != nil {

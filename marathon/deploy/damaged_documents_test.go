@@ -31,11 +31,12 @@ func TestDamagedDocuments(t *testing.T) {
 		damage func(map[string][]byte)
 		want   string
 	}{
-		"cut":            {func(m map[string][]byte) { m[key] = m[key][:20] }, "read document " + key},
-		"no app":         {func(m map[string][]byte) { delete(m, appKey+"/other") }, "there is no app /other"},
-		"another's app":  {replace(appKey+"/other", `"/other"`, `"/web"`), `it holds the app "/web"`},
-		"no versions":    {func(m map[string][]byte) { m[appKey+"/other"] = []byte(`{}`) }, "with 0 versions is no app"},
-		"no version":     {replace(key, `"from":{"/other":""}`, `"from":{"/other":"2020-01-01T00:00:00.000Z"}`), "there is no version 2020-01-01T00:00:00.000Z of /other"},
+		"cut":           {func(m map[string][]byte) { m[key] = m[key][:20] }, "read document " + key},
+		"no app":        {func(m map[string][]byte) { delete(m, appKey+"/other") }, "there is no app /other"},
+		"another's app": {replace(appKey+"/other", `"/other"`, `"/web"`), `it holds the app "/web"`},
+		"no versions":   {func(m map[string][]byte) { m[appKey+"/other"] = []byte(`{}`) }, "with 0 versions is no app"},
+		"no version": {replace(key, `"from":{"/other":""}`, `"from":{"/other":"2020-01-01T00:00:00.000Z"}`),
+			"there is no version 2020-01-01T00:00:00.000Z of /other"},
 		"no origin":      {replace(key, `"from":{"/other":""}`, `"from":{}`), "from has no entry for /other"},
 		"nothing to do":  {replace(key, `"from":{"/other":""}`, `"from":{"/other":"","/web":""}`), "it does nothing to /web"},
 		"steps too many": {replace(key, `"current":2`, `"current":3`), "at step 3 of 2"},

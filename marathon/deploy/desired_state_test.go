@@ -229,10 +229,12 @@ func TestEventsHaveDocumentedFields(t *testing.T) {
 		}
 		events[i] = p.WithoutGroups()
 	}
-	plan := fmt.Sprintf(`{"id":%q,"version":%q,"steps":[{"actions":[{"action":"StartApplication","app":"/g/web"}]},{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}]}`, d.ID, v)
+	plan := fmt.Sprintf(`{"id":%q,"version":%q,"steps":[{"actions":[{"action":"StartApplication","app":"/g/web"}]},{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}]}`,
+		d.ID, v)
 	first, second := `{"actions":[{"action":"StartApplication","app":"/g/web"}]}`, `{"actions":[{"action":"ScaleApplication","app":"/g/web"}]}`
 	changed := `{"instanceId":"web.1","condition":%q,"runSpecId":"/g/web","agentId":"agent","host":"host","runSpecVersion":"` + v + `"}`
-	status := `{"slaveId":"agent","taskId":"web.1","taskStatus":%q,"message":"","appId":"/g/web","host":"host","ports":[31000],"version":"` + v + `","ipAddresses":[]}`
+	status := `{"slaveId":"agent","taskId":"web.1","taskStatus":%q,"message":"","appId":"/g/web","host":"host","ports":[31000],"version":"` +
+		v + `","ipAddresses":[]}`
 	want := []string{
 		`group_change_success {"groupId":"/g","version":"` + v + `"}`,
 		`deployment_info {"plan":` + plan + `,"currentStep":` + first + `}`,
@@ -282,7 +284,8 @@ func TestPlanGroups(t *testing.T) {
 		}
 	}
 	s.Step(nil)
-	g, err := marathon.ParseGroup([]byte(`{"apps": [{"id": "web", "cmd": "two", "instances": 5}, {"id": "new", "cmd": "x"}], "dependencies": ["/other"]}`), "/g", marathon.ParseSettings{Role: "*"})
+	g, err := marathon.ParseGroup([]byte(`{"apps": [{"id": "web", "cmd": "two", "instances": 5}, {"id": "new", "cmd": "x"}], "dependencies": ["/other"]}`),
+		"/g", marathon.ParseSettings{Role: "*"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,8 @@ func TestEnforceRoleChangesAlone(t *testing.T) {
 			if (c.path == "") != (err == nil) {
 				t.Fatalf("got %v", err)
 			}
-			if invalid := (*marathon.ValidationError)(nil); err != nil && (!errors.As(err, &invalid) || !strings.Contains(err.Error(), c.path) || !strings.Contains(err.Error(), "change it by a request of its own")) {
+			if invalid := (*marathon.ValidationError)(nil); err != nil &&
+				(!errors.As(err, &invalid) || !strings.Contains(err.Error(), c.path) || !strings.Contains(err.Error(), "change it by a request of its own")) {
 				t.Errorf("got %v, want a mistake at %s", err, c.path)
 			}
 		})
@@ -155,7 +156,8 @@ func TestScaleGroup(t *testing.T) {
 		t.Errorf("the largest number: %v", err)
 	}
 	var invalid *marathon.ValidationError
-	if _, err := putGroup(s, startTime(), "/g", `{"scaleBy": 1.1}`); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "times the 2147483647 instances of /g/web are too many") {
+	if _, err := putGroup(s, startTime(), "/g", `{"scaleBy": 1.1}`); !errors.As(err, &invalid) ||
+		!strings.Contains(err.Error(), "times the 2147483647 instances of /g/web are too many") {
 		t.Errorf("more than the largest number: %v", err)
 	}
 	wantNoGroup(t, s, "/none", `{"scaleBy": 2}`, `there is no group "/none"`)
@@ -185,7 +187,8 @@ func TestRollBackGroup(t *testing.T) {
 		t.Errorf("got %s", formatGroup(g))
 	}
 	var invalid *marathon.ValidationError
-	if _, err := putGroup(s, startTime(), "/g", `{"version": "yesterday"}`); !errors.As(err, &invalid) || !strings.Contains(err.Error(), `"yesterday" is no version`) {
+	if _, err := putGroup(s, startTime(), "/g", `{"version": "yesterday"}`); !errors.As(err, &invalid) ||
+		!strings.Contains(err.Error(), `"yesterday" is no version`) {
 		t.Errorf("a text that is no version: %v", err)
 	}
 	wantNoGroup(t, s, "/none", `{"version": "`+first+`"}`, `there is no group "/none"`)

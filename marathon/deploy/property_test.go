@@ -32,7 +32,14 @@ func TestDeploymentsConverge(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossy %t", lossy), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				c := &randomRun{t: t, cluster: newSchedulerModel(time.Unix(1_700_000_000, 0).UTC()), documents: map[string][]byte{}, lossy: lossy, checked: !lossy, late: map[string]bool{}}
+				c := &randomRun{
+					t:         t,
+					cluster:   newSchedulerModel(time.Unix(1_700_000_000, 0).UTC()),
+					documents: map[string][]byte{},
+					lossy:     lossy,
+					checked:   !lossy,
+					late:      map[string]bool{},
+				}
 				c.st, _ = loadState(nil)
 				for range rapid.IntRange(1, 40).Draw(t, "moves") {
 					c.makeRandomMove()

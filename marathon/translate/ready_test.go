@@ -43,7 +43,8 @@ func TestReadyDefinitions(t *testing.T) {
 		for _, p := range spec.Ports {
 			ports = append(ports, p.Container)
 		}
-		if spec.Containerizer != want.containerizer || spec.Tasks != want.tasks || spec.Request.GPUs != want.gpus || !slices.Contains(spec.Constraints, want.constraint) ||
+		if spec.Containerizer != want.containerizer || spec.Tasks != want.tasks || spec.Request.GPUs != want.gpus ||
+			!slices.Contains(spec.Constraints, want.constraint) ||
 			!slices.Equal(ports, want.ports) || spec.HealthCheck.HTTP.Path != want.health {
 			t.Errorf("%s: got %+v", name, spec)
 		}

@@ -141,27 +141,47 @@ func TestEachFieldChangesJob(t *testing.T) {
 		"args of a docker image": {docker + `}, "args": ["-y"]`, func(s *spec) { setImage(s); s.Command = []string{"-y"} }},
 		"image alone":            {docker + `}`, setImage},
 		"forcePullImage":         {docker + `, "docker": {"image": "x", "forcePullImage": true}}`, func(s *spec) { setImage(s); s.ForcePull = true }},
-		"parameters":             {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) { setImage(s); s.Parameters = []job.DockerParameter{{Key: "w", Value: "/a"}} }},
-		"shmSize":                {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`, func(s *spec) { setImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x"); s.ShmMiB = 64 }},
-		"host volume":            {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}} }},
-		"volume in the sandbox":  {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}} }},
-		"external volume":        {docker + `, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) { setImage(s); s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}} }},
-		"user":                   {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
-		"env":                    {run + `, "env": {"node.name": "b", "MARATHON_APP_ID": "mine"}`, func(s *spec) { s.Env["node.name"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
-		"secrets": {run + `, "env": {"DB": {"secret": "db"}, "MARATHON_APP_ID": {"secret": "other"}}, "secrets": {"db": {"source": "/prod/db"}, "other": {"source": "x"}, "unused": {"source": "y"}}`, func(s *spec) {
-			delete(s.Env, "MARATHON_APP_ID")
-			s.Secrets = map[string]string{"DB": "prod/db", "MARATHON_APP_ID": "x"}
-		}},
-		"pullConfig": {docker + `, "docker": {"image": "x", "pullConfig": {"secret": "registry"}}}, "secrets": {"registry": {"source": "/prod/registry"}}`, func(s *spec) {
+		"parameters": {docker + `, "docker": {"image": "x", "parameters": [{"key": "w", "value": "/a"}]}}`, func(s *spec) {
 			setImage(s)
-			s.PullSecret = "prod/registry"
+			s.Parameters = []job.DockerParameter{{Key: "w", Value: "/a"}}
 		}},
-		"secrets as files": {mesos + `, "volumes": [{"containerPath": "/run/db/", "secret": "db"}, {"containerPath": "key", "secret": "key"}, {"containerPath": "/a", "hostPath": "/a", "mode": "RO"}]}, "secrets": {"db": {"source": "/prod/db"}, "key": {"source": "k"}}`, func(s *spec) {
+		"shmSize": {mesos + `, "linuxInfo": {"ipcInfo": {"mode": "PRIVATE", "shmSize": 64}}}`,
+			func(s *spec) { setImage(s); s.Containerizer = job.Mesos; s.Command = shellCommand("x"); s.ShmMiB = 64 }},
+		"host volume": {docker + `, "volumes": [{"containerPath": "/a/", "hostPath": "/b//c", "mode": "ro"}]}`, func(s *spec) {
 			setImage(s)
-			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
-			s.Volumes = []job.Volume{{Source: "/a", Target: "/a", ReadOnly: true}}
-			s.SecretFiles = map[string]string{"/run/db": "prod/db", "key": "k"}
+			s.Volumes = []job.Volume{{Source: "/b/c", Target: "/a", ReadOnly: true}}
 		}},
+		"volume in the sandbox": {docker + `, "volumes": [{"containerPath": "a", "hostPath": "/b", "mode": "RW"}]}`, func(s *spec) {
+			setImage(s)
+			s.Volumes = []job.Volume{{Source: "/b", Target: "/mnt/mesos/sandbox/a"}}
+		}},
+		"external volume": {docker +
+			`, "volumes": [{"containerPath": "/a", "mode": "RW", "external": {"name": "v", "provider": "dvdi", "options": {"dvdi/driver": "d"}}}]}`, func(s *spec) {
+			setImage(s)
+			s.Volumes = []job.Volume{{Source: "v", Target: "/a", Driver: "d"}}
+		}},
+		"user": {run + `, "user": "me"`, func(s *spec) { s.User = "me" }},
+		"env": {run + `, "env": {"node.name": "b", "MARATHON_APP_ID": "mine"}`,
+			func(s *spec) { s.Env["node.name"], s.Env["MARATHON_APP_ID"] = "b", "mine" }},
+		"secrets": {run +
+			`, "env": {"DB": {"secret": "db"}, "MARATHON_APP_ID": {"secret": "other"}}, "secrets": {"db": {"source": "/prod/db"}, "other": {"source": "x"}, "unused": {"source": "y"}}`,
+			func(s *spec) {
+				delete(s.Env, "MARATHON_APP_ID")
+				s.Secrets = map[string]string{"DB": "prod/db", "MARATHON_APP_ID": "x"}
+			}},
+		"pullConfig": {docker + `, "docker": {"image": "x", "pullConfig": {"secret": "registry"}}}, "secrets": {"registry": {"source": "/prod/registry"}}`,
+			func(s *spec) {
+				setImage(s)
+				s.PullSecret = "prod/registry"
+			}},
+		"secrets as files": {mesos +
+			`, "volumes": [{"containerPath": "/run/db/", "secret": "db"}, {"containerPath": "key", "secret": "key"}, {"containerPath": "/a", "hostPath": "/a", "mode": "RO"}]}, "secrets": {"db": {"source": "/prod/db"}, "key": {"source": "k"}}`,
+			func(s *spec) {
+				setImage(s)
+				s.Containerizer, s.Command = job.Mesos, shellCommand("x")
+				s.Volumes = []job.Volume{{Source: "/a", Target: "/a", ReadOnly: true}}
+				s.SecretFiles = map[string]string{"/run/db": "prod/db", "key": "k"}
+			}},
 		"instances": {run + `, "instances": 7`, func(s *spec) { s.Tasks = 7 }},
 		"cpus":      {run + `, "cpus": 0.5`, func(s *spec) { s.CPUs = 0.5; s.Env["MARATHON_APP_RESOURCE_CPUS"] = "0.5" }},
 		"mem":       {run + `, "mem": 64.5`, func(s *spec) { s.MemMiB = 64.5; s.Env["MARATHON_APP_RESOURCE_MEM"] = "64.5" }},
@@ -173,7 +193,9 @@ func TestEachFieldChangesJob(t *testing.T) {
 			s.Constraints = nil
 			s.Env["MARATHON_APP_RESOURCE_GPUS"] = "2"
 		}},
-		"resourceLimits":        {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) { s.Limits = job.ResourceLimits{CPUs: 2, MemMiB: job.Unlimited} }},
+		"resourceLimits": {run + `, "resourceLimits": {"cpus": 2, "mem": "unlimited"}`, func(s *spec) {
+			s.Limits = job.ResourceLimits{CPUs: 2, MemMiB: job.Unlimited}
+		}},
 		"acceptedResourceRoles": {run + `, "acceptedResourceRoles": ["web", "*"]`, func(s *spec) {}},
 		"what is not reserved": {run + `, "acceptedResourceRoles": ["*"]`, func(s *spec) {
 			s.Constraints = append(s.Constraints, job.Constraint{Field: "@reservation", Operator: job.Is, Value: "unreserved"})
@@ -182,7 +204,8 @@ func TestEachFieldChangesJob(t *testing.T) {
 			s.Constraints = append(s.Constraints, job.Constraint{Field: "@reservation", Operator: job.Is, Value: "reserved"})
 		}},
 		"constraints": {run + `, "constraints": [["gpu_type", "like", "V100|A100"], ["hostname", "UNIQUE"]]`, func(s *spec) {
-			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}, {Field: "hostname", Operator: job.Unique}}, s.Constraints...)
+			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}, {Field: "hostname", Operator: job.Unique}},
+				s.Constraints...)
 		}},
 		"labels": {run + `, "labels": {"team-name": "vision"}`, func(s *spec) {
 			s.Labels["team-name"] = "vision"
@@ -201,75 +224,116 @@ func TestEachFieldChangesJob(t *testing.T) {
 		"backoff": {run + `, "backoffSeconds": 5, "backoffFactor": 2, "maxLaunchDelaySeconds": 60`, func(s *spec) {
 			s.Service.Backoff = job.BackoffPolicy{Initial: 5 * time.Second, Factor: 2, Max: time.Minute}
 		}},
-		"no backoff":              {run + `, "backoffSeconds": 0`, func(s *spec) { s.Service.Backoff.Initial = time.Millisecond }},
-		"backoff above its bound": {run + `, "backoffSeconds": 5, "maxLaunchDelaySeconds": 2`, func(s *spec) { s.Service.Backoff.Initial, s.Service.Backoff.Max = 2*time.Second, 2*time.Second }},
-		"kill grace":              {run + `, "taskKillGracePeriodSeconds": 30`, func(s *spec) { s.KillGrace = 30 * time.Second }},
-		"no kill grace":           {run + `, "taskKillGracePeriodSeconds": 0`, func(s *spec) { s.KillGrace = time.Millisecond }},
-		"unreachable":             {run + `, "unreachableStrategy": {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 90}`, func(s *spec) { s.Service.ReplaceAfter = time.Minute }},
-		"unreachable disabled":    {run + `, "unreachableStrategy": "disabled"`, func(s *spec) { s.Service.ReplaceAfter = -1 }},
-		"portDefinitions":         {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`, func(s *spec) { s.Ports = []job.Port{{Name: "http", Service: 80}, {Protocol: job.UDP}, {}} }},
-		"requirePorts":            {run + `, "requirePorts": true, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Host: 8080}, {}} }},
-		"service ports":           {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Service: 8080}, {}} }},
-		"hostPort": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 8080}, {"hostPort": 9090}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
-			setImage(s)
-			s.Network, s.Ports = job.BridgeNetwork, []job.Port{{Container: 80, Host: 8080}, {Host: 9090}}
-		}},
+		"no backoff": {run + `, "backoffSeconds": 0`, func(s *spec) { s.Service.Backoff.Initial = time.Millisecond }},
+		"backoff above its bound": {run + `, "backoffSeconds": 5, "maxLaunchDelaySeconds": 2`,
+			func(s *spec) { s.Service.Backoff.Initial, s.Service.Backoff.Max = 2*time.Second, 2*time.Second }},
+		"kill grace":    {run + `, "taskKillGracePeriodSeconds": 30`, func(s *spec) { s.KillGrace = 30 * time.Second }},
+		"no kill grace": {run + `, "taskKillGracePeriodSeconds": 0`, func(s *spec) { s.KillGrace = time.Millisecond }},
+		"unreachable": {run + `, "unreachableStrategy": {"inactiveAfterSeconds": 60, "expungeAfterSeconds": 90}`,
+			func(s *spec) { s.Service.ReplaceAfter = time.Minute }},
+		"unreachable disabled": {run + `, "unreachableStrategy": "disabled"`, func(s *spec) { s.Service.ReplaceAfter = -1 }},
+		"portDefinitions": {run + `, "portDefinitions": [{"port": 80, "name": "http", "labels": {"VIP_0": "a"}}, {"protocol": "udp"}, {"protocol": "udp,tcp"}]`,
+			func(s *spec) {
+				s.Ports = []job.Port{{Name: "http", Service: 80}, {Protocol: job.UDP}, {}}
+			}},
+		"requirePorts":  {run + `, "requirePorts": true, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Host: 8080}, {}} }},
+		"service ports": {run + `, "ports": [8080, 0]`, func(s *spec) { s.Ports = []job.Port{{Service: 8080}, {}} }},
+		"hostPort": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 8080}, {"hostPort": 9090}]}, "networks": [{"mode": "container/bridge"}]`,
+			func(s *spec) {
+				setImage(s)
+				s.Network, s.Ports = job.BridgeNetwork, []job.Port{{Container: 80, Host: 8080}, {Host: 9090}}
+			}},
 		"no ports": {run + `, "portDefinitions": []`, func(s *spec) { s.Ports = nil }},
 		"bridge": {bridge, func(s *spec) {
 			setImage(s)
 			s.Network = job.BridgeNetwork
 			s.Ports = []job.Port{{Name: "http", Container: 80}, {Protocol: job.UDP}}
 		}},
-		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`, func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
+		"container network": {docker + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "overlay"}]`,
+			func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", []job.Port{{Container: 80}} }},
 		"CNI network": {mesos + `, "portMappings": [{"containerPort": 80, "hostPort": 0}]}, "networks": [{"name": "front", "labels": {"zone": "a"}}]`, func(s *spec) {
 			setImage(s)
 			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
 			s.Network, s.NetworkLabels, s.Ports = "front", map[string]string{"zone": "a"}, []job.Port{{Container: 80}}
 		}},
-		"CNI network of old definitions": {run + `, "ipAddress": {"networkName": "front", "labels": {"zone": "a"}, "discovery": {"ports": [{"number": 80, "name": "http", "protocol": "tcp"}]}}`, func(s *spec) {
-			s.Network, s.NetworkLabels, s.Ports = "front", map[string]string{"zone": "a"}, nil
-			s.Env["PORT0"], s.Env["PORT_80"], s.Env["PORTS"] = "80", "80", ""
-		}},
+		"CNI network of old definitions": {run +
+			`, "ipAddress": {"networkName": "front", "labels": {"zone": "a"}, "discovery": {"ports": [{"number": 80, "name": "http", "protocol": "tcp"}]}}`,
+			func(s *spec) {
+				s.Network, s.NetworkLabels, s.Ports = "front", map[string]string{"zone": "a"}, nil
+				s.Env["PORT0"], s.Env["PORT_80"], s.Env["PORTS"] = "80", "80", ""
+			}},
 		"bridge of a mesos container": {mesos + `, "portMappings": [{"containerPort": 80}]}, "networks": [{"mode": "container/bridge"}]`, func(s *spec) {
 			setImage(s)
 			s.Containerizer, s.Command = job.Mesos, shellCommand("x")
 			s.Network, s.Ports = "mesos-bridge", []job.Port{{Container: 80}}
 		}},
-		"labels of docker's networks": {docker + `, "portMappings": []}, "networks": [{"name": "overlay", "labels": {"zone": "a"}}]`, func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", nil }},
-		"ports of a container's network alone": {docker + `, "portMappings": [{"containerPort": 80}, {"name": "b"}, {"containerPort": 10000}]}, "networks": [{"name": "overlay"}], "check": {"http": {"portIndex": 1}}`, func(s *spec) {
-			setImage(s)
-			s.Network, s.Ports = "overlay", nil
-			for k, v := range map[string]string{"PORT0": "80", "PORT_80": "80", "PORT1": "10001", "PORT_10001": "10001", "PORT2": "10000", "PORT_10000": "10000", "PORT": "10001", "PORTS": "10001"} {
-				s.Env[k] = v
-			}
-			s.Check = &job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 10001}, Path: "/"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
-		}},
+		"labels of docker's networks": {docker + `, "portMappings": []}, "networks": [{"name": "overlay", "labels": {"zone": "a"}}]`,
+			func(s *spec) { setImage(s); s.Network, s.Ports = "overlay", nil }},
+		"ports of a container's network alone": {docker +
+			`, "portMappings": [{"containerPort": 80}, {"name": "b"}, {"containerPort": 10000}]}, "networks": [{"name": "overlay"}], "check": {"http": {"portIndex": 1}}`,
+			func(s *spec) {
+				setImage(s)
+				s.Network, s.Ports = "overlay", nil
+				for k, v := range map[string]string{
+					"PORT0":      "80",
+					"PORT_80":    "80",
+					"PORT1":      "10001",
+					"PORT_10001": "10001",
+					"PORT2":      "10000",
+					"PORT_10000": "10000",
+					"PORT":       "10001",
+					"PORTS":      "10001",
+				} {
+					s.Env[k] = v
+				}
+				s.Check = &job.Check{
+					HTTP:     &job.HTTPCheck{CheckPort: job.CheckPort{Port: 10001}, Path: "/"},
+					Delay:    15 * time.Second,
+					Interval: time.Minute,
+					Timeout:  20 * time.Second,
+				}
+			}},
 		"health by HTTP": {run + `, "healthChecks": [{"path": "ok"}]`, func(s *spec) {
 			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}}))
 		}},
 		"health by HTTPS": {run + `, "healthChecks": [{"protocol": "MESOS_HTTPS", "port": 443}]`, func(s *spec) {
 			s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{CheckPort: job.CheckPort{Port: 443}, Path: "/", TLS: true}})
 		}},
-		"delay of Mesos's checks": {run + `, "healthChecks": [{"protocol": "MESOS_HTTP", "delaySeconds": 7}, {"protocol": "MESOS_TCP", "delaySeconds": 7}, {"protocol": "COMMAND", "command": {"value": "true"}, "delaySeconds": 7}]`, func(s *spec) {
-			s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/"}})
-			s.MoreHealthChecks = []job.HealthCheck{*newHealthCheck(job.Check{TCP: &job.TCPCheck{}}), *newHealthCheck(job.Check{Command: shellCommand("true")})}
-			for _, h := range s.HealthChecks() {
-				h.Delay = 7 * time.Second
-			}
-		}},
+		"delay of Mesos's checks": {run +
+			`, "healthChecks": [{"protocol": "MESOS_HTTP", "delaySeconds": 7}, {"protocol": "MESOS_TCP", "delaySeconds": 7}, {"protocol": "COMMAND", "command": {"value": "true"}, "delaySeconds": 7}]`,
+			func(s *spec) {
+				s.HealthCheck = newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/"}})
+				s.MoreHealthChecks = []job.HealthCheck{*newHealthCheck(job.Check{TCP: &job.TCPCheck{}}), *newHealthCheck(job.Check{Command: shellCommand("true")})}
+				for _, h := range s.HealthChecks() {
+					h.Delay = 7 * time.Second
+				}
+			}},
 		"no delay of Marathon's checks": {run + `, "healthChecks": [{"protocol": "HTTPS", "delaySeconds": 7}]`, func(s *spec) {
 			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/", TLS: true}}))
 		}},
-		"several health checks": {run + `, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`, func(s *spec) {
-			s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}}))
-			s.MoreHealthChecks = []job.HealthCheck{*withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}})), *newHealthCheck(job.Check{Command: shellCommand("true")})}
-			s.MoreHealthChecks[1].Failures = 7
-		}},
-		"health by TCP":     {run + `, "healthChecks": [{"protocol": "TCP"}]`, func(s *spec) { s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}})) }},
-		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`, func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{Command: shellCommand("true")}) }},
-		"health times": {run + `, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`, func(s *spec) {
-			s.HealthCheck = &job.HealthCheck{Check: job.Check{TCP: &job.TCPCheck{}, Delay: firstProbe, Interval: time.Second, Timeout: 2 * time.Second}, Grace: time.Millisecond, Failures: job.Unlimited}
-		}},
+		"several health checks": {run +
+			`, "healthChecks": [{"protocol": "TCP"}, {"path": "/ok"}, {"protocol": "TCP"}, {"protocol": "COMMAND", "command": {"value": "true"}, "maxConsecutiveFailures": 7}]`,
+			func(s *spec) {
+				s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}}))
+				s.MoreHealthChecks = []job.HealthCheck{
+					*withoutDelay(newHealthCheck(job.Check{HTTP: &job.HTTPCheck{Path: "/ok"}})),
+					*newHealthCheck(job.Check{Command: shellCommand("true")}),
+				}
+				s.MoreHealthChecks[1].Failures = 7
+			}},
+		"health by TCP": {run + `, "healthChecks": [{"protocol": "TCP"}]`,
+			func(s *spec) { s.HealthCheck = withoutDelay(newHealthCheck(job.Check{TCP: &job.TCPCheck{}})) }},
+		"health by COMMAND": {run + `, "healthChecks": [{"protocol": "COMMAND", "command": {"value": "true"}}]`,
+			func(s *spec) { s.HealthCheck = newHealthCheck(job.Check{Command: shellCommand("true")}) }},
+		"health times": {run +
+			`, "healthChecks": [{"protocol": "TCP", "gracePeriodSeconds": 0, "intervalSeconds": 1, "timeoutSeconds": 2, "delaySeconds": 0, "maxConsecutiveFailures": 0}]`,
+			func(s *spec) {
+				s.HealthCheck = &job.HealthCheck{
+					Check:    job.Check{TCP: &job.TCPCheck{}, Delay: firstProbe, Interval: time.Second, Timeout: 2 * time.Second},
+					Grace:    time.Millisecond,
+					Failures: job.Unlimited,
+				}
+			}},
 		"check by exec": {run + `, "check": {"exec": {"command": {"argv": ["a", "b"]}}}`, func(s *spec) {
 			s.Check = &job.Check{Command: []string{"a", "b"}, Delay: 15 * time.Second, Interval: time.Minute, Timeout: 20 * time.Second}
 		}},

@@ -100,7 +100,8 @@ func TestEngine(t *testing.T) {
 	if err != nil || made.Driver != driver || made.Name != name {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
-	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Driver: driver, Name: "nvidia_1.2"}); err == nil || !strings.Contains(err.Error(), "only nvidia_535.104.05 can be made") {
+	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Driver: driver, Name: "nvidia_1.2"}); err == nil ||
+		!strings.Contains(err.Error(), "only nvidia_535.104.05 can be made") {
 		t.Errorf("create of another version: %v", err)
 	}
 	shown, err := engine.VolumeInspect(ctx, name)
@@ -241,7 +242,8 @@ func TestEngineUpgrade(t *testing.T) {
 	if err != nil || len(removed) != 0 || len(kept) != 2 {
 		t.Errorf("while the old version is mounted: removed %v, kept %v, %v", removed, kept, err)
 	}
-	if got := runContainer(t, engine, image, "ls /usr/local/nvidia/lib64/libcuda.so.5*", &container.HostConfig{Binds: bind(upgraded)}); got != "/usr/local/nvidia/lib64/libcuda.so."+v535+"\n" {
+	if got := runContainer(t, engine, image, "ls /usr/local/nvidia/lib64/libcuda.so.5*",
+		&container.HostConfig{Binds: bind(upgraded)}); got != "/usr/local/nvidia/lib64/libcuda.so."+v535+"\n" {
 		t.Errorf("the next container has %q", got)
 	}
 	if err := engine.ContainerKill(ctx, id, "USR1"); err != nil {

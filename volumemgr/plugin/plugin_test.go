@@ -125,7 +125,8 @@ func TestProtocol(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"nvidia_550.54.15", "nvidia_driver", "../nvidia_" + v535, ""} {
-		if a := call("VolumeDriver.Create", volumeRequest{Name: name}); !strings.Contains(a.Err, "this machine's driver is 535.104.05, so only nvidia_535.104.05 can be made") {
+		if a := call("VolumeDriver.Create", volumeRequest{Name: name}); !strings.Contains(a.Err,
+			"this machine's driver is 535.104.05, so only nvidia_535.104.05 can be made") {
 			t.Errorf("create %q: %q", name, a.Err)
 		}
 	}
@@ -136,7 +137,8 @@ func TestProtocol(t *testing.T) {
 	if a := call("VolumeDriver.List", nil); len(a.Volumes) != 2 || a.Volumes[1].Name != "nvidia_"+v535 {
 		t.Errorf("list: %+v", a.Volumes)
 	}
-	if a := call("VolumeDriver.Get", volumeRequest{Name: "nvidia_" + v535}); a.Volume.Name != "nvidia_"+v535 || a.Volume.Mountpoint != filepath.Join(cfg.Mounts, "nvidia_"+v535) {
+	if a := call("VolumeDriver.Get", volumeRequest{Name: "nvidia_" + v535}); a.Volume.Name != "nvidia_"+v535 ||
+		a.Volume.Mountpoint != filepath.Join(cfg.Mounts, "nvidia_"+v535) {
 		t.Errorf("get: %+v", a)
 	}
 	for _, verb := range []string{"Get", "Path", "Mount", "Remove"} {

@@ -135,7 +135,14 @@ func serviceOf(t *testing.T, target job.LoadTarget, servers ...*httptest.Server)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.Tasks = append(j.Tasks, job.Task{ID: fmt.Sprint("web.", i), Index: i, State: job.Running, AgentURL: "http://127.0.0.1:5051", Hostname: "host.invalid", Ports: []int{port}})
+		j.Tasks = append(j.Tasks, job.Task{
+			ID:       fmt.Sprint("web.", i),
+			Index:    i,
+			State:    job.Running,
+			AgentURL: "http://127.0.0.1:5051",
+			Hostname: "host.invalid",
+			Ports:    []int{port},
+		})
 	}
 	return j
 }

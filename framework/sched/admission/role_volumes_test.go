@@ -34,7 +34,12 @@ func TestVolumesOfTwoRolesHaveDifferentNames(t *testing.T) {
 func TestNamedVolumesAreResolvedToTheirRole(t *testing.T) {
 	s := &job.Spec{}
 	s.Volumes = []job.Volume{{Source: "own", Target: "/a"}, {Source: "shared", Target: "/b"}, {Source: "/data", Target: "/c"}}
-	s.Parameters = []job.DockerParameter{{Key: "v", Value: "own:/d:ro"}, {Key: "volume", Value: "shared:/e"}, {Key: "volume", Value: "/data:/f"}, {Key: "init", Value: "true"}}
+	s.Parameters = []job.DockerParameter{
+		{Key: "v", Value: "own:/d:ro"},
+		{Key: "volume", Value: "shared:/e"},
+		{Key: "volume", Value: "/data:/f"},
+		{Key: "init", Value: "true"},
+	}
 	before := *s
 	allowed := HostPermissions{AllowList: &SpecAllowList{RoleVolumes: true, NamedVolumes: []string{"shared"}}}
 	got := allowed.ResolveVolumes(s, "prod")

@@ -27,31 +27,47 @@ func TestDivide(t *testing.T) {
 		claims   []Claim
 		want     map[string]int
 	}{
-		"a small demand is met, the rest is divided":         {100, []Claim{role("a", 10), role("b", 80), role("c", 80)}, map[string]int{"a": 10, "b": 45, "c": 45}},
-		"equal parts once all demand more":                   {99, []Claim{role("a", 50), role("b", 80), role("c", 80)}, map[string]int{"a": 33, "b": 33, "c": 33}},
-		"rounded down":                                       {100, []Claim{role("a", 50), role("b", 80), role("c", 80)}, map[string]int{"a": 33, "b": 33, "c": 34}},
-		"no demand":                                          {100, []Claim{role("a", 0), role("b", 0)}, map[string]int{"a": 0, "b": 0}},
-		"nothing to divide":                                  {0, []Claim{role("a", 5), role("b", 5, deserves(5))}, map[string]int{"a": 0, "b": 0}},
-		"less than capacity is demanded":                     {100, []Claim{role("a", 10), role("b", 20)}, map[string]int{"a": 10, "b": 20}},
-		"by weight":                                          {90, []Claim{role("a", 90), role("b", 90, weight(2))}, map[string]int{"a": 30, "b": 60}},
-		"weight beyond demand goes to the others":            {90, []Claim{role("a", 90), role("b", 10, weight(8))}, map[string]int{"a": 80, "b": 10}},
-		"deserved comes first":                               {100, []Claim{role("a", 80, deserves(70)), role("b", 80)}, map[string]int{"a": 80, "b": 20}},
-		"unused deserved is lent":                            {100, []Claim{role("a", 10, deserves(70)), role("b", 100)}, map[string]int{"a": 10, "b": 90}},
-		"the rest is divided on top of deserved":             {100, []Claim{role("a", 100, deserves(40)), role("b", 100, deserves(20))}, map[string]int{"a": 60, "b": 40}},
-		"the rest is divided by weight":                      {100, []Claim{role("a", 100, deserves(40)), role("b", 100, deserves(20), weight(3))}, map[string]int{"a": 50, "b": 50}},
-		"deserved without capacity is reduced in proportion": {30, []Claim{role("a", 40, deserves(40)), role("b", 20, deserves(20)), role("c", 9)}, map[string]int{"a": 20, "b": 10, "c": 0}},
-		"a limit":                                   {100, []Claim{role("a", 100, limit(30)), role("b", 100)}, map[string]int{"a": 30, "b": 70}},
-		"a limit below deserved":                    {100, []Claim{role("a", 100, limit(30), deserves(60)), role("b", 100)}, map[string]int{"a": 30, "b": 70}},
-		"a limit of 0":                              {100, []Claim{role("a", 100, limit(0)), role("b", 10)}, map[string]int{"a": 0, "b": 10}},
-		"children share their parent's part":        {100, []Claim{role("a", 0), role("a/x", 90), role("a/y", 90), role("b", 90)}, map[string]int{"a": 50, "a/x": 25, "a/y": 25, "b": 50}},
-		"a child's weight counts among siblings":    {80, []Claim{role("a", 0), role("a/x", 90, weight(3)), role("a/y", 90), role("b", 90)}, map[string]int{"a": 40, "a/x": 30, "a/y": 10, "b": 40}},
-		"a sibling borrows inside the parent":       {100, []Claim{role("a", 0, deserves(60)), role("a/x", 0, deserves(30)), role("a/y", 60, deserves(30)), role("b", 100, deserves(40))}, map[string]int{"a": 60, "a/x": 0, "a/y": 60, "b": 40}},
-		"a parent's own jobs":                       {100, []Claim{role("a", 100, deserves(60)), role("a/x", 100, deserves(40)), role("b", 100, deserves(40))}, map[string]int{"a": 60, "a/x": 40, "b": 40}},
-		"children deserve, the parent says nothing": {100, []Claim{role("a", 0), role("a/x", 100, deserves(50)), role("b", 100)}, map[string]int{"a": 75, "a/x": 75, "b": 25}},
-		"a parent that is not listed":               {90, []Claim{role("a/x", 90), role("a/y", 90), role("b", 90)}, map[string]int{"a/x": 30, "a/y": 30, "b": 30}},
-		"a grandparent":                             {90, []Claim{role("a", 0), role("a/b/c", 90), role("d", 90)}, map[string]int{"a": 45, "a/b/c": 45, "d": 45}},
-		"a parent's limit bounds its children":      {100, []Claim{role("a", 0, limit(20)), role("a/x", 90, deserves(10)), role("a/y", 90), role("b", 90)}, map[string]int{"a": 20, "a/x": 15, "a/y": 5, "b": 80}},
-		"similar names are not below":               {90, []Claim{role("a", 90), role("ab", 90), role("a-b/c", 90)}, map[string]int{"a": 30, "ab": 30, "a-b/c": 30}},
+		"a small demand is met, the rest is divided": {100, []Claim{role("a", 10), role("b", 80), role("c", 80)}, map[string]int{"a": 10, "b": 45, "c": 45}},
+		"equal parts once all demand more":           {99, []Claim{role("a", 50), role("b", 80), role("c", 80)}, map[string]int{"a": 33, "b": 33, "c": 33}},
+		"rounded down":                               {100, []Claim{role("a", 50), role("b", 80), role("c", 80)}, map[string]int{"a": 33, "b": 33, "c": 34}},
+		"no demand":                                  {100, []Claim{role("a", 0), role("b", 0)}, map[string]int{"a": 0, "b": 0}},
+		"nothing to divide":                          {0, []Claim{role("a", 5), role("b", 5, deserves(5))}, map[string]int{"a": 0, "b": 0}},
+		"less than capacity is demanded":             {100, []Claim{role("a", 10), role("b", 20)}, map[string]int{"a": 10, "b": 20}},
+		"by weight":                                  {90, []Claim{role("a", 90), role("b", 90, weight(2))}, map[string]int{"a": 30, "b": 60}},
+		"weight beyond demand goes to the others":    {90, []Claim{role("a", 90), role("b", 10, weight(8))}, map[string]int{"a": 80, "b": 10}},
+		"deserved comes first":                       {100, []Claim{role("a", 80, deserves(70)), role("b", 80)}, map[string]int{"a": 80, "b": 20}},
+		"unused deserved is lent":                    {100, []Claim{role("a", 10, deserves(70)), role("b", 100)}, map[string]int{"a": 10, "b": 90}},
+		"the rest is divided on top of deserved": {100,
+			[]Claim{role("a", 100, deserves(40)), role("b", 100, deserves(20))}, map[string]int{"a": 60, "b": 40}},
+		"the rest is divided by weight": {100,
+			[]Claim{role("a", 100, deserves(40)), role("b", 100, deserves(20), weight(3))}, map[string]int{"a": 50, "b": 50}},
+		"deserved without capacity is reduced in proportion": {30,
+			[]Claim{role("a", 40, deserves(40)), role("b", 20, deserves(20)), role("c", 9)},
+			map[string]int{"a": 20, "b": 10, "c": 0}},
+		"a limit":                {100, []Claim{role("a", 100, limit(30)), role("b", 100)}, map[string]int{"a": 30, "b": 70}},
+		"a limit below deserved": {100, []Claim{role("a", 100, limit(30), deserves(60)), role("b", 100)}, map[string]int{"a": 30, "b": 70}},
+		"a limit of 0":           {100, []Claim{role("a", 100, limit(0)), role("b", 10)}, map[string]int{"a": 0, "b": 10}},
+		"children share their parent's part": {100,
+			[]Claim{role("a", 0), role("a/x", 90), role("a/y", 90), role("b", 90)},
+			map[string]int{"a": 50, "a/x": 25, "a/y": 25, "b": 50}},
+		"a child's weight counts among siblings": {80,
+			[]Claim{role("a", 0), role("a/x", 90, weight(3)), role("a/y", 90), role("b", 90)},
+			map[string]int{"a": 40, "a/x": 30, "a/y": 10, "b": 40}},
+		"a sibling borrows inside the parent": {100,
+			[]Claim{role("a", 0, deserves(60)), role("a/x", 0, deserves(30)), role("a/y", 60, deserves(30)), role("b", 100, deserves(40))},
+			map[string]int{"a": 60, "a/x": 0, "a/y": 60, "b": 40}},
+		"a parent's own jobs": {100,
+			[]Claim{role("a", 100, deserves(60)), role("a/x", 100, deserves(40)), role("b", 100, deserves(40))},
+			map[string]int{"a": 60, "a/x": 40, "b": 40}},
+		"children deserve, the parent says nothing": {100, []Claim{
+			role("a", 0), role("a/x", 100, deserves(50)), role("b", 100),
+		}, map[string]int{"a": 75, "a/x": 75, "b": 25}},
+		"a parent that is not listed": {90, []Claim{role("a/x", 90), role("a/y", 90), role("b", 90)}, map[string]int{"a/x": 30, "a/y": 30, "b": 30}},
+		"a grandparent":               {90, []Claim{role("a", 0), role("a/b/c", 90), role("d", 90)}, map[string]int{"a": 45, "a/b/c": 45, "d": 45}},
+		"a parent's limit bounds its children": {100,
+			[]Claim{role("a", 0, limit(20)), role("a/x", 90, deserves(10)), role("a/y", 90), role("b", 90)},
+			map[string]int{"a": 20, "a/x": 15, "a/y": 5, "b": 80}},
+		"similar names are not below": {90, []Claim{role("a", 90), role("ab", 90), role("a-b/c", 90)}, map[string]int{"a": 30, "ab": 30, "a-b/c": 30}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Divide(c.capacity, c.claims)); diff != "" {
@@ -137,7 +153,13 @@ func TestEntitlementOfTree(t *testing.T) {
 					children += n
 				}
 			}
-			claims = append(claims, Claim{Role: top, Limit: -1, Deserved: children + rapid.IntRange(0, 50).Draw(t, "own"), HasDeserved: true, Demand: rapid.IntRange(0, 100).Draw(t, "demand of "+top)})
+			claims = append(claims, Claim{
+				Role:        top,
+				Limit:       -1,
+				Deserved:    children + rapid.IntRange(0, 50).Draw(t, "own"),
+				HasDeserved: true,
+				Demand:      rapid.IntRange(0, 100).Draw(t, "demand of "+top),
+			})
 		}
 		capacity := rapid.IntRange(300, 1000).Draw(t, "capacity")
 		got := Divide(capacity, claims)

@@ -47,11 +47,15 @@ func TestBaselines(t *testing.T) {
 		{"CPU-only work goes where fewest CPUs are", "dotprod", []AgentResources{eightNamedGPUs("a", 1, 128), eightNamedGPUs("b", 1, 16)}, []Demand{cpus}, "b"},
 		{"least is left", "bestfit", []AgentResources{eightNamedGPUs("a", 2, 100), eightNamedGPUs("b", 4, 10)}, []Demand{one}, "b0"},
 		{"CPUs and GPUs weigh alike", "bestfit", []AgentResources{eightNamedGPUs("a", 2, 64), eightNamedGPUs("b", 4, 64)}, []Demand{one}, "a0"},
-		{"the shared device first", "packing", []AgentResources{eightNamedGPUs("a", 1, 9), eightNamedGPUs("b", 4, 9)}, []Demand{half, half, two, one}, "a0 a0 b0,1 b2"},
+		{"the shared device first", "packing", []AgentResources{eightNamedGPUs("a", 1, 9), eightNamedGPUs("b", 4, 9)},
+			[]Demand{half, half, two, one}, "a0 a0 b0,1 b2"},
 		{"the smallest idle agent", "packing", []AgentResources{eightNamedGPUs("a", 4, 9), eightNamedGPUs("b", 2, 9)}, []Demand{one}, "b0"},
 		{"an agent in use before an idle one", "packing", []AgentResources{eightNamedGPUs("a", 1, 9), eightNamedGPUs("b", 4, 9)}, []Demand{two, one}, "b0,1 b2"},
-		{"its like before the emptiest", "clustering", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9)}, []Demand{one, two, two, one, half}, "a0 b0,1 b2,3 a1 b4"},
-		{"an idle agent before others' company", "clustering", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9), eightNamedGPUs("c", 8, 9)}, []Demand{half, one, two}, "a0 b0 c0,1"},
+		{"its like before the emptiest", "clustering", []AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9)},
+			[]Demand{one, two, two, one, half}, "a0 b0,1 b2,3 a1 b4"},
+		{"an idle agent before others' company", "clustering",
+			[]AgentResources{eightNamedGPUs("a", 8, 9), eightNamedGPUs("b", 8, 9), eightNamedGPUs("c", 8, 9)},
+			[]Demand{half, one, two}, "a0 b0 c0,1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster := NewCluster(c.agents, PlacementPolicy{Name: c.policy}, time.Time{})

@@ -124,7 +124,8 @@ func genShared(t *rapid.T, a *AgentResources, devices []gpu.Device) {
 		if rapid.Bool().Draw(t, "told") {
 			a.AllShared = append(a.AllShared, all)
 		}
-		if free := (SharedDevice{d.UUID, drawFrom(t, "left", all.MemMiB, all.MemMiB/2, 3000, 0), drawFrom(t, "cores left", all.Cores, 40, 0)}); free.MemMiB > 0 || free.Cores > 0 {
+		if free := (SharedDevice{d.UUID, drawFrom(t, "left", all.MemMiB, all.MemMiB/2, 3000, 0), drawFrom(t, "cores left",
+			all.Cores, 40, 0)}); free.MemMiB > 0 || free.Cores > 0 {
 			a.Shared = append(a.Shared, free)
 		}
 	}
@@ -167,7 +168,10 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 		r.Share = genShare(t)
 	}
 	if wish("types") {
-		r.Types = gpu.TypeSelector{Include: drawFrom(t, "include", nil, []string{"V100"}, []string{"a100", "V100"}), Exclude: drawFrom(t, "exclude", nil, []string{"A100"})}
+		r.Types = gpu.TypeSelector{
+			Include: drawFrom(t, "include", nil, []string{"V100"}, []string{"a100", "V100"}),
+			Exclude: drawFrom(t, "exclude", nil, []string{"A100"}),
+		}
 	}
 	if wish("memory") {
 		r.MinMemMiB = drawFrom(t, "minmem", int64(16000), 80000)
@@ -179,7 +183,10 @@ func genDemand(t *rapid.T, perJob bool) *Demand {
 		r.Topology = drawFrom(t, "topology", gpu.AnyTopology, gpu.NVLink, gpu.SameNUMA)
 	}
 	if wish("uuid") {
-		r.Devices = gpu.DeviceSelector{Include: drawFrom(t, "uuids", nil, []string{"GPU-0-0", "GPU-0-1", "GPU-1-0", "GPU-1-1"}), Exclude: drawFrom(t, "not", nil, []string{"GPU-0-0", "GPU-2-1"})}
+		r.Devices = gpu.DeviceSelector{
+			Include: drawFrom(t, "uuids", nil, []string{"GPU-0-0", "GPU-0-1", "GPU-1-0", "GPU-1-1"}),
+			Exclude: drawFrom(t, "not", nil, []string{"GPU-0-0", "GPU-2-1"}),
+		}
 	}
 	if d.Ports > 0 && wish("host ports") {
 		d.HostPorts = drawFrom(t, "numbers", []int{31001}, []int{31010}, []int{0, 31000, 31011}, []int{31002, 0})
@@ -511,7 +518,8 @@ func (m *clusterPair) releaseTask(t *rapid.T) {
 	var ids []string
 	var parts []gpu.DeviceShare
 	gpus := 0
-	if id := fmt.Sprintf("GPU-%d-%d", i, rapid.IntRange(0, 4).Draw(t, "of")); !a.facts.Divisible && a.parts[id] == 0 && !m.isTakenWhole(id) && rapid.Bool().Draw(t, "a part") {
+	if id := fmt.Sprintf("GPU-%d-%d", i, rapid.IntRange(0, 4).Draw(t, "of")); !a.facts.Divisible && a.parts[id] == 0 &&
+		!m.isTakenWhole(id) && rapid.Bool().Draw(t, "a part") {
 		parts = []gpu.DeviceShare{{UUID: id, MemMiB: 2000, Cores: drawFrom(t, "part of cores", 0, 30)}}
 	}
 	if a.named || a.gpus == 0 && rapid.Bool().Draw(t, "by name") {

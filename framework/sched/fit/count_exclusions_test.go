@@ -45,7 +45,8 @@ func TestCountExclusions(t *testing.T) {
 		}, "role 1/11, constraint 2/10, maintenance 2/8, scarce 0/6, cpus 1/6, memory 1/5, disk 1/4, gpus 2/3, ports 1/1"},
 		{"no GPUs", Demand{Amount: amount, Constraints: []job.Constraint{mustParseConstraint(t, "@gpus IS 0"), mustParseConstraint(t, "hostname UNLIKE small")}},
 			"role 1/11, constraint 1/10, maintenance 2/9, scarce 7/7, cpus 0/0, memory 0/0, disk 0/0, gpus 0/0, ports 0/0"},
-		{"an unknown role", Demand{Role: "unknown", Amount: amount}, "role 11/11, constraint 0/0, maintenance 0/0, scarce 0/0, cpus 0/0, memory 0/0, disk 0/0, gpus 0/0, ports 0/0"},
+		{"an unknown role", Demand{Role: "unknown", Amount: amount},
+			"role 11/11, constraint 0/0, maintenance 0/0, scarce 0/0, cpus 0/0, memory 0/0, disk 0/0, gpus 0/0, ports 0/0"},
 	} {
 		got := formatExclusions(NewCluster(agents, PlacementPolicy{}, noon).CountExclusions(&c.d))
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -104,7 +105,10 @@ func TestExclusionsAgreeWithPlacement(t *testing.T) {
 			}
 			agents = append(agents, a)
 		}
-		d := Demand{Amount: Amount{CPUs: float64(random.IntN(3)), MemMiB: float64(1 + random.IntN(3)), DiskMiB: float64(random.IntN(3))}, Request: gpu.Request{GPUs: random.IntN(3)}}
+		d := Demand{
+			Amount:  Amount{CPUs: float64(random.IntN(3)), MemMiB: float64(1 + random.IntN(3)), DiskMiB: float64(random.IntN(3))},
+			Request: gpu.Request{GPUs: random.IntN(3)},
+		}
 		c := NewCluster(agents, PlacementPolicy{}, noon)
 		counts := c.CountExclusions(&d)
 		last := counts[len(counts)-1]

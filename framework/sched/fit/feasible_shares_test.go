@@ -40,7 +40,8 @@ func TestChooseShareSlots(t *testing.T) {
 	}{
 		{"pack on one device", "binpack", []AgentResources{sharedByMethod("a", whole, whole)}, 1, small, "a0 a0 a0 a0 a1 a1 a1 a1"},
 		{"the device in use first", "binpack", []AgentResources{sharedByMethod("a", whole, used)}, 1, half, "a1 a0 a0"},
-		{"the agent in use first, though it has more", "binpack", []AgentResources{sharedByMethod("a", whole), sharedByMethod("b", used, whole)}, 1, half, "b0 a0 a0 b1 b1"},
+		{"the agent in use first, though it has more", "binpack",
+			[]AgentResources{sharedByMethod("a", whole), sharedByMethod("b", used, whole)}, 1, half, "b0 a0 a0 b1 b1"},
 		{"the tightest that fits", "binpack", []AgentResources{sharedByMethod("a", "7000/100", "12000/100", "9000/100")}, 1, half, "a2 a1"},
 		{"tight in cores", "binpack", []AgentResources{sharedByMethod("a", "9000/90", "9000/20")}, 1, gpu.ShareRequest{MemMiB: 1000, Cores: 20}, "a1 a0 a0 a0 a0"},
 		{"topology packs", "topology", []AgentResources{sharedByMethod("a", whole, used)}, 1, half, "a1 a0 a0"},
@@ -71,7 +72,10 @@ func TestChooseShareSlots(t *testing.T) {
 	// Tasks that request only memory fill a device completely, whatever is left of its cores, and use the device in
 	// use first.
 	for _, policy := range []string{"fgd", "headroom"} {
-		for _, list := range [][]TypicalTask{{{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}}, {{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}, {Demand: Demand{Request: gpu.Request{GPUs: 1}}, Weight: 1}}} {
+		for _, list := range [][]TypicalTask{
+			{{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}},
+			{{Demand: Demand{Request: gpu.Request{GPUs: 1, Share: small}}, Weight: 1}, {Demand: Demand{Request: gpu.Request{GPUs: 1}}, Weight: 1}},
+		} {
 			c := NewCluster([]AgentResources{sharedByMethod("a", whole, "12000/100")}, PlacementPolicy{Name: policy, Typical: list}, noon)
 			got := ""
 			for _, s := range c.PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: small}}, 9) {
@@ -136,13 +140,25 @@ func TestDeviceBecomesShared(t *testing.T) {
 // Demands that may fit different agents have different keys.
 func TestDemandKeysDiffer(t *testing.T) {
 	changes := map[string]func(*Demand){
-		"role": func(d *Demand) { d.Role = "x" }, "amount": func(d *Demand) { d.Amount.CPUs = 1 }, "ports": func(d *Demand) { d.Ports = 1 }, "runs": func(d *Demand) { d.RunTime = 1 },
-		"beyond": func(d *Demand) { d.AvoidReserved = true }, "gpus": func(d *Demand) { d.Request.GPUs = 2 }, "memory": func(d *Demand) { d.Request.MinMemMiB = 1 },
-		"driver": func(d *Demand) { d.Request.MinDriver = "1" }, "cuda": func(d *Demand) { d.Request.MinCUDA = "1" }, "topology": func(d *Demand) { d.Request.Topology = gpu.NVLink },
-		"type": func(d *Demand) { d.Request.Types.Include = []string{"V100"} }, "not": func(d *Demand) { d.Request.Types.Exclude = []string{"V100"} },
-		"uuid": func(d *Demand) { d.Request.Devices.Include = []string{"a"} }, "not uuid": func(d *Demand) { d.Request.Devices.Exclude = []string{"a"} },
-		"part": func(d *Demand) { d.Request.Share.MemMiB = 1 }, "percent": func(d *Demand) { d.Request.Share.MemPercent = 1 }, "cores": func(d *Demand) { d.Request.Share.Cores = 1 },
-		"constraint": func(d *Demand) { d.Constraints = []job.Constraint{{Field: "rack", Operator: job.Unique}} }, "nothing": func(*Demand) {},
+		"role":       func(d *Demand) { d.Role = "x" },
+		"amount":     func(d *Demand) { d.Amount.CPUs = 1 },
+		"ports":      func(d *Demand) { d.Ports = 1 },
+		"runs":       func(d *Demand) { d.RunTime = 1 },
+		"beyond":     func(d *Demand) { d.AvoidReserved = true },
+		"gpus":       func(d *Demand) { d.Request.GPUs = 2 },
+		"memory":     func(d *Demand) { d.Request.MinMemMiB = 1 },
+		"driver":     func(d *Demand) { d.Request.MinDriver = "1" },
+		"cuda":       func(d *Demand) { d.Request.MinCUDA = "1" },
+		"topology":   func(d *Demand) { d.Request.Topology = gpu.NVLink },
+		"type":       func(d *Demand) { d.Request.Types.Include = []string{"V100"} },
+		"not":        func(d *Demand) { d.Request.Types.Exclude = []string{"V100"} },
+		"uuid":       func(d *Demand) { d.Request.Devices.Include = []string{"a"} },
+		"not uuid":   func(d *Demand) { d.Request.Devices.Exclude = []string{"a"} },
+		"part":       func(d *Demand) { d.Request.Share.MemMiB = 1 },
+		"percent":    func(d *Demand) { d.Request.Share.MemPercent = 1 },
+		"cores":      func(d *Demand) { d.Request.Share.Cores = 1 },
+		"constraint": func(d *Demand) { d.Constraints = []job.Constraint{{Field: "rack", Operator: job.Unique}} },
+		"nothing":    func(*Demand) {},
 	}
 	seen := map[string]string{}
 	for name, change := range changes {

@@ -93,12 +93,16 @@ func TestScarcityOfHardwareClasses(t *testing.T) {
 		typical []TypicalTask
 		want    [2]float64
 	}{
-		"a quarter":            {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{0.5, 0}},
-		"GPUs count":           {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(3, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
-		"more than all":        {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
-		"either is enough":     {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
-		"no agent has it":      {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
-		"what takes CPUs only": {[]TypicalTask{{Demand: wantsGPUs(0, 1), Weight: 9}, {Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 0.5}},
+		"a quarter":        {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 3}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{0.5, 0}},
+		"GPUs count":       {[]TypicalTask{{Demand: wantsGPUs(1, 1), Weight: 1}, {Demand: wantsGPUs(3, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
+		"more than all":    {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100"), Weight: 1}}, [2]float64{1, 0}},
+		"either is enough": {[]TypicalTask{{Demand: wantsGPUs(1, 1, "A100", "T4"), Weight: 1}}, [2]float64{0, 0}},
+		"no agent has it":  {[]TypicalTask{{Demand: wantsGPUs(1, 1, "H100"), Weight: 1}, {Demand: wantsGPUs(1, 1, "T4"), Weight: 1}}, [2]float64{0, 1}},
+		"what takes CPUs only": {[]TypicalTask{
+			{Demand: wantsGPUs(0, 1), Weight: 9},
+			{Demand: wantsGPUs(1, 1), Weight: 3},
+			{Demand: wantsGPUs(1, 1, "T4"), Weight: 1},
+		}, [2]float64{0, 0.5}},
 	} {
 		cluster := NewCluster(agents, PlacementPolicy{Name: "headroom", Typical: c.typical}, noon)
 		for i, want := range c.want {
@@ -171,7 +175,10 @@ func TestScarcityOfSharesIsSeparate(t *testing.T) {
 	}
 	agents[0].Divisible, agents[1].Divisible = false, false
 	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{
-		{Demand: wantsGPUs(1, 1), Weight: 7}, {Demand: wantsGPUs(1, 1, "A100"), Weight: 1}, {Demand: shareOfOne(4000, 1), Weight: 6}, {Demand: shareOfOne(8000, 1, "A100"), Weight: 1},
+		{Demand: wantsGPUs(1, 1), Weight: 7},
+		{Demand: wantsGPUs(1, 1, "A100"), Weight: 1},
+		{Demand: shareOfOne(4000, 1), Weight: 6},
+		{Demand: shareOfOne(8000, 1, "A100"), Weight: 1},
 	}}
 	c := NewCluster(agents, p, noon)
 	for i, want := range [][2]float64{{0.25, 0.5}, {0, 0}, {0.25, 0.5}, {0, 0}} {
@@ -213,10 +220,13 @@ func TestLargestIdleAgentsArePreserved(t *testing.T) {
 		agents []AgentResources
 		want   agentSize
 	}{
-		"few":                    {few, agentSize{8, 115_200}},
-		"half":                   {few[:2], agentSize{}},
-		"nearly as large":        {[]AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 120), eightNamedGPUs("c", 8, 64)}, agentSize{}},
-		"few GPUs and many CPUs": {[]AgentResources{eightNamedGPUs("a", 2, 999), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 32), eightNamedGPUs("d", 8, 32)}, agentSize{8, 57_600}},
+		"few":             {few, agentSize{8, 115_200}},
+		"half":            {few[:2], agentSize{}},
+		"nearly as large": {[]AgentResources{eightNamedGPUs("a", 8, 128), eightNamedGPUs("b", 8, 120), eightNamedGPUs("c", 8, 64)}, agentSize{}},
+		"few GPUs and many CPUs": {[]AgentResources{
+			eightNamedGPUs("a", 2, 999), eightNamedGPUs("b", 8, 64), eightNamedGPUs("c", 8, 32),
+			eightNamedGPUs("d", 8, 32),
+		}, agentSize{8, 57_600}},
 		"the largest are in use": {[]AgentResources{{ID: "a", TotalGPUs: 16}, eightNamedGPUs("b", 8, 64)}, agentSize{16, 0}},
 		"without a known GPU":    {[]AgentResources{countedGPUs("a", 0, 9)}, agentSize{}},
 	} {
@@ -254,7 +264,12 @@ func TestCostOfLargestAgentsByHand(t *testing.T) {
 func TestHeadroomAfterUndo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := []AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96), eightTypedGPUs("c", "T4", 128), eightNamedGPUs("d", 2, 64)}
-		p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 4), Weight: 5}, {Demand: wantsGPUs(8, 64), Weight: 1}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 2}, {Demand: milliDemand(250), Weight: 4}}}
+		p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{
+			{Demand: wantsGPUs(1, 4), Weight: 5},
+			{Demand: wantsGPUs(8, 64), Weight: 1},
+			{Demand: wantsGPUs(1, 8, "A100"), Weight: 2},
+			{Demand: milliDemand(250), Weight: 4},
+		}}
 		var taken []takenPlacements
 		worn, fresh := NewCluster(agents, p, noon), NewCluster(agents, p, noon)
 		for range rapid.IntRange(1, 20).Draw(t, "tasks") {
@@ -279,7 +294,10 @@ func TestHeadroomAfterUndo(t *testing.T) {
 
 // Scoring does not allocate once profiles are computed.
 func TestHeadroomDoesNotAllocate(t *testing.T) {
-	p := PlacementPolicy{Name: "headroom", Typical: []TypicalTask{{Demand: wantsGPUs(1, 4), Weight: 5}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 2}, {Demand: milliDemand(250), Weight: 4}}}
+	p := PlacementPolicy{
+		Name:    "headroom",
+		Typical: []TypicalTask{{Demand: wantsGPUs(1, 4), Weight: 5}, {Demand: wantsGPUs(1, 8, "A100"), Weight: 2}, {Demand: milliDemand(250), Weight: 4}},
+	}
 	c := NewCluster([]AgentResources{eightTypedGPUs("a", "A100", 96), eightTypedGPUs("b", "T4", 96)}, p, noon)
 	part := milliDemand(300)
 	part.Amount.CPUs = 1

@@ -34,7 +34,16 @@ type naiveAgent struct {
 func newNaive(agents []AgentResources, now time.Time) *naiveCluster {
 	n := &naiveCluster{now: now}
 	for _, a := range agents {
-		na := naiveAgent{facts: a, amount: a.Free.toMilli(), gpus: a.GPUs, parts: map[string]int{}, shared: map[string]*naiveShared{}, ports: map[int]bool{}, named: len(a.DeviceIDs) > 0, heldID: map[string]bool{}}
+		na := naiveAgent{
+			facts:  a,
+			amount: a.Free.toMilli(),
+			gpus:   a.GPUs,
+			parts:  map[string]int{},
+			shared: map[string]*naiveShared{},
+			ports:  map[int]bool{},
+			named:  len(a.DeviceIDs) > 0,
+			heldID: map[string]bool{},
+		}
 		for _, id := range a.DeviceIDs {
 			na.parts[id] = wholeDevice
 		}

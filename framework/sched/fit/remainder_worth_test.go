@@ -52,7 +52,12 @@ func TestRemainderWorthIsConsistent(t *testing.T) {
 // task fills, instead of 530 for another of 470. On an idle GPU it leaves room for one of 650. For fgd an idle GPU is useful to
 // more tasks.
 func TestShareLeavesRemaindersThatTasksFill(t *testing.T) {
-	typical := []TypicalTask{{Demand: milliDemand(470), Weight: 2}, {Demand: milliDemand(320), Weight: 1}, {Demand: milliDemand(650), Weight: 1}, {Demand: wantsGPUs(1, 0), Weight: 2}}
+	typical := []TypicalTask{
+		{Demand: milliDemand(470), Weight: 2},
+		{Demand: milliDemand(320), Weight: 1},
+		{Demand: milliDemand(650), Weight: 1},
+		{Demand: wantsGPUs(1, 0), Weight: 2},
+	}
 	agents := []AgentResources{eightNamedGPUs("a", 1, 8), eightNamedGPUs("b", 1, 8)}
 	for _, x := range []struct {
 		policy string
@@ -72,7 +77,12 @@ func TestShareLeavesRemaindersThatTasksFill(t *testing.T) {
 
 // The same with shared devices.
 func TestShareLeavesRemaindersOfSharedDevices(t *testing.T) {
-	typical := []TypicalTask{{Demand: shareOfOne(8000, 1), Weight: 2}, {Demand: shareOfOne(5280, 1), Weight: 1}, {Demand: shareOfOne(10560, 1), Weight: 1}, {Demand: shareOfOne(16000, 1), Weight: 2}}
+	typical := []TypicalTask{
+		{Demand: shareOfOne(8000, 1), Weight: 2},
+		{Demand: shareOfOne(5280, 1), Weight: 1},
+		{Demand: shareOfOne(10560, 1), Weight: 1},
+		{Demand: shareOfOne(16000, 1), Weight: 2},
+	}
 	a, b := sharedByMethod("a", "16000/100"), sharedByMethod("b", "16000/100")
 	a.Free, b.Free = Amount{CPUs: 8}, Amount{CPUs: 8}
 	for policy, want := range map[string]string{"fgd": "aa", "headroom": "ab"} {

@@ -29,7 +29,12 @@ func TestTakeUndoesRelease(t *testing.T) {
 			a.AllShared = []SharedDevice{{UUID: "GPU-3", MemMiB: 16000, Cores: 100}}
 		}
 		c := NewCluster([]AgentResources{a}, PlacementPolicy{Name: "binpack"}, time.Unix(0, 0))
-		demands := []Demand{{Request: gpu.Request{GPUs: 1}}, {Request: gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemMiB: 1000, Cores: 5}}}, {Amount: Amount{CPUs: 1, MemMiB: 100}}, {Ports: 1}}
+		demands := []Demand{
+			{Request: gpu.Request{GPUs: 1}},
+			{Request: gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemMiB: 1000, Cores: 5}}},
+			{Amount: Amount{CPUs: 1, MemMiB: 100}},
+			{Ports: 1},
+		}
 		count := func() (rooms [4]int) {
 			for i := range demands {
 				places := c.PlaceTasks(&demands[i], 100)

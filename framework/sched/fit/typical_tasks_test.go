@@ -20,11 +20,13 @@ func TestSelectTypicalTasks(t *testing.T) {
 	}{
 		"none":                  {nil, 9, ""},
 		"the rest is not typed": {[]TypicalTask{{Demand: common, Weight: 95}, {Demand: other, Weight: 5}}, 9, "95 "},
-		"the rest is typed":     {[]TypicalTask{{Demand: common, Weight: 95}, {Demand: typed, Weight: 3}, {Demand: other, Weight: 1}, {Demand: large, Weight: 1}}, 9, "95 3r 1r "},
-		"typed and frequent":    {[]TypicalTask{{Demand: typed, Weight: 90}, {Demand: common, Weight: 6}, {Demand: typedToo, Weight: 4}}, 9, "90 6 "},
-		"types without GPUs":    {[]TypicalTask{{Demand: common, Weight: 95}, {Demand: cpus, Weight: 5}}, 9, "95 "},
-		"a limit for each":      {[]TypicalTask{{Demand: common, Weight: 4}, {Demand: typed, Weight: 3}, {Demand: other, Weight: 2}, {Demand: typedToo, Weight: 1}}, 1, "4 3r "},
-		"up to the last":        {[]TypicalTask{{Demand: common, Weight: 1}, {Demand: typed, Weight: 1}}, 9, "1 1 "},
+		"the rest is typed": {[]TypicalTask{{Demand: common, Weight: 95}, {Demand: typed, Weight: 3}, {Demand: other, Weight: 1}, {Demand: large, Weight: 1}},
+			9, "95 3r 1r "},
+		"typed and frequent": {[]TypicalTask{{Demand: typed, Weight: 90}, {Demand: common, Weight: 6}, {Demand: typedToo, Weight: 4}}, 9, "90 6 "},
+		"types without GPUs": {[]TypicalTask{{Demand: common, Weight: 95}, {Demand: cpus, Weight: 5}}, 9, "95 "},
+		"a limit for each": {[]TypicalTask{{Demand: common, Weight: 4}, {Demand: typed, Weight: 3}, {Demand: other, Weight: 2}, {Demand: typedToo, Weight: 1}},
+			1, "4 3r "},
+		"up to the last": {[]TypicalTask{{Demand: common, Weight: 1}, {Demand: typed, Weight: 1}}, 9, "1 1 "},
 	} {
 		before, got := slices.Clone(c.kinds), ""
 		for _, k := range SelectTypicalTasks(c.kinds, c.limit) {

@@ -64,9 +64,12 @@ func TestStartsOnSharedGPUs(t *testing.T) {
 // TestStartsRespectRoom: a role at its limit starts no job until one of its own tasks ends.
 func TestStartsRespectRoom(t *testing.T) {
 	in := Input{
-		Agents:   []Agent{{Free: 4000}},
-		Running:  []OccupyingTask{{Role: "r", Milli: 1000, RunTime: exact(time.Hour)}},
-		Waiting:  []WaitingJob{{Name: "j", Role: "r", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)}, {Name: "k", Role: "s", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)}},
+		Agents:  []Agent{{Free: 4000}},
+		Running: []OccupyingTask{{Role: "r", Milli: 1000, RunTime: exact(time.Hour)}},
+		Waiting: []WaitingJob{
+			{Name: "j", Role: "r", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)},
+			{Name: "k", Role: "s", Tasks: 1, Milli: 1000, AcceptsType: anyType, RunTime: exact(time.Hour)},
+		},
 		RoleRoom: map[string]int{"r": 0},
 	}
 	if got := in.Starts(); got["j"].Expected != time.Hour || got["k"].Expected != 0 {
@@ -86,10 +89,23 @@ func TestBoundsContainEachOther(t *testing.T) {
 			in.Agents = append(in.Agents, Agent{Free: rapid.IntRange(0, 4).Draw(t, "free") * 1000})
 		}
 		for range rapid.IntRange(0, 8).Draw(t, "running") {
-			in.Running = append(in.Running, OccupyingTask{Agent: rapid.IntRange(0, len(in.Agents)-1).Draw(t, "agent"), Milli: 1000, Ran: duration.Draw(t, "ran"), RunTime: runs.Draw(t, "total"), Endless: rapid.Bool().Draw(t, "endless")})
+			in.Running = append(in.Running, OccupyingTask{
+				Agent:   rapid.IntRange(0, len(in.Agents)-1).Draw(t, "agent"),
+				Milli:   1000,
+				Ran:     duration.Draw(t, "ran"),
+				RunTime: runs.Draw(t, "total"),
+				Endless: rapid.Bool().Draw(t, "endless"),
+			})
 		}
 		for i := range rapid.IntRange(1, 6).Draw(t, "waiting") {
-			in.Waiting = append(in.Waiting, WaitingJob{Name: string(rune('a' + i)), Tasks: rapid.IntRange(1, 3).Draw(t, "tasks"), Milli: rapid.SampledFrom([]int{500, 1000, 2000}).Draw(t, "milli"), Gang: rapid.Bool().Draw(t, "gang"), AcceptsType: anyType, RunTime: runs.Draw(t, "run")})
+			in.Waiting = append(in.Waiting, WaitingJob{
+				Name:        string(rune('a' + i)),
+				Tasks:       rapid.IntRange(1, 3).Draw(t, "tasks"),
+				Milli:       rapid.SampledFrom([]int{500, 1000, 2000}).Draw(t, "milli"),
+				Gang:        rapid.Bool().Draw(t, "gang"),
+				AcceptsType: anyType,
+				RunTime:     runs.Draw(t, "run"),
+			})
 		}
 		first := in.Starts()
 		if again := in.Starts(); !reflect.DeepEqual(first, again) {

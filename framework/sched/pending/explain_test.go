@@ -91,33 +91,58 @@ func TestExplain(t *testing.T) {
 			want: placement.PendingCause{Needs: "3 free GPUs for the gang of 3 together", Available: "2 agents have 2 free together"},
 		},
 		{
-			name: "the quota is used up", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 1, nil), quota: quota.Quota{quota.AllTypes: 2}, held: 2,
-			want: placement.PendingCause{Needs: "room in the quota of role team for 1 more", Available: "it may hold 2 GPUs and holds 2", BlockedBy: placement.BlockedByQuota},
+			name: "the quota is used up", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 1, nil),
+			quota: quota.Quota{quota.AllTypes: 2}, held: 2,
+			want: placement.PendingCause{
+				Needs:     "room in the quota of role team for 1 more",
+				Available: "it may hold 2 GPUs and holds 2",
+				BlockedBy: placement.BlockedByQuota,
+			},
 		},
 		{
-			name: "the quota has room for a part of a gang", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 3, asGang), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
-			want: placement.PendingCause{Needs: "room in the quota of role team for 3 more", Available: "it may hold 4 GPUs and holds 2", BlockedBy: placement.BlockedByQuota},
+			name: "the quota has room for a part of a gang", agents: []fit.AgentResources{testAgent("a", 4, 4)},
+			job: waitingJob("train", 3, asGang), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
+			want: placement.PendingCause{
+				Needs:     "room in the quota of role team for 3 more",
+				Available: "it may hold 4 GPUs and holds 2",
+				BlockedBy: placement.BlockedByQuota,
+			},
 		},
 		{
-			name: "the quota has room for a gang", agents: []fit.AgentResources{testAgent("a", 0, 4)}, job: waitingJob("train", 2, asGang), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
+			name: "the quota has room for a gang", agents: []fit.AgentResources{testAgent("a", 0, 4)},
+			job: waitingJob("train", 2, asGang), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
 			want: placement.PendingCause{Needs: "1 free GPU on one agent", Available: "1 agent has GPUs, none has one free"},
 		},
 		{
-			name: "the quota of all types is used up, that of one type is not", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 3, asGang), quota: quota.Quota{quota.AllTypes: 4, "V100": 9}, held: 4,
-			want: placement.PendingCause{Needs: "room in the quota of role team for 3 more", Available: "it may hold 4 GPUs and holds 4", BlockedBy: placement.BlockedByQuota},
+			name:   "the quota of all types is used up, that of one type is not",
+			agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 3, asGang),
+			quota: quota.Quota{quota.AllTypes: 4, "V100": 9}, held: 4,
+			want: placement.PendingCause{
+				Needs:     "room in the quota of role team for 3 more",
+				Available: "it may hold 4 GPUs and holds 4",
+				BlockedBy: placement.BlockedByQuota,
+			},
 		},
 		{
-			name: "the quota has room for a part of the tasks", agents: []fit.AgentResources{testAgent("a", 0, 4)}, job: waitingJob("train", 3, nil), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
+			name: "the quota has room for a part of the tasks", agents: []fit.AgentResources{testAgent("a", 0, 4)},
+			job: waitingJob("train", 3, nil), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
 			want: placement.PendingCause{Needs: "1 free GPU on one agent", Available: "1 agent has GPUs, none has one free"},
 		},
 		{
-			name: "the quota excludes a type", agents: []fit.AgentResources{testAgent("a", 4, 4)}, job: waitingJob("train", 1, nil), quota: quota.Quota{"V100": 2}, held: 2,
-			want: placement.PendingCause{Needs: "1 free GPU other than V100 on one agent", Available: "no agent has the type, 1 agent is known: V100 on 1; role team may hold 2 V100 and holds 2"},
+			name: "the quota excludes a type", agents: []fit.AgentResources{testAgent("a", 4, 4)},
+			job: waitingJob("train", 1, nil), quota: quota.Quota{"V100": 2}, held: 2,
+			want: placement.PendingCause{
+				Needs:     "1 free GPU other than V100 on one agent",
+				Available: "no agent has the type, 1 agent is known: V100 on 1; role team may hold 2 V100 and holds 2",
+			},
 		},
 		{
 			name: "an agent is cordoned", agents: []fit.AgentResources{testAgent("a", 2, 4), testAgent("b", 1, 4)}, job: waitingJob("train", 1, withGPUs(2)),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a", Reason: "repair", Offered: true}},
-			want:   placement.PendingCause{Needs: "2 free GPUs on one agent", Available: "1 agent has GPUs, 1 has 1 free; 1 agent that would fit is cordoned: host-a (repair), with 2 free GPUs"},
+			want: placement.PendingCause{
+				Needs:     "2 free GPUs on one agent",
+				Available: "1 agent has GPUs, 1 has 1 free; 1 agent that would fit is cordoned: host-a (repair), with 2 free GPUs",
+			},
 		},
 		{
 			name: "a cordoned agent would not fit either", agents: []fit.AgentResources{testAgent("a", 1, 4)}, job: waitingJob("train", 1, withGPUs(2)),
@@ -143,7 +168,10 @@ func TestExplain(t *testing.T) {
 		{
 			name: "a lost launch on a cordoned agent", agents: []fit.AgentResources{testAgent("a", 1, 1)}, job: waitingJob("train", 1, nil),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a", Reason: "repair", Offered: true, LostLaunches: "its last 2 launches were lost"}},
-			want:   placement.PendingCause{Needs: "1 free GPU on one agent", Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a (repair), with 1 free GPU"},
+			want: placement.PendingCause{
+				Needs:     "1 free GPU on one agent",
+				Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a (repair), with 1 free GPU",
+			},
 		},
 		{
 			name: "a gang does not fit on the cordoned agents", agents: []fit.AgentResources{testAgent("a", 1, 4)}, job: waitingJob("train", 2, asGang),
@@ -153,18 +181,28 @@ func TestExplain(t *testing.T) {
 		{
 			name: "a gang fits on the cordoned agents", agents: []fit.AgentResources{testAgent("a", 2, 4)}, job: waitingJob("train", 2, asGang),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a", Offered: true}},
-			want:   placement.PendingCause{Needs: "1 free GPU on one agent", Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, with 2 free GPUs"},
+			want: placement.PendingCause{
+				Needs:     "1 free GPU on one agent",
+				Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, with 2 free GPUs",
+			},
 		},
 		{
-			name: "a gang would fit on open and cordoned agents together", agents: []fit.AgentResources{testAgent("a", 1, 4), testAgent("b", 1, 4)}, job: waitingJob("train", 2, asGang),
+			name:   "a gang would fit on open and cordoned agents together",
+			agents: []fit.AgentResources{testAgent("a", 1, 4), testAgent("b", 1, 4)}, job: waitingJob("train", 2, asGang),
 			status: map[string]AgentStatus{"b": {Closed: true, Host: "host-b", Offered: true}},
-			want:   placement.PendingCause{Needs: "2 free GPUs for the gang of 2 together", Available: "1 agent has 1 free; 1 agent that would fit is cordoned: host-b, with 1 free GPU"},
+			want: placement.PendingCause{
+				Needs:     "2 free GPUs for the gang of 2 together",
+				Available: "1 agent has 1 free; 1 agent that would fit is cordoned: host-b, with 1 free GPU",
+			},
 		},
 		{
 			name: "the named device is on a cordoned agent that never offered", agents: []fit.AgentResources{withDevices(testAgent("a", 0, 2), "GPU-1", "GPU-2")},
 			job:    waitingJob("train", 1, withSpec(func(s *job.Spec) { s.Request.Devices.Include = []string{"GPU-2"} })),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a"}},
-			want:   placement.PendingCause{Needs: "1 free GPU among the 1 named on one agent", Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, which has 2 GPUs and never offered any"},
+			want: placement.PendingCause{
+				Needs:     "1 free GPU among the 1 named on one agent",
+				Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, which has 2 GPUs and never offered any",
+			},
 		},
 		{
 			name: "the named device is on another agent than the cordoned one", agents: []fit.AgentResources{withDevices(testAgent("a", 0, 2), "GPU-1", "GPU-2")},
@@ -256,7 +294,8 @@ func TestMaintenanceDependsOnRunTime(t *testing.T) {
 	runsFor := func(d time.Duration) func(*queue.WaitingJob) {
 		return func(w *queue.WaitingJob) { w.Spec.RunTime = d }
 	}
-	short, long := e.Explain(waitingJob("short", 1, runsFor(time.Minute)), trackerOf(nil, 0)), e.Explain(waitingJob("long", 1, runsFor(2*time.Hour)), trackerOf(nil, 0))
+	short, long := e.Explain(waitingJob("short", 1, runsFor(time.Minute)), trackerOf(nil, 0)), e.Explain(waitingJob("long", 1,
+		runsFor(2*time.Hour)), trackerOf(nil, 0))
 	if short.Needs != "an offer" || strings.Contains(long.Needs, "offer") {
 		t.Errorf("the short job needs %q, the long one %q", short.Needs, long.Needs)
 	}

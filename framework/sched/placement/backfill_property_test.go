@@ -210,7 +210,13 @@ func TestPreemptingJobsStartWhenVictimsHaveEnded(t *testing.T) {
 			for _, l := range a.Launches {
 				free[a.AgentID] -= l.Spec.Request.GPUs
 				started[l.Spec.Name]++
-				running = append(running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, Since: c.in.Now, GPUTypes: map[string]int{c.types[a.AgentID]: l.Spec.Request.GPUs}})
+				running = append(running, queue.RunningTask{
+					TaskID:   l.TaskID,
+					AgentID:  a.AgentID,
+					Spec:     l.Spec,
+					Since:    c.in.Now,
+					GPUTypes: map[string]int{c.types[a.AgentID]: l.Spec.Request.GPUs},
+				})
 			}
 		}
 		after := PlanInput{Now: c.in.Now, Running: running}

@@ -18,7 +18,8 @@ func TestRoleIsPlacedByItsFitPolicy(t *testing.T) {
 		return fit.AgentResources{ID: id, Role: role, Free: fit.Amount{CPUs: cpus}, Ports: []fit.PortRange{{First: 8080, Last: 8081}}}
 	}
 	p := &Policy{Fit: fit.PlacementPolicy{Name: "binpack"}, Roles: []queue.Role{{Name: "packs"}, {Name: "spreads", FitPolicy: "spread"}}}
-	c := NewPartitionedCluster([]fit.AgentResources{agent("a", "packs", 4), agent("a", "spreads", 4), agent("b", "packs", 2), agent("b", "spreads", 2)}, p, time.Time{})
+	c := NewPartitionedCluster([]fit.AgentResources{agent("a", "packs", 4), agent("a", "spreads", 4), agent("b", "packs", 2), agent("b", "spreads", 2)},
+		p, time.Time{})
 	spec := &job.Spec{}
 	spec.Ports = []job.Port{{Host: 8080}}
 	NewAllocator(c, &PlanInput{Waiting: []queue.WaitingJob{{Spec: spec}}}, p) // makes the partitions avoid the port

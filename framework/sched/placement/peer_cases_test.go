@@ -95,7 +95,13 @@ func TestEntitlementCases(t *testing.T) {
 	checkCases(t, "capacity | roles | demand", func(t *testing.T, cells []string) string {
 		claims := map[string]*entitlement.Claim{}
 		for _, r := range parseRoles(t, cells[1]) {
-			claims[r.Name] = &entitlement.Claim{Role: r.Name, Limit: -1, Weight: r.Weight, Deserved: r.Deserved.Total() * quota.MilliPerGPU, HasDeserved: r.Deserved != nil}
+			claims[r.Name] = &entitlement.Claim{
+				Role:        r.Name,
+				Limit:       -1,
+				Weight:      r.Weight,
+				Deserved:    r.Deserved.Total() * quota.MilliPerGPU,
+				HasDeserved: r.Deserved != nil,
+			}
 		}
 		for _, text := range strings.Fields(cells[2]) {
 			role, demand, _ := strings.Cut(text, ":")

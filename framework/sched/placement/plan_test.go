@@ -542,9 +542,13 @@ decline ox for 1h0m0s: no task waits for V100
 wait train: 1 free GPU other than V100 on one agent; 1 agent has such GPUs, none has one free; role  may hold 0 V100 and holds 0: it can never start on those; 1 of 2 tasks waits`,
 		},
 		{
-			name:    "the task of the lowest priority is preempted",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("low", "x", 0, preemptible(1, time.Hour)), runningTask("lowest", "x", 0, preemptible(0, 2*time.Hour)), runningTask("equal", "x", 0, preemptible(5, time.Minute)), runningTask("fixed", "x", 0, nil)},
+			name:   "the task of the lowest priority is preempted",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("low", "x", 0, preemptible(1, time.Hour)),
+				runningTask("lowest", "x", 0, preemptible(0, 2*time.Hour)),
+				runningTask("equal", "x", 0, preemptible(5, time.Minute)), runningTask("fixed", "x", 0, nil),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
@@ -562,9 +566,13 @@ preempt younger.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "jobs with the same demand preempt at the same time",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, 2*time.Hour)), runningTask("three", "x", 0, preemptible(1, time.Hour))},
+			name:   "jobs with the same demand preempt at the same time",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("one", "x", 0, preemptible(0, time.Hour)),
+				runningTask("two", "x", 0, preemptible(0, 2*time.Hour)),
+				runningTask("three", "x", 0, preemptible(1, time.Hour)),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("later", 1, withPriority(4)), waitingJob("last", 1, withPriority(1))},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
@@ -575,9 +583,13 @@ wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait last: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "a job preempts for what the tasks that end for the jobs before it do not free",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("ending", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true; r.Spec.Request.GPUs = 3 }), runningTask("other", "x", 0, preemptible(0, time.Hour)), runningTask("more", "x", 0, preemptible(0, time.Minute))},
+			name:   "a job preempts for what the tasks that end for the jobs before it do not free",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("ending", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true; r.Spec.Request.GPUs = 3 }),
+				runningTask("other", "x", 0, preemptible(0, time.Hour)),
+				runningTask("more", "x", 0, preemptible(0, time.Minute)),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("array", 2, withPriority(5)), waitingJob("later", 1, withPriority(4))},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
@@ -590,7 +602,11 @@ wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			name:    "a job with another demand waits until the head has its place, since it could get the place first",
 			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
 			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, 2*time.Hour))},
-			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("larger", 1, both(withPriority(4), func(s *job.Spec) { s.CPUs = 2 })), waitingJob("same", 1, withPriority(3))},
+			waiting: []queue.WaitingJob{
+				waitingJob("urgent", 1, withPriority(5)),
+				waitingJob("larger", 1, both(withPriority(4), func(s *job.Spec) { s.CPUs = 2 })),
+				waitingJob("same", 1, withPriority(3)),
+			},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt one.0 for urgent
@@ -599,9 +615,12 @@ wait larger: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait same: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "only as many jobs preempt at the same time as the quota permits",
-			offers:  []fit.Offer{roleOffer("a", "x", 0)},
-			running: []queue.RunningTask{runningTask("one", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" }), runningTask("two", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" })},
+			name:   "only as many jobs preempt at the same time as the quota permits",
+			offers: []fit.Offer{roleOffer("a", "x", 0)},
+			running: []queue.RunningTask{
+				runningTask("one", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" }),
+				runningTask("two", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Spec.Role = "a" }),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withRole("a"))), waitingJob("later", 1, both(withPriority(4), withRole("a")))},
 			roles:   []queue.Role{{Name: "a", Quota: quota.Quota{"V100": 3}}},
 			want: `
@@ -623,9 +642,12 @@ preempt gang.1 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "tasks that end anyway are not preempted",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("ending", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true }), runningTask("other", "x", 0, preemptible(0, time.Hour))},
+			name:   "tasks that end anyway are not preempted",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("ending", "x", time.Minute, func(r *queue.RunningTask) { r.Ending = true }),
+				runningTask("other", "x", 0, preemptible(0, time.Hour)),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
@@ -651,9 +673,10 @@ hold ox-a for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "resources of an agent without offers are waited for",
-			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
-			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			name:   "resources of an agent without offers are waited for",
+			offers: []fit.Offer{gpuOffer("x", 1, "V100")},
+			known: []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"},
+				Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
 			waiting: []queue.WaitingJob{waitingJob("head", 1, withGPUs(2)), waitingJob("next", 1, nil)},
 			want: `
 start next.0 on x [ox] 1 V100
@@ -747,9 +770,12 @@ return x
 wait of-b: 1 free GPU on one agent; none of 2 agents offers to role "b"`,
 		},
 		{
-			name:    "maintenance that begins before a task ends",
-			offers:  []fit.Offer{func() fit.Offer { o := gpuOffer("x", 2, "V100"); o.Unavailable = planTime().Add(time.Hour); return o }()},
-			waiting: []queue.WaitingJob{waitingJob("long", 1, runFor(2*time.Hour)), waitingJob("short", 1, runFor(time.Minute)), waitingJob("other", 1, runFor(3*time.Hour))},
+			name:   "maintenance that begins before a task ends",
+			offers: []fit.Offer{func() fit.Offer { o := gpuOffer("x", 2, "V100"); o.Unavailable = planTime().Add(time.Hour); return o }()},
+			waiting: []queue.WaitingJob{
+				waitingJob("long", 1, runFor(2*time.Hour)), waitingJob("short", 1, runFor(time.Minute)),
+				waitingJob("other", 1, runFor(3*time.Hour)),
+			},
 			want: `
 start short.0 on x [ox] 1 V100
 wait long: 1 free GPU on one agent; 1 agent has GPUs, 1 lacks 2h0m0s before maintenance: the longest is 1h0m0s
@@ -759,7 +785,10 @@ wait other: 1 free GPU on one agent; 1 agent has GPUs, 1 lacks 3h0m0s before mai
 			name:    "a share of which an ending task frees the rest",
 			offers:  []fit.Offer{sharedOffer("x", 4000)},
 			running: []queue.RunningTask{shareTask("old", "x", time.Hour, 12000)},
-			waiting: []queue.WaitingJob{waitingJob("head", 1, func(s *job.Spec) { s.Request.Share.MemMiB = 10000 }), waitingJob("next", 1, func(s *job.Spec) { s.Request.Share.MemMiB = 4000 })},
+			waiting: []queue.WaitingJob{
+				waitingJob("head", 1, func(s *job.Spec) { s.Request.Share.MemMiB = 10000 }),
+				waitingJob("next", 1, func(s *job.Spec) { s.Request.Share.MemMiB = 4000 }),
+			},
 			want: `
 start next.0 on x [ox] [GPU-s] 4000 MiB of GPU-s
 wait head: 10000 MiB of one shared GPU on one agent; 1 of 1 device lacks 10000 MiB of shared memory (most free 4000)`,
@@ -779,7 +808,11 @@ wait next: a place that head will not need; head goes first and starts within 1h
 			name:    "CPUs of an ending task are not reserved twice",
 			offers:  []fit.Offer{func() fit.Offer { o := gpuOffer("x", 1, "V100"); o.Free.CPUs = 4; return o }()},
 			running: []queue.RunningTask{runningTask("old", "x", time.Hour, func(r *queue.RunningTask) { r.Spec.CPUs = 6 })},
-			waiting: []queue.WaitingJob{waitingJob("head", 1, func(s *job.Spec) { s.Request.GPUs, s.CPUs = 0, 7 }), waitingJob("next", 1, func(s *job.Spec) { s.CPUs = 2 }), waitingJob("last", 1, func(s *job.Spec) { s.Request.GPUs, s.CPUs = 0, 2 })},
+			waiting: []queue.WaitingJob{
+				waitingJob("head", 1, func(s *job.Spec) { s.Request.GPUs, s.CPUs = 0, 7 }),
+				waitingJob("next", 1, func(s *job.Spec) { s.CPUs = 2 }),
+				waitingJob("last", 1, func(s *job.Spec) { s.Request.GPUs, s.CPUs = 0, 2 }),
+			},
 			want: `
 start next.0 on x [ox] 1 V100
 wait head: 7 CPUs on one agent; 1 agent is known, the most free on one is 4
@@ -789,7 +822,11 @@ wait last: a place that head will not need; head goes first and starts within 1h
 			name:    "a fixed port of the head is reserved",
 			offers:  []fit.Offer{func() fit.Offer { o := gpuOffer("x", 1, "V100"); o.Free.CPUs = 4; return o }()},
 			running: []queue.RunningTask{runningTask("old", "x", time.Hour, func(r *queue.RunningTask) { r.Spec.CPUs = 6 })},
-			waiting: []queue.WaitingJob{waitingJob("head", 1, both(withPort(31001), func(s *job.Spec) { s.CPUs = 8 })), waitingJob("next", 1, both(withPort(31001), withGPUs(0))), waitingJob("last", 1, both(withPort(31002), withGPUs(0)))},
+			waiting: []queue.WaitingJob{
+				waitingJob("head", 1, both(withPort(31001), func(s *job.Spec) { s.CPUs = 8 })),
+				waitingJob("next", 1, both(withPort(31001), withGPUs(0))),
+				waitingJob("last", 1, both(withPort(31002), withGPUs(0))),
+			},
 			want: `
 start last.0 on x [ox]
 wait head: 8 CPUs and 1 free GPU on one agent; 1 agent has the GPUs, the most free on one is 4
@@ -805,11 +842,19 @@ start two.0 on y [oy] 1 V100
 wait three: an agent that hostname UNIQUE allows; 2 agents have room, 2 are excluded`,
 		},
 		{
-			name:    "a second role has a reservation of its own",
-			offers:  []fit.Offer{roleOffer("a", "x", 1), roleOffer("b", "y", 1)},
-			running: []queue.RunningTask{runningTask("old-a", "x", time.Hour, func(r *queue.RunningTask) { r.Spec.Role = "a" }), runningTask("old-b", "y", 2*time.Hour, func(r *queue.RunningTask) { r.Spec.Role = "b" })},
-			waiting: []queue.WaitingJob{waitingJob("head-a", 1, both(withRole("a"), withGPUs(2))), waitingJob("head-b", 1, both(withRole("b"), withGPUs(2))), waitingJob("next-a", 1, both(withRole("a"), runFor(90*time.Minute))), waitingJob("next-b", 1, both(withRole("b"), runFor(90*time.Minute)))},
-			roles:   twoRoles,
+			name:   "a second role has a reservation of its own",
+			offers: []fit.Offer{roleOffer("a", "x", 1), roleOffer("b", "y", 1)},
+			running: []queue.RunningTask{
+				runningTask("old-a", "x", time.Hour, func(r *queue.RunningTask) { r.Spec.Role = "a" }),
+				runningTask("old-b", "y", 2*time.Hour, func(r *queue.RunningTask) { r.Spec.Role = "b" }),
+			},
+			waiting: []queue.WaitingJob{
+				waitingJob("head-a", 1, both(withRole("a"), withGPUs(2))),
+				waitingJob("head-b", 1, both(withRole("b"), withGPUs(2))),
+				waitingJob("next-a", 1, both(withRole("a"), runFor(90*time.Minute))),
+				waitingJob("next-b", 1, both(withRole("b"), runFor(90*time.Minute))),
+			},
+			roles: twoRoles,
 			want: `
 start next-b.0 on y [oy-b] 1 V100
 hold ox-a for 5s: head-a wants 2 GPUs, agent has 1 free
@@ -818,9 +863,13 @@ wait next-a: a place that head-a will not need; head-a goes first and starts wit
 wait head-b: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1`,
 		},
 		{
-			name:    "a victim that frees too little alone is joined by others",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, 2*time.Hour)), runningTask("three", "x", 0, preemptible(0, 3*time.Hour))},
+			name:   "a victim that frees too little alone is joined by others",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("one", "x", 0, preemptible(0, time.Hour)),
+				runningTask("two", "x", 0, preemptible(0, 2*time.Hour)),
+				runningTask("three", "x", 0, preemptible(0, 3*time.Hour)),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2)))},
 			want: `
 hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
@@ -829,9 +878,12 @@ preempt two.0 for urgent
 wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "a victim that turns out to be unnecessary runs on",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100"), gpuOffer("y", 0, "V100")},
-			running: []queue.RunningTask{runningTask("small", "x", 0, preemptible(0, time.Hour)), runningTask("large", "y", 0, func(r *queue.RunningTask) { preemptible(1, time.Hour)(r); r.Spec.Request.GPUs = 2 })},
+			name:   "a victim that turns out to be unnecessary runs on",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100"), gpuOffer("y", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("small", "x", 0, preemptible(0, time.Hour)),
+				runningTask("large", "y", 0, func(r *queue.RunningTask) { preemptible(1, time.Hour)(r); r.Spec.Request.GPUs = 2 }),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2)))},
 			want: `
 hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
@@ -880,9 +932,12 @@ hold ox for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
-			name:    "a task that was asked to end is not preempted",
-			offers:  []fit.Offer{gpuOffer("x", 0, "V100")},
-			running: []queue.RunningTask{runningTask("old", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Ending = true }), runningTask("other", "y", 0, preemptible(0, time.Hour))},
+			name:   "a task that was asked to end is not preempted",
+			offers: []fit.Offer{gpuOffer("x", 0, "V100")},
+			running: []queue.RunningTask{
+				runningTask("old", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Ending = true }),
+				runningTask("other", "y", 0, preemptible(0, time.Hour)),
+			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
 hold ox for 5s: urgent wants 1 GPU, agent has 0 free
@@ -925,9 +980,10 @@ return x
 wait train: 1 free GPU on one agent; none of 1 agent offers to role ""`,
 		},
 		{
-			name:    "a gang counts on the resources of an agent without offers",
-			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
-			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			name:   "a gang counts on the resources of an agent without offers",
+			offers: []fit.Offer{gpuOffer("x", 1, "V100")},
+			known: []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 2, Types: []string{"V100"},
+				Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
 			waiting: []queue.WaitingJob{waitingJob("gang", 3, asGang), waitingJob("next", 1, nil)},
 			want: `
 hold ox for 5s: gang cannot start with this offer alone
@@ -935,18 +991,20 @@ wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free
 wait next: a place that gang will not need; gang goes first and starts within 0s, a run_time that ends before would fit`,
 		},
 		{
-			name:    "a gang does not count on an agent that has nothing left",
-			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
-			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			name:   "a gang does not count on an agent that has nothing left",
+			offers: []fit.Offer{gpuOffer("x", 1, "V100")},
+			known: []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"},
+				Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, asGang), waitingJob("next", 1, nil)},
 			want: `
 start next.0 on x [ox] 1 V100
 wait gang: 1 free GPU on one agent; 2 agents have GPUs, none has one free`,
 		},
 		{
-			name:    "what an agent had left counts once a task on it ends",
-			offers:  []fit.Offer{gpuOffer("x", 1, "V100")},
-			known:   []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"}, Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
+			name:   "what an agent had left counts once a task on it ends",
+			offers: []fit.Offer{gpuOffer("x", 1, "V100")},
+			known: []fit.AgentResources{{ID: "y", Hostname: "y", GPUs: 0, Types: []string{"V100"},
+				Free: fit.Amount{CPUs: 9, MemMiB: 9999}, Ports: []fit.PortRange{{First: 31000, Last: 31010}}}},
 			running: []queue.RunningTask{runningTask("old", "y", time.Hour, nil)},
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(asGang, func(s *job.Spec) { s.CPUs = 5 })), waitingJob("next", 1, nil)},
 			want: `

@@ -13,7 +13,11 @@ import (
 // benchmarkLending returns a full cluster of 1,000 agents with eight GPUs, all borrowed by 2,000 jobs of one role.
 func benchmarkLending() (in PlanInput, policy Policy) {
 	in = PlanInput{Now: planTime()}
-	policy = Policy{Roles: []queue.Role{{Name: "prod", Deserved: quota.Quota{quota.AllTypes: 4000}}, {Name: "lab", Deserved: quota.Quota{quota.AllTypes: 1000}}, {Name: "guests"}}}
+	policy = Policy{Roles: []queue.Role{
+		{Name: "prod", Deserved: quota.Quota{quota.AllTypes: 4000}},
+		{Name: "lab", Deserved: quota.Quota{quota.AllTypes: 1000}},
+		{Name: "guests"},
+	}}
 	policy.SetDefaults()
 	for a := range 1000 {
 		id := fmt.Sprintf("a%04d", a)
@@ -27,7 +31,13 @@ func benchmarkLending() (in PlanInput, policy Policy) {
 	}
 	for n := range 8000 {
 		s := specs[n*7%2000]
-		in.Running = append(in.Running, queue.RunningTask{TaskID: fmt.Sprintf("%s.%d", s.Name, n), AgentID: fmt.Sprintf("a%04d", n%1000), Spec: s, GPUTypes: map[string]int{"V100": 1}, Since: planTime().Add(-time.Duration(n) * time.Second)})
+		in.Running = append(in.Running, queue.RunningTask{
+			TaskID:   fmt.Sprintf("%s.%d", s.Name, n),
+			AgentID:  fmt.Sprintf("a%04d", n%1000),
+			Spec:     s,
+			GPUTypes: map[string]int{"V100": 1},
+			Since:    planTime().Add(-time.Duration(n) * time.Second),
+		})
 	}
 	return in, policy
 }

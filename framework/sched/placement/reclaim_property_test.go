@@ -318,7 +318,8 @@ func TestReclaimSettles(t *testing.T) {
 					continue
 				}
 				if !isWithin(a.Name, b.Name) && !isWithin(b.Name, a.Name) && w.held(b.Name) > b.Deserved.Total() {
-					t.Fatalf("role %s demands %d, deserves %d and holds %d; role %s deserves %d and holds %d", a.Name, demand, a.Deserved.Total(), w.held(a.Name), b.Name, b.Deserved.Total(), w.held(b.Name))
+					t.Fatalf("role %s demands %d, deserves %d and holds %d; role %s deserves %d and holds %d", a.Name, demand,
+						a.Deserved.Total(), w.held(a.Name), b.Name, b.Deserved.Total(), w.held(b.Name))
 				}
 			}
 		}

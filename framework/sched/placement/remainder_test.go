@@ -40,9 +40,16 @@ func TestRemainderIsNeedLessWhatEndedTasksFree(t *testing.T) {
 			fit.TaskResources{Amount: fit.Amount{CPUs: 1, MemMiB: 10, DiskMiB: 200}, GPUs: 2, DeviceIDs: []string{"a"}, Ports: []int{0}},
 		},
 		{
-			"shares of several devices", []fit.Placement{{Shares: []gpu.DeviceShare{share("s", 100, 50), share("t", 10, 5)}, Ports: []int{0, 0}}, {Shares: []gpu.DeviceShare{share("s", 100, 50)}, Ports: []int{0, 0}}},
+			"shares of several devices", []fit.Placement{
+				{Shares: []gpu.DeviceShare{share("s", 100, 50), share("t", 10, 5)}, Ports: []int{0, 0}},
+				{Shares: []gpu.DeviceShare{share("s", 100, 50)}, Ports: []int{0, 0}},
+			},
 			[]queue.RunningTask{task(1, nil, share("s", 150, 20), share("t", 20, 9), share("u", 1, 1))},
-			fit.TaskResources{Amount: fit.Amount{CPUs: 6.5, MemMiB: 65, DiskMiB: 700}, Shares: []gpu.DeviceShare{share("s", 50, 80), share("t", 0, 0)}, Ports: []int{0, 0}},
+			fit.TaskResources{
+				Amount: fit.Amount{CPUs: 6.5, MemMiB: 65, DiskMiB: 700},
+				Shares: []gpu.DeviceShare{share("s", 50, 80), share("t", 0, 0)},
+				Ports:  []int{0, 0},
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,7 +87,14 @@ func TestReservationAttemptsAreLimited(t *testing.T) {
 // those that the master reports.
 func TestClusterOfOffers(t *testing.T) {
 	known := fit.AgentResources{ID: "x", GPUs: 9}
-	left := fit.AgentResources{ID: "y", GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Free: fit.Amount{CPUs: 3}, Offers: []string{"gone"}, Shared: []fit.SharedDevice{{UUID: "GPU-s", MemMiB: 100, Cores: 50}}}
+	left := fit.AgentResources{
+		ID:        "y",
+		GPUs:      2,
+		DeviceIDs: []string{"GPU-a", "GPU-b"},
+		Free:      fit.Amount{CPUs: 3},
+		Offers:    []string{"gone"},
+		Shared:    []fit.SharedDevice{{UUID: "GPU-s", MemMiB: 100, Cores: 50}},
+	}
 	all := []fit.SharedDevice{{UUID: "GPU-s", MemMiB: 1000, Cores: 100}}
 	in := PlanInput{Now: planTime(), Known: []fit.AgentResources{known, left}, SharedDevices: func(agent string) []fit.SharedDevice {
 		if agent == "x" {
@@ -97,7 +111,12 @@ func TestClusterOfOffers(t *testing.T) {
 	if a := agents[1]; a.ID != "y" || a.GPUs != 0 || len(a.Offers)+len(a.DeviceIDs)+len(a.Shared) > 0 || a.Free != (fit.Amount{}) {
 		t.Errorf("an agent without offers has %+v", a)
 	}
-	want := fit.TaskResources{Amount: fit.Amount{CPUs: 3}, GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Shares: []gpu.DeviceShare{{UUID: "GPU-s", MemMiB: 100, Cores: 50}}}
+	want := fit.TaskResources{
+		Amount:    fit.Amount{CPUs: 3},
+		GPUs:      2,
+		DeviceIDs: []string{"GPU-a", "GPU-b"},
+		Shares:    []gpu.DeviceShare{{UUID: "GPU-s", MemMiB: 100, Cores: 50}},
+	}
 	if diff := cmp.Diff(want, leftoverOf(&agents[1])); diff != "" {
 		t.Errorf("leftovers (-want +got):\n%s", diff)
 	}
@@ -113,7 +132,8 @@ func TestAgentsAreNumberedAcrossPartitions(t *testing.T) {
 		return fit.AgentResources{ID: id, Role: role, Free: fit.Amount{CPUs: cpus}}
 	}
 	p := &Policy{Fit: fit.PlacementPolicy{Name: "binpack"}, Roles: []queue.Role{{Name: "packs"}, {Name: "spreads", FitPolicy: "spread"}}}
-	c := NewPartitionedCluster([]fit.AgentResources{agent("b", "spreads", 1), agent("a", "spreads", 1), agent("b", "packs", 1), agent("a", "packs", 1)}, p, time.Time{})
+	c := NewPartitionedCluster([]fit.AgentResources{agent("b", "spreads", 1), agent("a", "spreads", 1), agent("b", "packs", 1), agent("a", "packs", 1)},
+		p, time.Time{})
 	check := func(when string, want ...string) {
 		t.Helper()
 		var got []string
@@ -196,7 +216,11 @@ func TestGangOnDifferentAgentsIsReservedAsWhole(t *testing.T) {
 	plan := planOffers(offers, PlanInput{Now: planTime(), Waiting: waiting, Running: []queue.RunningTask{runningTask("old", "z", time.Hour, nil)}}, testPolicy())
 	want := []PendingReason{
 		{Job: "gang", Missing: 3, Tasks: 3, PendingCause: PendingCause{Needs: "1 free GPU on one agent", Available: "3 agents have GPUs, none has one free"}},
-		{Job: "next", Missing: 1, Tasks: 1, PendingCause: PendingCause{BlockedBy: BlockedByReservation, Needs: "a place that gang will not need", Available: "gang goes first and starts within 1h0m0s, a run_time that ends before would fit"}},
+		{Job: "next", Missing: 1, Tasks: 1, PendingCause: PendingCause{
+			BlockedBy: BlockedByReservation,
+			Needs:     "a place that gang will not need",
+			Available: "gang goes first and starts within 1h0m0s, a run_time that ends before would fit",
+		}},
 	}
 	if diff := cmp.Diff(want, plan.Unplaced); diff != "" || len(plan.Accept) > 0 {
 		t.Errorf("%d agents get tasks; waiting (-want +got):\n%s", len(plan.Accept), diff)

@@ -49,11 +49,15 @@ func TestJobOrder(t *testing.T) {
 	}{
 		{"oldest first", nil, nil, []string{"one a - 1h 3h", "two a - 1m 2h", "three a - 0 1h"}, 0, "one two three"},
 		{"priority first", nil, nil, []string{"low a - 0 3h", "high a -- 0 2h", "highest a --- 0 1h", "high2 a -- 0 1h"}, 0, "highest high high2 low"},
-		{"shortest first, unknown run times last", shortest, nil, []string{"unknown a - 0 3m", "long a - 2h 2m", "short a - 1h 1m", "unknown2 a - 0 1m", "short2 a - 1h 1m"}, 0, "short short2 long unknown unknown2"},
+		{"shortest first, unknown run times last", shortest, nil,
+			[]string{"unknown a - 0 3m", "long a - 2h 2m", "short a - 1h 1m", "unknown2 a - 0 1m", "short2 a - 1h 1m"}, 0,
+			"short short2 long unknown unknown2"},
 		{"priority before run time", shortest, nil, []string{"short a - 1h 2m", "high a -- 9h 1m"}, 0, "high short"},
 		{"a job that waited for its patience is first", shortest, nil, []string{"old a - 9h 1h", "younger a - 8h 59m", "short a - 1h 1m"}, 0, "old short younger"},
-		{"default patience of a day", []Role{{Name: "a", Order: ShortestFirst}}, nil, []string{"old a - 9h 24h", "younger a - 8h 23h", "short a - 1h 1m"}, 0, "old short younger"},
-		{"role with the least share first", nil, map[string]int{"a": 2, "b": 1}, []string{"a1 a - 0 3h", "b1 b - 0 2h", "a2 a - 0 1h", "c1 c - 0 1h"}, 0, "c1 b1 a1 a2"},
+		{"default patience of a day", []Role{{Name: "a", Order: ShortestFirst}}, nil,
+			[]string{"old a - 9h 24h", "younger a - 8h 23h", "short a - 1h 1m"}, 0, "old short younger"},
+		{"role with the least share first", nil, map[string]int{"a": 2, "b": 1},
+			[]string{"a1 a - 0 3h", "b1 b - 0 2h", "a2 a - 0 1h", "c1 c - 0 1h"}, 0, "c1 b1 a1 a2"},
 		{"share divided by weight", []Role{{Name: "a", Weight: 4}, {Name: "b"}}, map[string]int{"a": 2, "b": 1}, []string{"b1 b - 0 2h", "a1 a - 0 3h"}, 0, "a1 b1"},
 		{"equal shares by name", nil, nil, []string{"b1 b - 0 2h", "a1 a - 0 3h", "b2 b - 0 1h"}, 0, "a1 b1 b2"},
 		{"what a job receives counts at once", nil, nil, []string{"a1 a - 0 3h", "a2 a - 0 2h", "b1 b - 0 1h", "b2 b - 0 1h"}, 1, "a1 b1 a2 b2"},
@@ -124,14 +128,26 @@ func TestCountUsage(t *testing.T) {
 }
 
 func TestValidateOrderOfRoles(t *testing.T) {
-	for _, r := range []Role{{}, {Order: OldestFirst}, {Order: ShortestFirst, Patience: maxPatience}, {Order: ShortestFirst}, {FitPolicy: "spread"}, {Weight: 1e6}} {
+	for _, r := range []Role{
+		{},
+		{Order: OldestFirst},
+		{Order: ShortestFirst, Patience: maxPatience},
+		{Order: ShortestFirst},
+		{FitPolicy: "spread"},
+		{Weight: 1e6},
+	} {
 		if err := ValidateRoles([]Role{r}); err != nil {
 			t.Errorf("%+v: %v", r, err)
 		}
 	}
 	for want, r := range map[string]Role{
-		`order "random" is not one of`: {Order: "random"}, "patience -1s": {Order: ShortestFirst, Patience: -time.Second}, "patience 8784h0m0.000000001s": {Order: ShortestFirst, Patience: maxPatience + 1},
-		"patience is for order shortest": {Patience: time.Second}, `policy "best" is not one of`: {FitPolicy: "best"}, "weight 1.0000001e+06 is": {Weight: 1e6 + 0.1}, `role "" appears twice`: {Name: ""},
+		`order "random" is not one of`:   {Order: "random"},
+		"patience -1s":                   {Order: ShortestFirst, Patience: -time.Second},
+		"patience 8784h0m0.000000001s":   {Order: ShortestFirst, Patience: maxPatience + 1},
+		"patience is for order shortest": {Patience: time.Second},
+		`policy "best" is not one of`:    {FitPolicy: "best"},
+		"weight 1.0000001e+06 is":        {Weight: 1e6 + 0.1},
+		`role "" appears twice`:          {Name: ""},
 	} {
 		roles := []Role{r}
 		if strings.Contains(want, "twice") {

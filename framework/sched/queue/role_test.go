@@ -28,8 +28,12 @@ func TestValidateRetention(t *testing.T) {
 		age  time.Duration
 		want string
 	}{
-		{0, 0, ""}, {1, time.Hour, ""}, {maxKeepRuns, 0, ""},
-		{-1, 0, "keep_runs -1 is not between 1 and 1000"}, {maxKeepRuns + 1, 0, "keep_runs 1001 is not between 1 and 1000"}, {1, -time.Second, "keep_ended -1s is negative"},
+		{0, 0, ""},
+		{1, time.Hour, ""},
+		{maxKeepRuns, 0, ""},
+		{-1, 0, "keep_runs -1 is not between 1 and 1000"},
+		{maxKeepRuns + 1, 0, "keep_runs 1001 is not between 1 and 1000"},
+		{1, -time.Second, "keep_ended -1s is negative"},
 	} {
 		err, ofRole := ValidateRetention(c.runs, c.age), ValidateRoles([]Role{{Name: "lab", KeepRuns: c.runs, KeepEnded: c.age}})
 		if c.want == "" && err == nil && ofRole == nil {

@@ -15,7 +15,11 @@ import (
 func TestClaims(t *testing.T) {
 	agents := []fit.AgentResources{
 		{ID: "a", Role: "x", TotalGPUs: 8, Types: []string{"A100"}}, {ID: "a", Role: "y", TotalGPUs: 8, Types: []string{"A100"}},
-		{ID: "b", Inventory: []gpu.Device{{UUID: "1", Model: "Tesla V100-SXM2-16GB"}, {UUID: "2", Model: "Tesla V100-SXM2-16GB"}, {UUID: "3", Model: "Tesla T4", MemMiB: 16000}}},
+		{ID: "b", Inventory: []gpu.Device{
+			{UUID: "1", Model: "Tesla V100-SXM2-16GB"},
+			{UUID: "2", Model: "Tesla V100-SXM2-16GB"},
+			{UUID: "3", Model: "Tesla T4", MemMiB: 16000},
+		}},
 		{ID: "c", TotalGPUs: 1, Types: []string{"T4", "P4"}}, {ID: "closed", Closed: true, TotalGPUs: 99, Types: []string{"A100"}},
 	}
 	u := NewTracker([]RoleEntitlement{

@@ -73,7 +73,11 @@ func TestRestrictExcludesTypesAtQuota(t *testing.T) {
 
 // A share counts as much as it is on the smallest device of its type.
 func TestRestrictCountsSharesByDeviceMemory(t *testing.T) {
-	agents := []fit.AgentResources{{Inventory: []gpu.Device{{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000}, {Model: "Tesla V100-SXM2-16GB", MemMiB: 16000}, {Model: "Tesla T4", MemMiB: 15360}}}}
+	agents := []fit.AgentResources{{Inventory: []gpu.Device{
+		{Model: "Tesla V100-SXM2-32GB", MemMiB: 32000},
+		{Model: "Tesla V100-SXM2-16GB", MemMiB: 16000},
+		{Model: "Tesla T4", MemMiB: 15360},
+	}}}
 	tracker := NewTracker([]RoleEntitlement{{Role: "team", Quota: Quota{"V100": 1, AllTypes: 2}}}, agents)
 	tracker.AddUsage("team", nil, []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MilliDevices: 250}, {UUID: "GPU-b", Type: "T4", MilliDevices: 500}}, 1)
 	for _, c := range []struct {

@@ -56,7 +56,8 @@ func TestPAITasks(t *testing.T) {
 		s := &w.Spec
 		if s.Name != want.name || s.Owner != want.owner || s.Tasks != want.tasks || s.Gang != (want.tasks > 1) || s.Request.GPUs != want.gpus ||
 			s.CPUs != want.cpus || s.MemMiB != want.mem || w.ArrivesAt != want.arrives || w.RunTimes.forTask(0) != want.runs {
-			t.Errorf("record %d: %s of %q: %d × %d GPUs, %g CPUs, %g MiB at %s for %s, gang %t; want %+v", i, s.Name, s.Owner, s.Tasks, s.Request.GPUs, s.CPUs, s.MemMiB, w.ArrivesAt, w.RunTimes, s.Gang, want)
+			t.Errorf("record %d: %s of %q: %d × %d GPUs, %g CPUs, %g MiB at %s for %s, gang %t; want %+v", i, s.Name, s.Owner,
+				s.Tasks, s.Request.GPUs, s.CPUs, s.MemMiB, w.ArrivesAt, w.RunTimes, s.Gang, want)
 		}
 	}
 	alone := readExample(t, "pai_task_table.csv", func(r io.Reader, name string) ([]JobRecord, error) {
@@ -96,7 +97,8 @@ func TestDLRMInstances(t *testing.T) {
 		for _, c := range s.Constraints {
 			most += c.String()
 		}
-		if w.ArrivesAt != want.arrives || w.RunTimes.forTask(0) != want.runs || s.Request.GPUs != want.gpus || rdmaOf(s) != want.rdma || s.Group != want.group || most != want.most {
+		if w.ArrivesAt != want.arrives || w.RunTimes.forTask(0) != want.runs || s.Request.GPUs != want.gpus ||
+			rdmaOf(s) != want.rdma || s.Group != want.group || most != want.most {
 			t.Errorf("record %d: at %s for %s, %d GPUs, RDMA %g, group %s, %q; want %+v", i, w.ArrivesAt, w.RunTimes, s.Request.GPUs, rdmaOf(s), s.Group, most, want)
 		}
 	}

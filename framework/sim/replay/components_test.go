@@ -106,7 +106,8 @@ func TestJobThatNeverFits(t *testing.T) {
 }
 
 func TestRejectsRecordsOutOfOrder(t *testing.T) {
-	if _, err := RunReplay(ReplaySettings{Agents: agents(1)}, slices.Values(makeRecords(t, [3]int{10, 1, 1}, [3]int{5, 1, 1}))); err == nil || !strings.Contains(err.Error(), "sort the record") {
+	if _, err := RunReplay(ReplaySettings{Agents: agents(1)}, slices.Values(makeRecords(t, [3]int{10, 1, 1}, [3]int{5, 1, 1}))); err == nil ||
+		!strings.Contains(err.Error(), "sort the record") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -197,7 +198,10 @@ func TestReadPhilly(t *testing.T) {
 	const head = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 	text := head + "2017-10-09 07:01:55,66.0,1,66.0,b\n2017-10-09 07:01:00,5,16,80,a\n"
 	list, err := ReadPhillyJobs(strings.NewReader(text), "f", nil)
-	want := []VirtualClusterJob{{Line: 3, RunTime: 5 * time.Second, GPUs: 16, Cluster: "a"}, {Line: 2, ArrivesAt: 55 * time.Second, RunTime: 66 * time.Second, GPUs: 1, Cluster: "b"}}
+	want := []VirtualClusterJob{
+		{Line: 3, RunTime: 5 * time.Second, GPUs: 16, Cluster: "a"},
+		{Line: 2, ArrivesAt: 55 * time.Second, RunTime: 66 * time.Second, GPUs: 1, Cluster: "b"},
+	}
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("got %+v, %v", list, err)
 	}
@@ -223,7 +227,8 @@ func TestReadPhilly(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := ReadVirtualClusters(strings.NewReader("vc,node num\na,none\n"), "f"); err == nil || !strings.Contains(err.Error(), `f:2: virtual cluster "a" has "none" agents`) {
+	if _, err := ReadVirtualClusters(strings.NewReader("vc,node num\na,none\n"), "f"); err == nil ||
+		!strings.Contains(err.Error(), `f:2: virtual cluster "a" has "none" agents`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -232,12 +237,16 @@ func TestReadHelios(t *testing.T) {
 	const head = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 	text := head + "2,u2,vcA,16,32,2,FAILED,2020-04-01 00:01:00,,,5,0\n1,u1,vcB,0,3,1,COMPLETED,2020-04-01 00:00:30,,,60,0\n"
 	list, err := ReadHeliosJobs(strings.NewReader(text), "f", nil)
-	want := []VirtualClusterJob{{Line: 3, RunTime: time.Minute, CPUs: 3, Cluster: "vcB", User: "u1"}, {Line: 2, ArrivesAt: 30 * time.Second, RunTime: 5 * time.Second, GPUs: 16, CPUs: 32, Cluster: "vcA", User: "u2"}}
+	want := []VirtualClusterJob{
+		{Line: 3, RunTime: time.Minute, CPUs: 3, Cluster: "vcB", User: "u1"},
+		{Line: 2, ArrivesAt: 30 * time.Second, RunTime: 5 * time.Second, GPUs: 16, CPUs: 32, Cluster: "vcA", User: "u2"},
+	}
 	if err != nil || !slices.Equal(list, want) {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	records := slices.Collect(recordsInOneRole(list))
-	if one, gang := records[0].Spec, records[1].Spec; one.Tasks != 1 || one.Request.GPUs != 0 || one.CPUs != 3 || one.Owner != "u1" || gang.Tasks != 2 || gang.Request.GPUs != 8 || gang.CPUs != 16 || !gang.Gang {
+	if one, gang := records[0].Spec, records[1].Spec; one.Tasks != 1 || one.Request.GPUs != 0 || one.CPUs != 3 || one.Owner != "u1" ||
+		gang.Tasks != 2 || gang.Request.GPUs != 8 || gang.CPUs != 16 || !gang.Gang {
 		t.Errorf("got %+v and %+v", one, gang)
 	}
 	for row, want := range map[string]string{
@@ -262,7 +271,8 @@ func TestRecordSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := slices.Collect(seq)
-	if len(list) != 2 || list[0].Spec.Name != "early" || list[0].ArrivesAt != 0 || list[1].ArrivesAt != 15*time.Second || list[1].RunTimes[0] != 30*time.Second || countGPUs(&list[1].Spec) != 1 {
+	if len(list) != 2 || list[0].Spec.Name != "early" || list[0].ArrivesAt != 0 || list[1].ArrivesAt != 15*time.Second ||
+		list[1].RunTimes[0] != 30*time.Second || countGPUs(&list[1].Spec) != 1 {
 		t.Errorf("got %+v", list)
 	}
 	if _, err := RecordsFromTasks([]sim.RecordedTask{{Name: "x"}}); err == nil {
@@ -277,8 +287,12 @@ func TestRecordSources(t *testing.T) {
 	ok := job.Task{State: job.Finished, Started: at.Add(time.Second), Ended: at.Add(4 * time.Second)}
 	later := ended("b", "r", ok)
 	later.Submitted = at.Add(time.Minute)
-	works, left := RecordsFromJobs([]*job.Job{later, ended("a", "r", ok, job.Task{State: job.Failed, Started: at, Ended: at.Add(time.Hour)}), ended("c", "r", ok, job.Task{State: job.Running, Started: at}), ended("d", "r", job.Task{State: job.Killed})})
-	if left != 2 || len(works) != 2 || works[0].Spec.Name != "a" || works[0].RunTimes.longest() != time.Hour || works[0].RunTimes.forTask(0) != 3*time.Second || works[1].ArrivesAt != time.Minute || works[0].ArrivesAt != 0 {
+	works, left := RecordsFromJobs([]*job.Job{
+		later, ended("a", "r", ok, job.Task{State: job.Failed, Started: at, Ended: at.Add(time.Hour)}),
+		ended("c", "r", ok, job.Task{State: job.Running, Started: at}), ended("d", "r", job.Task{State: job.Killed}),
+	})
+	if left != 2 || len(works) != 2 || works[0].Spec.Name != "a" || works[0].RunTimes.longest() != time.Hour ||
+		works[0].RunTimes.forTask(0) != 3*time.Second || works[1].ArrivesAt != time.Minute || works[0].ArrivesAt != 0 {
 		t.Errorf("%d left, got %+v", left, works)
 	}
 }

@@ -21,7 +21,9 @@ func TestWarnedTasksContinue(t *testing.T) {
 	}{
 		{name: "starts over", lost: 8 * 40, span: 40 + 10 + 100, preemptions: 1},
 		{name: "saves its state", cfg: ReplaySettings{SaveTime: 5 * time.Second}, lost: 8 * (5 + 5), wait: 5, span: 100 + 10 + 5 + 5, preemptions: 1},
-		{name: "warned while the preemptor delays", cfg: ReplaySettings{SaveTime: 5 * time.Second, PreemptAfter: 8 * time.Second}, lost: 8 * (5 + 5), wait: 8, span: 100 + 10 + 5 + 5, preemptions: 1},
+		{name: "warned while the preemptor delays",
+			cfg: ReplaySettings{SaveTime: 5 * time.Second, PreemptAfter: 8 * time.Second}, lost: 8 * (5 + 5), wait: 8,
+			span: 100 + 10 + 5 + 5, preemptions: 1},
 		{name: "a delay without warnings", cfg: ReplaySettings{PreemptAfter: 8 * time.Second}, lost: 8 * 48, wait: 8, span: 48 + 10 + 100, preemptions: 1},
 		{name: "runs first", cfg: ReplaySettings{MinRunTime: 50 * time.Second}, lost: 8 * 50, wait: 10, span: 50 + 10 + 100, preemptions: 1},
 		{name: "runs to its end", cfg: ReplaySettings{MinRunTime: 200 * time.Second}, wait: 60, span: 110},
@@ -34,7 +36,8 @@ func TestWarnedTasksContinue(t *testing.T) {
 		}
 		const offers = 3 // seconds until free GPUs are offered
 		if r.Preemptions != c.preemptions || r.Preemptors == nil || r.Preemptors.Jobs != 1 || r.Lost < c.lost || r.Lost > c.lost+8*offers {
-			t.Errorf("%s: %d preemptions lost %g GPU seconds, want %d and %g; jobs that may preempt: %+v", c.name, r.Preemptions, r.Lost, c.preemptions, c.lost, r.Preemptors)
+			t.Errorf("%s: %d preemptions lost %g GPU seconds, want %d and %g; jobs that may preempt: %+v", c.name, r.Preemptions,
+				r.Lost, c.preemptions, c.lost, r.Preemptors)
 		}
 		if w := r.Preemptors.Wait.Mean; w < c.wait || w > c.wait+offers || r.Span < c.span || r.Span > c.span+2*offers {
 			t.Errorf("%s: the preemptor waits %g s, want %g; all ends after %g s, want %g", c.name, w, c.wait, r.Span, c.span)

@@ -14,10 +14,12 @@ func TestDescribeStatus(t *testing.T) {
 	for want, s := range map[string]daemon.Status{
 		"looking for GPUs": {},
 		"0 GPUs":           {Discovered: true},
-		"2 GPUs; containers cannot be confined here: connection refused":                                 {GPUs: 2, Discovered: true, ConfinementError: refused},
-		"4 GPUs; no driver volume: connection refused":                                                   {GPUs: 4, Discovered: true, VolumeError: refused},
-		"4 GPUs; not advertised, waiting for the agent http://a:5051: connection refused":                {GPUs: 4, Discovered: true, Provider: &advertise.ProviderStatus{Err: refused}},
-		"4 GPUs; 3 whole and 1 shared advertised to http://a:5051; no driver volume: connection refused": {GPUs: 4, Discovered: true, Provider: &advertise.ProviderStatus{Whole: 3, Shared: 1}, VolumeError: refused},
+		"2 GPUs; containers cannot be confined here: connection refused": {GPUs: 2, Discovered: true, ConfinementError: refused},
+		"4 GPUs; no driver volume: connection refused":                   {GPUs: 4, Discovered: true, VolumeError: refused},
+		"4 GPUs; not advertised, waiting for the agent http://a:5051: connection refused": {GPUs: 4,
+			Discovered: true, Provider: &advertise.ProviderStatus{Err: refused}},
+		"4 GPUs; 3 whole and 1 shared advertised to http://a:5051; no driver volume: connection refused": {GPUs: 4,
+			Discovered: true, Provider: &advertise.ProviderStatus{Whole: 3, Shared: 1}, VolumeError: refused},
 		"4 GPUs; offered no more until this daemon is started again: advertise GPUs: " + advertise.ErrRemoved.Error(): {
 			GPUs: 4, Discovered: true, Provider: &advertise.ProviderStatus{Err: fmt.Errorf("advertise GPUs: %w", advertise.ErrRemoved)},
 		},

@@ -60,10 +60,14 @@ func TestHostReader(t *testing.T) {
 		err     error
 		want    image.HostDriver
 	}{
-		"no daemon":           {nil, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, kernel},
-		"knows no driver":     {map[string]string{"/v1/version": `{"version":"v0"}`}, gpu.DeviceAccess{}, nil, kernel},
-		"one GPU of three":    {all, gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil, with(image.HostGPU{Name: "GPU-b", Arch: "8.0", Brand: "nvidia"})},
-		"one slice of two":    {all, gpu.DeviceAccess{Confined: true, Minors: []int{2}, Caps: []int{5, 6}}, nil, with(image.HostGPU{Name: "MIG-d", Arch: "9.0", Brand: "nvidia"})},
+		"no daemon":        {nil, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil, kernel},
+		"knows no driver":  {map[string]string{"/v1/version": `{"version":"v0"}`}, gpu.DeviceAccess{}, nil, kernel},
+		"one GPU of three": {all, gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil, with(image.HostGPU{Name: "GPU-b", Arch: "8.0", Brand: "nvidia"})},
+		"one slice of two": {all, gpu.DeviceAccess{
+			Confined: true,
+			Minors:   []int{2},
+			Caps:     []int{5, 6},
+		}, nil, with(image.HostGPU{Name: "MIG-d", Arch: "9.0", Brand: "nvidia"})},
 		"no GPU":              {all, gpu.DeviceAccess{Confined: true}, nil, daemon},
 		"unknown devices":     {all, gpu.DeviceAccess{}, nil, daemon},
 		"not to be found out": {all, gpu.DeviceAccess{Confined: true, Minors: []int{0}}, errors.New("no /dev"), daemon},
@@ -98,7 +102,10 @@ func TestCheckImage(t *testing.T) {
 		}
 	}
 	err := checkImage(nil, env, []string{"GPU-k80"}, h)
-	if err == nil || !strings.Contains(err.Error(), "it wants arch>=7.0 (NVIDIA_REQUIRE_ARCH), the agent has driver 535.104.05 with CUDA 12.2, GPU-k80 of arch 3.7, brand tesla") || strings.Contains(err.Error(), "the job's environment") {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"it wants arch>=7.0 (NVIDIA_REQUIRE_ARCH), the agent has driver 535.104.05 with CUDA 12.2, GPU-k80 of arch 3.7, brand tesla") ||
+		strings.Contains(err.Error(), "the job's environment") {
 		t.Errorf("got %v", err)
 	}
 	if err := checkImage(nil, env, []string{"GPU-lost"}, h); err != nil {

@@ -32,7 +32,8 @@ func TestAgentFlagsOfSharedDevices(t *testing.T) {
 		name, args    string
 		want, without []string
 	}{
-		{"in flags", "--advertise flags --share 1 --gpu-memory-scaling 1.5 --gpu-cores-scaling 2", []string{"gpus:1;", ":24240", "gpu_cores.GPU-", ":200", "gpu_share_limit:none"}, nil},
+		{"in flags", "--advertise flags --share 1 --gpu-memory-scaling 1.5 --gpu-cores-scaling 2",
+			[]string{"gpus:1;", ":24240", "gpu_cores.GPU-", ":200", "gpu_share_limit:none"}, nil},
 		{"by a provider", "--share all", []string{"--resources=gpus:0\n", "gpu_share_limit:none"}, []string{"gpu_mem."}},
 		{"none", "", nil, []string{"gpu_mem.", "gpu_share_limit"}},
 		{"a limit said", "--share-limit none", []string{"gpu_share_limit:none"}, []string{"gpu_mem."}},
@@ -80,7 +81,13 @@ func TestProviderAgentReportsShareLimit(t *testing.T) {
 }
 
 func TestFormatShares(t *testing.T) {
-	shared := socket.DeviceSharing{Shared: true, MemMiB: 32510, Cores: 100, Limit: gpu.EnforcedByMPS, Containers: []socket.ContainerShare{{MemMiB: 4096, Cores: 30}, {MemMiB: 8192}}}
+	shared := socket.DeviceSharing{
+		Shared:     true,
+		MemMiB:     32510,
+		Cores:      100,
+		Limit:      gpu.EnforcedByMPS,
+		Containers: []socket.ContainerShare{{MemMiB: 4096, Cores: 30}, {MemMiB: 8192}},
+	}
 	pending := shared
 	pending.Pending = true
 	for want, d := range map[string]*socket.DeviceSharing{

@@ -19,11 +19,17 @@ func TestSharedGPUColumns(t *testing.T) {
 		{api.AgentSummary{Shared: mixed}, "- - 2, 9216/30720 MiB"},
 		{api.AgentSummary{}, "0 0 -"},
 	} {
-		if got := formatWholeGPUs(&c.agent, c.agent.GPUs) + " " + formatWholeGPUs(&c.agent, c.agent.GPUsFree) + " " + formatSharedGPUs(c.agent.Shared); got != c.want {
+		if got := formatWholeGPUs(&c.agent, c.agent.GPUs) + " " + formatWholeGPUs(&c.agent, c.agent.GPUsFree) + " " +
+			formatSharedGPUs(c.agent.Shared); got != c.want {
 			t.Errorf("agents shows %q, want %q", got, c.want)
 		}
 	}
-	gpus := []api.GPUView{{Task: "a"}, {}, {Task: "b, c", Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}}, {Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}}}
+	gpus := []api.GPUView{
+		{Task: "a"},
+		{},
+		{Task: "b, c", Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 6144, Cores: 100, CoresFree: 40}},
+		{Shared: &api.SharedCapacity{MemMiB: 15360, MemFreeMiB: 15360, Cores: 100, CoresFree: 100}},
+	}
 	if got, want := formatSharedCapacity(gpus[2].Shared)+" "+formatSharedCapacity(nil), "9216/15360 MiB, 60/100 % -"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -33,13 +39,19 @@ func TestSharedGPUColumns(t *testing.T) {
 		}
 	}
 	for want, list := range map[string][]api.GPUView{
-		"1 of 2 GPUs held": gpus[:2], "1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs held": gpus, "9216/15360 MiB (60 %) of 1 shared GPU held": gpus[2:3], "0 of 0 GPUs held": nil,
+		"1 of 2 GPUs held": gpus[:2],
+		"1 of 2 GPUs held; 9216/30720 MiB (30 %) of 2 shared GPUs held": gpus,
+		"9216/15360 MiB (60 %) of 1 shared GPU held":                    gpus[2:3],
+		"0 of 0 GPUs held": nil,
 	} {
 		if got := summarizeGPUs(list); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	shared := []api.GPUView{{State: api.WithheldGPU, Shared: &api.SharedCapacity{MemMiB: 10, MemFreeMiB: 10}}, {State: api.HeldGPU, Shared: &api.SharedCapacity{MemMiB: 10}}}
+	shared := []api.GPUView{
+		{State: api.WithheldGPU, Shared: &api.SharedCapacity{MemMiB: 10, MemFreeMiB: 10}},
+		{State: api.HeldGPU, Shared: &api.SharedCapacity{MemMiB: 10}},
+	}
 	if got, want := summarizeGPUs(shared), "10/20 MiB (50 %) of 2 shared GPUs held; 1 withheld"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

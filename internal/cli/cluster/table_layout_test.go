@@ -23,11 +23,55 @@ func tablesOfLongCells() map[string]func(*term.TablePrinter) error {
 	var roles []api.RoleStatus
 	var uses []usageRow
 	for i := range 3 {
-		agents = append(agents, api.AgentSummary{ID: "16ff8fc9-9f6f-4e2c-8e3c-7f1c5a2e0000-S" + fmt.Sprint(i), Hostname: "gpu-node-07.example.org", GPUs: 8, Types: []string{"A100-SXM4-80GB", "V100"}, Driver: "550.54.15", CUDA: "12.4", CPUs: 128, MemMiB: 1 << 20, Cordoned: long, Shared: &api.SharedGPUs{GPUs: 2, MemMiB: 30720}})
-		gpus = append(gpus, api.GPUView{Hostname: "gpu-node-07.example.org", Type: "A100-SXM4-80GB", Model: "NVIDIA A100-SXM4-80GB", MemMiB: 81920, UUID: uuid, State: api.HeldGPU, Task: name(i), Note: long, Shared: &api.SharedCapacity{MemMiB: 81920, Cores: 100, LimitedBy: "mps"}})
-		queue = append(queue, api.QueuedJob{Position: i, Name: name(i), Role: "research", Priority: 1000, Waiting: 10, Tasks: 20, GPUs: "8 of A100-SXM4-80GB", Submitted: time.Now(), Reason: long})
-		roles = append(roles, api.RoleStatus{Name: name(i), Quota: map[string]int{"A100-SXM4-80GB": 8, "V100": 8, "*": 16}, Allocated: map[string]float64{"A100-SXM4-80GB": 8, "V100": 8}})
-		uses = append(uses, usageRow{Task: name(i), GPU: uuid, Hostname: "gpu-node-07.example.org", Watts: &watts, MemUsedMiB: &watts, MemMiB: &watts, Duty: &watts, Note: long})
+		agents = append(agents, api.AgentSummary{
+			ID:       "16ff8fc9-9f6f-4e2c-8e3c-7f1c5a2e0000-S" + fmt.Sprint(i),
+			Hostname: "gpu-node-07.example.org",
+			GPUs:     8,
+			Types:    []string{"A100-SXM4-80GB", "V100"},
+			Driver:   "550.54.15",
+			CUDA:     "12.4",
+			CPUs:     128,
+			MemMiB:   1 << 20,
+			Cordoned: long,
+			Shared:   &api.SharedGPUs{GPUs: 2, MemMiB: 30720},
+		})
+		gpus = append(gpus, api.GPUView{
+			Hostname: "gpu-node-07.example.org",
+			Type:     "A100-SXM4-80GB",
+			Model:    "NVIDIA A100-SXM4-80GB",
+			MemMiB:   81920,
+			UUID:     uuid,
+			State:    api.HeldGPU,
+			Task:     name(i),
+			Note:     long,
+			Shared:   &api.SharedCapacity{MemMiB: 81920, Cores: 100, LimitedBy: "mps"},
+		})
+		queue = append(queue, api.QueuedJob{
+			Position:  i,
+			Name:      name(i),
+			Role:      "research",
+			Priority:  1000,
+			Waiting:   10,
+			Tasks:     20,
+			GPUs:      "8 of A100-SXM4-80GB",
+			Submitted: time.Now(),
+			Reason:    long,
+		})
+		roles = append(roles, api.RoleStatus{
+			Name:      name(i),
+			Quota:     map[string]int{"A100-SXM4-80GB": 8, "V100": 8, "*": 16},
+			Allocated: map[string]float64{"A100-SXM4-80GB": 8, "V100": 8},
+		})
+		uses = append(uses, usageRow{
+			Task:       name(i),
+			GPU:        uuid,
+			Hostname:   "gpu-node-07.example.org",
+			Watts:      &watts,
+			MemUsedMiB: &watts,
+			MemMiB:     &watts,
+			Duty:       &watts,
+			Note:       long,
+		})
 	}
 	return map[string]func(*term.TablePrinter) error{
 		"agents":      func(p *term.TablePrinter) error { return printAgents(p, agents) },

@@ -14,7 +14,11 @@ import (
 func TestHealthColumn(t *testing.T) {
 	yes, no := true, false
 	j := api.JobView{State: job.Running}
-	j.Spec = &job.Spec{Name: "serve", Service: &job.Service{Backoff: job.BackoffPolicy{Initial: time.Second, Factor: 2, Max: time.Hour}}, Container: job.Container{HealthCheck: &job.HealthCheck{}}}
+	j.Spec = &job.Spec{
+		Name:      "serve",
+		Service:   &job.Service{Backoff: job.BackoffPolicy{Initial: time.Second, Factor: 2, Max: time.Hour}},
+		Container: job.Container{HealthCheck: &job.HealthCheck{}},
+	}
 	j.Submitted = time.Now()
 	j.Tasks = []job.Task{
 		{ID: "serve.0", State: job.Running, Healthy: &yes, Ports: []int{31000, 31001}},
@@ -38,7 +42,10 @@ func TestHealthColumn(t *testing.T) {
 			t.Errorf("describe shows %q, want %q", got, want)
 		}
 	}
-	for _, want := range []string{"healthy ", "31000 31001", "unhealthy, check: HTTP status 503", "service      wants 4 tasks; pauses of 1s by 2 to 1h0m0s", "healthy      1 of 4\n"} {
+	for _, want := range []string{
+		"healthy ", "31000 31001", "unhealthy, check: HTTP status 503",
+		"service      wants 4 tasks; pauses of 1s by 2 to 1h0m0s", "healthy      1 of 4\n",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("describe lacks %q:\n%s", want, out.String())
 		}

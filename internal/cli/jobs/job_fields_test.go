@@ -123,7 +123,10 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 // describe shows the requested share of each device and the share that a task has.
 func TestDescribeShowsShares(t *testing.T) {
 	j := api.JobView{State: job.Running}
-	j.Spec = &job.Spec{Name: "infer", Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}, Types: gpu.TypeSelector{Include: []string{"V100"}}}}
+	j.Spec = &job.Spec{
+		Name:    "infer",
+		Request: gpu.Request{GPUs: 2, Share: gpu.ShareRequest{MemMiB: 4096, Cores: 30}, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+	}
 	j.Tasks = []job.Task{{ID: "infer.0", State: job.Running, DeviceIDs: []string{"GPU-a", "GPU-b"}, Shares: []gpu.DeviceShare{
 		{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300}, {UUID: "GPU-b", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300},
 	}}}

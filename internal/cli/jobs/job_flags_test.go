@@ -33,7 +33,8 @@ func TestFlagsMatchJobFile(t *testing.T) {
 		{"all", []string{
 			"-v", "/data:/data:ro", "--volume", "scratch:/scratch", "--network", "bridge", "-p", "8080", "--publish", "9090/udp", "--shm-size", "512MiB",
 			"--ipc", "private", "--ulimit", "memlock=unlimited", "--ulimit", "stack=1:2", "-l", "team=vision", "--label", "note=a=b", "--pull", "always",
-			"--health-http", "/health", "--health-interval", "2s", "--health-timeout", "3s", "--health-start-period", "4s", "--health-retries", "5", "--health-delay", "1s",
+			"--health-http", "/health", "--health-interval", "2s", "--health-timeout", "3s", "--health-start-period", "4s",
+			"--health-retries", "5", "--health-delay", "1s",
 		}, `
 volumes: ["/data:/data:ro", "scratch:/scratch"]
 network: bridge
@@ -46,7 +47,8 @@ force_pull: true
 health_check: {http: /health, interval: 2s, timeout: 3s, grace: 4s, failures: 5, delay: 1s}
 `},
 		{"how it ends", []string{"--kill-grace", "90s", "--timeout", "1h"}, "kill_grace: 90s\ntimeout: 1h"},
-		{"what it is given", []string{"--disk", "10GiB", "--secret", "DB_PASSWORD=db/password", "--secret", "TOKEN=hf"}, "disk: 10GiB\nsecrets: {DB_PASSWORD: db/password, TOKEN: hf}"},
+		{"what it is given", []string{"--disk", "10GiB", "--secret", "DB_PASSWORD=db/password", "--secret", "TOKEN=hf"},
+			"disk: 10GiB\nsecrets: {DB_PASSWORD: db/password, TOKEN: hf}"},
 		{"how it starts", []string{"--entrypoint", "/bin/tini", "-u", "1000:1000"}, "entrypoint: /bin/tini\nuser: 1000:1000"},
 		{"not a service", []string{"--restart", "no", "--user", "root"}, "user: root"},
 		{"a service", []string{"--restart", "always"}, "service: true"},

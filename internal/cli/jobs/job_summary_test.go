@@ -42,7 +42,10 @@ func TestTaskBar(t *testing.T) {
 // ps draws the bar on terminals only, with colors if they are wanted, and leaves it out where a
 // line is narrow.
 func TestTaskBarIsDrawnOnTerminals(t *testing.T) {
-	jobs := []api.JobView{viewOfStates("sweep", map[job.State]int{job.Finished: 3, job.Failed: 1, job.Running: 2, job.Waiting: 6}), viewOfStates("one", map[job.State]int{job.Running: 1})}
+	jobs := []api.JobView{
+		viewOfStates("sweep", map[job.State]int{job.Finished: 3, job.Failed: 1, job.Running: 2, job.Waiting: 6}),
+		viewOfStates("one", map[job.State]int{job.Running: 1}),
+	}
 	for _, test := range []struct {
 		columns int
 		color   bool

@@ -26,11 +26,13 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if want := strings.NewReplacer("A", "sweep.3  | ", "B", "\x1b[32msweep.10 | \x1b[0m").Replace("Bx\nAbegin\nAsecond\nByz\nB" + strings.Repeat("-", maxBufferedLine) + "\nAthird\n"); out.String() != want {
+	if want := strings.NewReplacer("A", "sweep.3  | ", "B", "\x1b[32msweep.10 | \x1b[0m").Replace("Bx\nAbegin\nAsecond\nByz\nB" +
+		strings.Repeat("-", maxBufferedLine) + "\nAthird\n"); out.String() != want {
 		t.Errorf("got %q", out.String()[:min(200, out.Len())])
 	}
 	var plain bytes.Buffer
-	if _, err := (lineLabels{tasks: 1}).labelWriter("a.0.1.x", &plain, term.TerminalScreen{UseColor: true}).Write([]byte("as it \r is")); err != nil || plain.String() != "as it \r is" {
+	if _, err := (lineLabels{tasks: 1}).labelWriter("a.0.1.x", &plain, term.TerminalScreen{UseColor: true}).Write([]byte("as it \r is")); err != nil ||
+		plain.String() != "as it \r is" {
 		t.Errorf("a single task's output became %q, %v", &plain, err)
 	}
 }

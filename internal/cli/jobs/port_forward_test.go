@@ -35,7 +35,8 @@ func TestNotebookKeys(t *testing.T) {
 		}
 	}
 	token := first.Env[notebookToken]
-	if len(token) < 26 || token == second.Env[notebookToken] || first.IdleTimeout != defaultIdleTimeout || len(first.Ports) != 1 || first.Ports[0].Name != notebookPort || first.Env[notebookAddress] != "" {
+	if len(token) < 26 || token == second.Env[notebookToken] || first.IdleTimeout != defaultIdleTimeout || len(first.Ports) != 1 ||
+		first.Ports[0].Name != notebookPort || first.Env[notebookAddress] != "" {
 		t.Errorf("got %+v", first)
 	}
 	own := plain()

@@ -24,14 +24,27 @@ func tablesOfLongCells() map[string]func(*term.TablePrinter) error {
 		Image: "registry.example.org/a/rather/long/name/of/an/image:2026.1", Env: map[string]string{"A": "b"}, Priority: 1000,
 	}, Submitted: time.Now()}, State: job.Waiting, WaitReason: long}
 	for i := range 2 {
-		view.Tasks = append(view.Tasks, job.Task{ID: name(i) + ".0.1.x", State: job.Running, Hostname: "gpu-node-07.example.org", DeviceIDs: []string{uuid, uuid}, Ports: []int{31000, 31001}, Message: long, ExitCode: &one})
+		view.Tasks = append(view.Tasks, job.Task{
+			ID:        name(i) + ".0.1.x",
+			State:     job.Running,
+			Hostname:  "gpu-node-07.example.org",
+			DeviceIDs: []string{uuid, uuid},
+			Ports:     []int{31000, 31001},
+			Message:   long,
+			ExitCode:  &one,
+		})
 	}
 	past := view
 	past.Attempts = view.Tasks
 	var schedules []api.ScheduleView
 	var events []api.TaskEvent
 	for i := range 3 {
-		schedules = append(schedules, api.ScheduleView{Spec: job.Spec{Name: name(i), Schedule: &job.Schedule{Cron: "0 3 * * mon-fri", TimeZone: "Europe/Berlin"}}, NextRun: time.Now(), Note: long, Runs: []api.ScheduledRun{{Job: name(i) + "-20260101"}}})
+		schedules = append(schedules, api.ScheduleView{
+			Spec:    job.Spec{Name: name(i), Schedule: &job.Schedule{Cron: "0 3 * * mon-fri", TimeZone: "Europe/Berlin"}},
+			NextRun: time.Now(),
+			Note:    long,
+			Runs:    []api.ScheduledRun{{Job: name(i) + "-20260101"}},
+		})
 		events = append(events, api.TaskEvent{Task: name(i) + ".0.1.x", State: job.Running, Message: long})
 	}
 	type printer = func(*term.TablePrinter) error

@@ -36,7 +36,8 @@ func writeMachine(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, role := range clustersetup.Roles() {
-		if out, err := runSetup(t, "config", "--role", role, "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--credentials", filepath.Join(root, "secrets"), "--simulate", "2xV100", "--out", root); err != nil {
+		if out, err := runSetup(t, "config", "--role", role, "--ip", "127.0.0.1", "--masters", "127.0.0.1", "--credentials",
+			filepath.Join(root, "secrets"), "--simulate", "2xV100", "--out", root); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -180,7 +181,8 @@ func TestServersAndPorts(t *testing.T) {
 func TestHardwareFacts(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"proc/self/mountinfo":                     "29 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n30 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n31 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+		"proc/self/mountinfo": "29 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n30 29 0:27 / " +
+			"/sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n31 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 		"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n",
 		"sys/bus/pci/devices/0000:01:00.1/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.1/class": "0x040300\n",
 		"sys/bus/pci/devices/0000:02:00.0/vendor": "0x8086\n", "sys/bus/pci/devices/0000:02:00.0/class": "0x030000\n",

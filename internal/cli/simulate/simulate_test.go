@@ -41,7 +41,12 @@ func runCommandString(line ...string) (stdout, stderr string, code int) {
 func runCommand(ctx context.Context, line ...string) (stdout, stderr string, code int) {
 	var out, errs strings.Builder
 	root := &cobra.Command{Use: "mesos-gpu", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Command(&cli.App{ProcessIO: cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}}))
+	root.AddCommand(Command(&cli.App{ProcessIO: cli.ProcessIO{
+		Stdin:  strings.NewReader(""),
+		Stdout: &out,
+		Stderr: &errs,
+		Getenv: func(string) string { return "" },
+	}}))
 	root.SetArgs(line)
 	err := root.ExecuteContext(ctx)
 	switch {

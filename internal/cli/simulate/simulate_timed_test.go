@@ -33,7 +33,8 @@ func phillyTrace(t *testing.T) (agents, tasks string) {
 
 func runTimed(t *testing.T, agents, tasks string, more ...string) replayReport {
 	t.Helper()
-	out, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"}, more...)...)
+	out, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--json"},
+		more...)...)
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, stderr)
 	}
@@ -79,7 +80,8 @@ func TestTimedHelios(t *testing.T) {
 	if w := got.Roles["vcA"].Wait.Max; w < 3500 || w > 3601 {
 		t.Errorf("a gang of both agents runs for an hour, and the job after it waits %g s", w)
 	}
-	if _, stderr, code := runCommandString("simulate", "--agents", agents, "--tasks", tasks); code == 0 || !strings.Contains(stderr, "is a record of Helios: replay it with --arrival timed") {
+	if _, stderr, code := runCommandString("simulate", "--agents", agents, "--tasks", tasks); code == 0 ||
+		!strings.Contains(stderr, "is a record of Helios: replay it with --arrival timed") {
 		t.Errorf("without a clock: status %d, %s", code, stderr)
 	}
 }
@@ -91,7 +93,8 @@ func TestTimedAlibabaTraces(t *testing.T) {
 	writeText(t, agents, "sn,cpu_milli,memory_mib,gpu,model\na,96000,524288,8,V100\nb,96000,524288,8,V100\n")
 	pai := runTimed(t, agents, dir+"pai_task_table.csv", "--jobs", dir+"pai_job_table.csv")
 	if pai.Jobs != 4 || pai.LeftOut != 2 || pai.GPUs != 16 || pai.Wait.Max < 889 || pai.Wait.Max > 891 {
-		t.Errorf("PAI: %d jobs, %d left out, %d GPUs, longest wait %g s: the gang takes all GPUs and waits for the first job to end, 890 s", pai.Jobs, pai.LeftOut, pai.GPUs, pai.Wait.Max)
+		t.Errorf("PAI: %d jobs, %d left out, %d GPUs, longest wait %g s: the gang takes all GPUs and waits for the first job to end, 890 s",
+			pai.Jobs, pai.LeftOut, pai.GPUs, pai.Wait.Max)
 	}
 	dlrm := runTimed(t, agents, dir+"dlrm.csv")
 	if dlrm.Jobs != 6 || dlrm.Wait.Max < 669 || dlrm.Wait.Max > 671 {
@@ -128,17 +131,20 @@ func TestTimedRoles(t *testing.T) {
 	if err := f.loadRoles(); err != nil {
 		t.Fatal(err)
 	}
-	if all := f.withRolesAbove([]queue.Role{f.newRole("lab/x"), f.newRole("other")}); len(all) != 3 || all[0].Weight != 2 || all[2].Name != "lab" || all[2].Quota["*"] != 4 {
+	if all := f.withRolesAbove([]queue.Role{f.newRole("lab/x"), f.newRole("other")}); len(all) != 3 || all[0].Weight != 2 ||
+		all[2].Name != "lab" || all[2].Quota["*"] != 4 {
 		t.Errorf("roles %+v", all)
 	}
-	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--roles", agents); code == 0 || !strings.Contains(stderr, agents) {
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--roles",
+		agents); code == 0 || !strings.Contains(stderr, agents) {
 		t.Errorf("a file without roles: status %d, %s", code, stderr)
 	}
 }
 
 func TestTimedTable(t *testing.T) {
 	agents, tasks := phillyTrace(t)
-	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--order", "shortest", "--run-times", "exact", "--preempt-for", "2m")
+	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks",
+		tasks, "--clusters", "shared", "--order", "shortest", "--run-times", "exact", "--preempt-for", "2m")
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -156,7 +162,8 @@ func TestTimedTable(t *testing.T) {
 func TestTimedPolicies(t *testing.T) {
 	agents, tasks := phillyTrace(t)
 	plot := filepath.Join(t.TempDir(), "waits.svg")
-	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack,headroom,spread", "--agents", agents, "--tasks", tasks, "--plot", plot)
+	out, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack,headroom,spread", "--agents",
+		agents, "--tasks", tasks, "--plot", plot)
 	if code != 0 {
 		t.Fatal(stderr)
 	}
@@ -205,7 +212,8 @@ func TestSimulateSuggestsTimedArrival(t *testing.T) {
 // TestTimedOpenb replays a trace with arrival and end times.
 func TestTimedOpenb(t *testing.T) {
 	agents, tasks := smallTrace(t)
-	writeText(t, tasks, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,4,1000,T4,5,105\nb,1000,1024,1,500,T4,15,115\nc,1000,1024,4,1000,,15,25\n")
+	writeText(t, tasks,
+		"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1000,1024,4,1000,T4,5,105\nb,1000,1024,1,500,T4,15,115\nc,1000,1024,4,1000,,15,25\n")
 	r := runTimed(t, agents, tasks)
 	if r.Jobs != 3 || r.Wait.Max < 89 || r.Wait.Max > 91 || r.Types["T4"].Allocation <= r.Types["A10"].Allocation {
 		t.Errorf("b waits until a leaves, 90 s: got %+v, types %+v %+v", r.Wait, r.Types["T4"], r.Types["A10"])
@@ -252,7 +260,8 @@ func TestTimedJobFile(t *testing.T) {
 		t.Errorf("3 tasks of 4 GPUs on 8 take 20 minutes: got %+v", r.Completion)
 	}
 	writeText(t, path, "name: train\ngpus: 4\ncommand: [sleep, 600]\n")
-	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", path); code == 0 || !strings.Contains(stderr, "neither run_time nor timeout") {
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents,
+		"--tasks", path); code == 0 || !strings.Contains(stderr, "neither run_time nor timeout") {
 		t.Errorf("status %d: %s", code, stderr)
 	}
 }
@@ -282,7 +291,8 @@ func TestInvalidTimedFlags(t *testing.T) {
 		{[]string{"--seeds", "1-3"}, "one --seed"},
 		{[]string{"--queue", "5"}, "--arrival timed takes no --queue"},
 	} {
-		if _, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks}, c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
+		if _, stderr, code := runCommandString(append([]string{"simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks},
+			c.args...)...); code != 2 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: status %d, %s, want %q", c.args, code, stderr, c.want)
 		}
 	}
@@ -303,11 +313,13 @@ func TestTimedFairness(t *testing.T) {
 	if plain := runTimed(t, agents, tasks, "--clusters", "shared"); plain.FinishTimeFairness.Max != 0 {
 		t.Errorf("without the flag: %+v", plain.FinishTimeFairness)
 	}
-	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--fairness"); code == 0 || !strings.Contains(stderr, "--fairness needs --clusters shared") {
+	if _, stderr, code := runCommandString("simulate", "--arrival", "timed", "--agents", agents, "--tasks", tasks, "--fairness"); code == 0 ||
+		!strings.Contains(stderr, "--fairness needs --clusters shared") {
 		t.Errorf("pooled: status %d, %s", code, stderr)
 	}
 	plot := filepath.Join(t.TempDir(), "fairness.svg")
-	out, _, _ := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks, "--clusters", "shared", "--fairness", "--plot", plot)
+	out, _, _ := runCommandString("simulate", "--arrival", "timed", "--policy", "binpack", "--agents", agents, "--tasks", tasks,
+		"--clusters", "shared", "--fairness", "--plot", plot)
 	if !strings.Contains(out, "role y: mean 1.83, median 1.83, 99th percentile 1.83, worst 1.83; 1 of 1 jobs above 1.5") {
 		t.Errorf("no fairness of y in\n%s", out)
 	}

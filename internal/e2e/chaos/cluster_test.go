@@ -190,8 +190,10 @@ func startCluster(t *testing.T, binary, module, logs string, history *historyFil
 	}
 	for i := range schedulers {
 		h := c.addHost("sched", i, 31)
-		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--log-level", "debug", "--master", c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
-			"--listen", h.ip + ":8080", "--insecure-api", "--executor", binary, "--process-user", "root", "--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"})
+		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--log-level", "debug", "--master",
+			c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
+			"--listen", h.ip + ":8080", "--insecure-api", "--executor", binary, "--process-user", "root",
+			"--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"})
 	}
 	for i := range agents {
 		c.addAgent(i)
@@ -294,7 +296,8 @@ func (c *chaosCluster) addAgent(i int) {
 	h := c.addHost("agent", i, 41)
 	dir := c.makeDir(h.name)
 	socket := filepath.Join(dir, "agent.sock")
-	flags, err := exec.Command("unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.name, c.binary, "agent", "flags", "--simulate", agentGPUs).Output()
+	flags, err := exec.Command("unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.name,
+		c.binary, "agent", "flags", "--simulate", agentGPUs).Output()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -313,7 +316,8 @@ func (c *chaosCluster) addAgent(i int) {
 	}
 	agent.Flags = append(agent.Flags, "--isolation="+isolation)
 	c.addProgram(h.name, "agent", h, agent.Command(c.t))
-	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, []string{c.binary, "agent", "--simulate", agentGPUs, "--agent", "http://" + h.ip + ":5051", "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
+	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, []string{c.binary, "agent", "--simulate", agentGPUs, "--agent",
+		"http://" + h.ip + ":5051", "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
 		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)})
 }
 

@@ -327,14 +327,16 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 		t.Cleanup(func() { apachemesos.RemoveCgroups(t, cgroup) })
 		m.mustRun(t, "rm "+clustersetup.ZooConf) // that of ZooKeeper's package
 		for _, role := range clustersetup.Roles() {
-			m.mustRun(t, fmt.Sprintf("mesos-gpu cluster config --role %s --ip %s --masters %s --schedulers 3 %s --credentials %s --mesos %s --module %s --simulate 2xV100 --out /",
+			m.mustRun(t, fmt.Sprintf("mesos-gpu cluster config --role %s --ip %s --masters %s --schedulers 3 %s --credentials %s "+
+				"--mesos %s --module %s --simulate 2xV100 --out /",
 				role, m.ip, strings.Join(addresses, ","), configFlags, secrets, filepath.Dir(filepath.Dir(master)), module))
 		}
 		if withTLS && !mesosTLS {
 			m.mustRun(t, fmt.Sprintf("sed -i '/^LIBPROCESS_SSL/d' %s %s; sed -i 's,^agent=https:,agent=http:,; /^tls-ca=/d' %s %s",
 				clustersetup.MasterEnv, clustersetup.AgentEnv, clustersetup.AgentConf, clustersetup.SchedulerConf))
 		}
-		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%[2]s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %[3]s; grep -q ^cgroups-root= %[3]s", cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
+		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%[2]s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %[3]s; grep -q ^cgroups-root= %[3]s",
+			cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
 		c.addProgram("zk-"+m.name, "zookeeper", m.host, m.enter(nil, zktest.ServerCommand("96m", clustersetup.ZooConf)...))
 		for _, unit := range []struct{ group, file string }{
 			{"master", "/etc/systemd/system/mesos-master.service"}, {"daemon", filepath.Join(deploy, "systemd/mesos-gpu-agent.service")},
@@ -366,7 +368,8 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 			}
 		}
 	}
-	first.mustRun(t, `printf 'name: gang\ntasks: 3\ngang: true\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 1000\n' >/run/gang.yaml; `+remote(leader)+"submit /run/gang.yaml; "+remote(leader)+"wait --for running gang")
+	first.mustRun(t, `printf 'name: gang\ntasks: 3\ngang: true\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 1000\n' >/run/gang.yaml; `+
+		remote(leader)+"submit /run/gang.yaml; "+remote(leader)+"wait --for running gang")
 	gang := readTasks(t, first, remote(leader), "gang")
 
 	for _, group := range []string{"master", "scheduler"} {
@@ -396,7 +399,8 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 	if now := readTasks(t, first, remote(leader), "gang"); !slices.Equal(now, gang) {
 		t.Errorf("after the failovers the tasks are %q, want %q as before", now, gang)
 	}
-	first.mustRun(t, remote(leader)+"kill gang; "+remote(leader)+"wait gang || true; "+remote(leader)+"run --name all --tasks 3 --gpus 2 --cpus 0.1 --mem 32MiB -- true")
+	first.mustRun(t,
+		remote(leader)+"kill gang; "+remote(leader)+"wait gang || true; "+remote(leader)+"run --name all --tasks 3 --gpus 2 --cpus 0.1 --mem 32MiB -- true")
 }
 
 // awaitOffered waits until a number of GPUs is offered.

@@ -23,7 +23,9 @@ func TestEndTracker(t *testing.T) {
 		want []string
 	}{
 		{[]api.JobView{view("a", task("a1", job.Running), task("b1", job.Waiting)), view("s", task("s1", job.Running), task("t1", job.Killing))}, nil},
-		{[]api.JobView{view("a", task("a1", job.Unreachable), task("b1", job.Failed)), view("s", task("s1", job.Running))}, []string{"b1 FAILED", "t1 replaced or removed"}},
+		{[]api.JobView{
+			view("a", task("a1", job.Unreachable), task("b1", job.Failed)), view("s", task("s1", job.Running)),
+		}, []string{"b1 FAILED", "t1 replaced or removed"}},
 		{[]api.JobView{view("a", task("a2", job.Waiting), task("b2", job.Waiting)), view("s", task("s1", job.Running))}, []string{"a1 replaced or removed"}},
 		{[]api.JobView{view("a", task("a2", job.Finished), task("b2", job.Finished))}, []string{"a2 FINISHED", "b2 FINISHED", "s1 replaced or removed"}},
 		{[]api.JobView{view("a", task("a2", job.Finished), task("b2", job.Finished))}, nil},

@@ -20,7 +20,10 @@ func TestTimelineShowsFaultsHoldersAndViolations(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, want := range []string{"<title>seed 7</title>", "<li>device at 3.00", "fault 1: , 2.00 to 4.00", "a.0.1.x on h1, G1: 1.00 to 5.00, ended", "&lt;b&gt;.0.1.x on h1"} {
+	for _, want := range []string{
+		"<title>seed 7</title>", "<li>device at 3.00", "fault 1: , 2.00 to 4.00",
+		"a.0.1.x on h1, G1: 1.00 to 5.00, ended", "&lt;b&gt;.0.1.x on h1",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}

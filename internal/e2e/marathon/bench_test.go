@@ -119,7 +119,8 @@ func newGroupDefinition() string {
 	var text []string
 	for i := range manyApps {
 		text = append(text, fmt.Sprintf(`{"id": "/g%d/app%d", "cmd": "exec serve --port $PORT0", "instances": %d, "cpus": 0.5, "mem": 256, "gpus": 1,
-			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`, i%10, i, instancesPerApp, i%7))
+			"env": {"LEVEL": "info", "DATA": "/data"}, "labels": {"team": "t%d"}, "healthChecks": [{"path": "/health", "portIndex": 0}]}`,
+			i%10, i, instancesPerApp, i%7))
 	}
 	return "[" + strings.Join(text, ",") + "]"
 }
@@ -147,7 +148,9 @@ func BenchmarkColdStart(b *testing.B) {
 	})
 	apps := filepath.Join(b.TempDir(), "apps")
 	recorded, done := context.WithCancel(context.Background())
-	runScheduler(b, server.URL, apps, documentWriter{control.New(control.ControllerConfig{Log: newSilentLogger()}), documents, done}, func(context.Context, context.CancelFunc) { <-recorded.Done() })
+	runScheduler(b, server.URL, apps,
+		documentWriter{control.New(control.ControllerConfig{Log: newSilentLogger()}), documents, done},
+		func(context.Context, context.CancelFunc) { <-recorded.Done() })
 	journal, err := os.ReadFile(apps)
 	if err != nil {
 		b.Fatal(err)

@@ -190,7 +190,8 @@ func (c *client) rollBackUpdate() {
 	_, err = c.ScaleApplicationInstances(webID, 5, false)
 	c.requireRefusal(err, gomarathon.ErrCodeAppLocked)
 	all, err := c.Deployments()
-	if err != nil || len(all) != 1 || all[0].ID != bad.DeploymentID || !slices.Equal(all[0].AffectedApps, []string{webID}) || all[0].Steps[0][0].Action != "RestartApplication" {
+	if err != nil || len(all) != 1 || all[0].ID != bad.DeploymentID || !slices.Equal(all[0].AffectedApps, []string{webID}) ||
+		all[0].Steps[0][0].Action != "RestartApplication" {
 		c.Fatalf("deployments %+v, %v", all, err)
 	}
 	c.awaitDeployment(c.DeleteDeployment(bad.DeploymentID, false))

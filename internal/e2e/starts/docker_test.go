@@ -115,7 +115,10 @@ func newExecutorLauncher(agent *benchmarkAgent, startup *startTimes, container *
 // uses: the host's network and the same limits.
 func newDockerRunLauncher(cli string, docker *client.Client, image string) *launcher {
 	return &launcher{startTimes{name: "docker run -d"}, func(b *testing.B, id string) (time.Duration, func()) {
-		args := append([]string{"run", "--rm", "-d", "--network", "host", "--cpu-shares", strconv.Itoa(taskCPUShares), "--memory", fmt.Sprintf("%dm", taskMem), "--name", id, image}, sleepCommand...)
+		args := append([]string{
+			"run", "--rm", "-d", "--network", "host", "--cpu-shares", strconv.Itoa(taskCPUShares), "--memory",
+			fmt.Sprintf("%dm", taskMem), "--name", id, image,
+		}, sleepCommand...)
 		began := time.Now()
 		out, err := exec.Command(cli, args...).CombinedOutput()
 		took := time.Since(began)

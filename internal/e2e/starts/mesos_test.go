@@ -38,7 +38,10 @@ func BenchmarkMesosStart(b *testing.B) {
 	agent := apachemesos.AgentProcess{
 		Master: master.Addr, IP: "127.0.0.1", Containerizers: "docker,mesos",
 		ExecutorEnv: map[string]string{"MESOS_GPU_VOLUMES": b.TempDir() + "/volumes"},
-		Flags:       []string{"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime", "--resources=cpus:8;mem:4096;disk:1024", "--image_providers=docker", "--docker_registry=" + images},
+		Flags: []string{
+			"--isolation=cgroups/cpu,cgroups/mem,filesystem/linux,docker/runtime",
+			"--resources=cpus:8;mem:4096;disk:1024", "--image_providers=docker", "--docker_registry=" + images,
+		},
 	}.Start(b)
 	agent.AwaitReady(b)
 	f := subscribe(b, master.Addr)

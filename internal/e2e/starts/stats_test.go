@@ -43,7 +43,9 @@ func reportComparison(b *testing.B, title string, first *startTimes, others ...*
 	for _, t := range append([]*startTimes{first}, others...) {
 		fmt.Fprintf(&out, "  %-34s p50 %7.1f ms  p99 %7.1f ms", t.name, milliseconds(t.percentile(50)), milliseconds(t.percentile(99)))
 		if t != first {
-			fmt.Fprintf(&out, "   ratio %.2f, %.2f   over it %+.1f ms, %+.1f ms", ratioAtPercentile(first, t, 50), ratioAtPercentile(first, t, 99), milliseconds(first.percentile(50)-t.percentile(50)), milliseconds(first.percentile(99)-t.percentile(99)))
+			fmt.Fprintf(&out, "   ratio %.2f, %.2f   over it %+.1f ms, %+.1f ms", ratioAtPercentile(first, t, 50),
+				ratioAtPercentile(first, t, 99), milliseconds(first.percentile(50)-t.percentile(50)),
+				milliseconds(first.percentile(99)-t.percentile(99)))
 		}
 		out.WriteByte('\n')
 	}

@@ -119,7 +119,10 @@ func TestVolumesAndUsers(t *testing.T) {
 	// A relative container path is in the sandbox; a file is mounted as one.
 	key := filepath.Join(data, "x")
 	inside := imageInfo("app:1")
-	inside.Volumes = []mesos.Volume{{Mode: &ro, ContainerPath: "keys/x", Source: &mesos.Volume_Source{Type: mesos.Volume_Source_HOST_PATH, HostPath: &mesos.Volume_Source_HostPath{Path: key}}}}
+	inside.Volumes = []mesos.Volume{{Mode: &ro, ContainerPath: "keys/x", Source: &mesos.Volume_Source{
+		Type:     mesos.Volume_Source_HOST_PATH,
+		HostPath: &mesos.Volume_Source_HostPath{Path: key},
+	}}}
 	_, out = r.nestAndWait(below(p, "f"), argv("sh", "-c", "cat $MESOS_SANDBOX/keys/x; echo y 2>&1 > keys/x"), inside)
 	if !strings.HasPrefix(out, "x\n") || !strings.Contains(out, "Read-only") {
 		t.Errorf("file in the sandbox: %q", out)

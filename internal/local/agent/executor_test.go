@@ -212,7 +212,13 @@ func TestLaunchFailures(t *testing.T) {
 		boxed.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum()}
 		front := "front"
 		networked.Container = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), NetworkInfos: []mesos.NetworkInfo{{Name: &front}}}
-		for want, e := range map[string]mesos.ExecutorInfo{none: absent, "no name of a file": uris, "container of its own": boxed, `joins the network "front": this embedded agent has no CNI networks`: networked, "no value": noValue} {
+		for want, e := range map[string]mesos.ExecutorInfo{
+			none:                   absent,
+			"no name of a file":    uris,
+			"container of its own": boxed,
+			`joins the network "front": this embedded agent has no CNI networks`: networked,
+			"no value": noValue,
+		} {
 			id := e.ExecutorID.Value
 			r.run(e, newTask("task-"+id, ""))
 			last := r.master.awaitStates(t, "task-"+id, "FAILED")

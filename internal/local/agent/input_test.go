@@ -118,7 +118,10 @@ func (k *talk) await(t *testing.T, text string) {
 	}
 }
 
-var terminal = &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), TTYInfo: &mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: 11, Columns: 22}}}
+var terminal = &mesos.ContainerInfo{
+	Type:    mesos.ContainerInfo_MESOS.Enum(),
+	TTYInfo: &mesos.TTYInfo{WindowSize: &mesos.TTYInfo_WindowSize{Rows: 11, Columns: 22}},
+}
 
 // A session in an executor's container reads its input to the end.
 func TestSessionReadsItsInput(t *testing.T) {
@@ -261,5 +264,7 @@ func TestInputErrors(t *testing.T) {
 	}
 	nothing := func(agent.ProcessIO_Data_Type, string) {}
 	other := &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), Hostname: new(string)}
-	wantStatus(t, "a container of its own", r.sessionOf(t.Context(), calls.LaunchNestedContainerSession(below(p, "o"), shell("true"), other), nothing), 400, "remove its ContainerInfo")
+	wantStatus(t, "a container of its own",
+		r.sessionOf(t.Context(), calls.LaunchNestedContainerSession(below(p, "o"), shell("true"), other), nothing), 400,
+		"remove its ContainerInfo")
 }

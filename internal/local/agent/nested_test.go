@@ -146,7 +146,10 @@ func TestNestedContainers(t *testing.T) {
 		if again, err := r.waitNested(below(p, "n1")); err != nil || again != ws {
 			t.Errorf("second wait: %#x, %v", int(again), err)
 		}
-		if _, err := r.call(&agent.Call{Type: agent.Call_REMOVE_NESTED_CONTAINER, RemoveNestedContainer: &agent.Call_RemoveNestedContainer{ContainerID: below(p, "n1")}}); err != nil {
+		if _, err := r.call(&agent.Call{
+			Type:                  agent.Call_REMOVE_NESTED_CONTAINER,
+			RemoveNestedContainer: &agent.Call_RemoveNestedContainer{ContainerID: below(p, "n1")},
+		}); err != nil {
 			t.Error(err)
 		}
 		_, err = r.waitNested(below(p, "n1"))
@@ -211,7 +214,10 @@ func TestNestedErrors(t *testing.T) {
 	} {
 		wantStatus(t, test.want, r.nest(test.id, test.command, test.info), 400, test.want)
 	}
-	_, err := r.call(&agent.Call{Type: agent.Call_REMOVE_NESTED_CONTAINER, RemoveNestedContainer: &agent.Call_RemoveNestedContainer{ContainerID: below(p, "there")}})
+	_, err := r.call(&agent.Call{
+		Type:                  agent.Call_REMOVE_NESTED_CONTAINER,
+		RemoveNestedContainer: &agent.Call_RemoveNestedContainer{ContainerID: below(p, "there")},
+	})
 	wantStatus(t, "remove what runs", err, 500, "has not ended")
 	_, err = r.waitNested(below(p, "n"))
 	wantStatus(t, "wait for what never ran", err, 404, "cannot be found")
@@ -384,5 +390,6 @@ func TestNestedImageErrors(t *testing.T) {
 	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "new:1.tar")); err != nil {
 		t.Fatal(err)
 	}
-	wantStatus(t, "too new", r.nest(below(p, "n"), argv("true"), imageInfo("new:1")), 400, "image new:1: image is unfit for the agent's driver: it wants cuda>=12.4")
+	wantStatus(t, "too new", r.nest(below(p, "n"), argv("true"), imageInfo("new:1")), 400,
+		"image new:1: image is unfit for the agent's driver: it wants cuda>=12.4")
 }

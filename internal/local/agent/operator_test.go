@@ -90,7 +90,12 @@ func TestTasksAreListedByPhase(t *testing.T) {
 	list := func() string {
 		got := r.get(calls.GetTasks()).GetTasks
 		var all []string
-		for phase, tasks := range map[string][]mesos.Task{"queued": got.QueuedTasks, "launched": got.LaunchedTasks, "terminated": got.TerminatedTasks, "completed": got.CompletedTasks} {
+		for phase, tasks := range map[string][]mesos.Task{
+			"queued":     got.QueuedTasks,
+			"launched":   got.LaunchedTasks,
+			"terminated": got.TerminatedTasks,
+			"completed":  got.CompletedTasks,
+		} {
 			for _, task := range tasks {
 				if task.TaskID.Value != phase {
 					t.Errorf("task %s is listed as %s", task.TaskID.Value, phase)
@@ -320,7 +325,8 @@ func TestMemoryLimit(t *testing.T) {
 	e.Resources = []mesos.Resource{resource.NewScalar("mem", 256)}
 	r.run(e, newTask("t1", "oom"))
 	last := r.master.awaitStates(t, "t1", "FAILED")
-	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY || !regexp.MustCompile(`^out of memory: the limit is 256 MiB, the peak was 25\d(\.\d)? MiB, with the executor$`).MatchString(last.GetMessage()) {
+	if last.GetReason() != mesos.REASON_CONTAINER_LIMITATION_MEMORY ||
+		!regexp.MustCompile(`^out of memory: the limit is 256 MiB, the peak was 25\d(\.\d)? MiB, with the executor$`).MatchString(last.GetMessage()) {
 		t.Errorf("status %v", last)
 	}
 }

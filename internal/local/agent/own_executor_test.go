@@ -77,7 +77,10 @@ func TestOwnExecutorRunsCommandChecks(t *testing.T) {
 		work := doing("until [ -e go ]; do :; done; touch well; sleep 1000")
 		work.Container = container
 		work.Command = withVariable(work.Command, "STATUS", "7")
-		work.Check = often(&mesos.CheckInfo{Type: mesos.CheckInfo_COMMAND, Command: &mesos.CheckInfo_Command{Command: *shell("touch go; [ ! -e well ] || exit $STATUS")}})
+		work.Check = often(&mesos.CheckInfo{
+			Type:    mesos.CheckInfo_COMMAND,
+			Command: &mesos.CheckInfo_Command{Command: *shell("touch go; [ ! -e well ] || exit $STATUS")},
+		})
 		work.HealthCheck = often(&mesos.HealthCheck{Type: mesos.HealthCheck_COMMAND, Command: shell("[ -e well ]")})
 		r.runOurs(work)
 		s := r.awaitStatus("the check's status", func(s mesos.TaskStatus) bool {

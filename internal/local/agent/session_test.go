@@ -137,11 +137,14 @@ func TestSessionInAnImage(t *testing.T) {
 	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir = filepath.Dir(archive) })
 	p := r.parent(resource.NewScalar("gpus", 1), gpuIDs("GPU-b"))
 	n := below(p, "n")
-	if err := r.nest(n, withVariable(shell(`ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" > /only-here; exec sleep 1000`), "OF", "task"), imageInfo("app:1")); err != nil {
+	if err := r.nest(n,
+		withVariable(shell(`ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" > /only-here; exec sleep 1000`), "OF", "task"),
+		imageInfo("app:1")); err != nil {
 		t.Fatal(err)
 	}
 	const status = "grep -E '^(Cap(Eff|Bnd)|NoNewPrivs|Uid)' /proc/self/status; "
-	const script = `until [ -s /only-here ]; do :; done; ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" | cmp - /only-here; echo $FROM_IMAGE $OF $MINE; pwd; ` + status + tryGPUs
+	const script = `until [ -s /only-here ]; do :; done; ls -l /proc/self/ns | grep -oE "(mnt|ipc|pid):.*" | cmp - /only-here; echo $FROM_IMAGE $OF $MINE; pwd; ` +
+		status + tryGPUs
 	out, bad, ws := r.ran(below(n, "s"), withVariable(shell(script), "MINE", "own"))
 	if ws.ExitStatus() != 0 && ws.ExitStatus() != 1 || !strings.HasPrefix(out, "1 task own\n/mnt/mesos/sandbox\n") {
 		t.Errorf("ended with %#x, wrote %q and %q", int(ws), out, bad)

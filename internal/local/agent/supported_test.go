@@ -47,7 +47,9 @@ func TestNestedContainerInfo(t *testing.T) {
 	}
 	info.RlimitInfo = nofile(77, 99)
 	info.LinuxInfo = &mesos.LinuxInfo{IPCMode: mesos.LinuxInfo_PRIVATE.Enum(), SHMSize: &size}
-	_, out := r.nestAndWait(below(p, "image"), shell(`cat /ro/in; touch /ro/x 2>&1; echo to the host > /rw/out; df -m /dev/shm | tail -1 | tr -s ' ' | cut -d' ' -f2; `+ulimits), info)
+	_, out := r.nestAndWait(below(p, "image"),
+		shell(`cat /ro/in; touch /ro/x 2>&1; echo to the host > /rw/out; df -m /dev/shm | tail -1 | tr -s ' ' | cut -d' ' -f2; `+ulimits),
+		info)
 	if want := "from the host\ntouch: /ro/x: Read-only file system\n24\n77\n99\nunlimited\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
@@ -94,7 +96,9 @@ func TestRefusedContainerInfo(t *testing.T) {
 		{"volume that is not there", "no such file", true, func(c *mesos.ContainerInfo) {
 			c.Volumes = []mesos.Volume{{Mode: mesos.RO.Enum(), ContainerPath: "/x", HostPath: &absent}}
 		}},
-		{"volume without an image", "need an image", false, func(c *mesos.ContainerInfo) { c.Volumes = []mesos.Volume{{Mode: mesos.RO.Enum(), ContainerPath: "/x"}} }},
+		{"volume without an image", "need an image", false, func(c *mesos.ContainerInfo) {
+			c.Volumes = []mesos.Volume{{Mode: mesos.RO.Enum(), ContainerPath: "/x"}}
+		}},
 		{"shared memory without an image", "needs an image", false, func(c *mesos.ContainerInfo) { c.LinuxInfo = &mesos.LinuxInfo{SHMSize: &some} }},
 		{"its parent's memory", "PRIVATE", true, func(c *mesos.ContainerInfo) {
 			c.LinuxInfo = &mesos.LinuxInfo{IPCMode: mesos.LinuxInfo_SHARE_PARENT.Enum()}
@@ -118,5 +122,7 @@ func TestRefusedContainerInfo(t *testing.T) {
 		wantStatus(t, tt.name, r.nest(below(p, "n"), shell("true"), info), 400, tt.want)
 	}
 	plain := newRig(t, false, nil)
-	wantStatus(t, "limits without root", plain.nest(below(plain.parent(), "n"), shell("true"), &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), RlimitInfo: nofile(1, 1)}), 400, "runs as root")
+	wantStatus(t, "limits without root",
+		plain.nest(below(plain.parent(), "n"), shell("true"), &mesos.ContainerInfo{Type: mesos.ContainerInfo_MESOS.Enum(), RlimitInfo: nofile(1, 1)}),
+		400, "runs as root")
 }

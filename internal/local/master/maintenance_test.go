@@ -35,9 +35,15 @@ func window(hostname string, start int64) maintenance.Window {
 func (c *masterClient) answerInverse(t *testing.T, accept bool, id mesos.OfferID, refuse float64) {
 	t.Helper()
 	ids, filters := []mesos.OfferID{id}, &mesos.Filters{RefuseSeconds: &refuse}
-	call := &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{InverseOfferIDs: ids, Filters: filters}}
+	call := &scheduler.Call{
+		Type:                 scheduler.Call_DECLINE_INVERSE_OFFERS,
+		DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{InverseOfferIDs: ids, Filters: filters},
+	}
 	if accept {
-		call = &scheduler.Call{Type: scheduler.Call_ACCEPT_INVERSE_OFFERS, AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{InverseOfferIDs: ids, Filters: filters}}
+		call = &scheduler.Call{
+			Type:                scheduler.Call_ACCEPT_INVERSE_OFFERS,
+			AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{InverseOfferIDs: ids, Filters: filters},
+		}
 	}
 	c.post(t, http.StatusAccepted, call)
 }

@@ -172,7 +172,8 @@ func TestFormats(t *testing.T) {
 			t.Errorf("plain: got %v, want %v", plain, r)
 		}
 	}
-	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(NewScalar("cpus", 1), static(NewScalar("cpus", 1), "a"), static(NewScalar("cpus", 1), "b")), "a/child"))); diff != "" {
+	if diff := cmp.Diff("cpus:1 cpus/a:1", show(UsableBy(of(NewScalar("cpus", 1), static(NewScalar("cpus", 1), "a"), static(NewScalar("cpus", 1), "b")),
+		"a/child"))); diff != "" {
 		t.Error(diff)
 	}
 	mine := Allocate(of(NewScalar("cpus", 1)), "r")

@@ -126,7 +126,9 @@ func (s *totals) add(w *World) {
 
 func (s *totals) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps\n", s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges)
+	fmt.Fprintf(&b,
+		"%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps\n",
+		s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges)
 	for _, what := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(&b, "%9d %s\n", s.faults[what], what)
 	}

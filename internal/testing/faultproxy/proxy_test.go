@@ -70,7 +70,10 @@ func (r *proxyRig) post(path string, call proto.Message) (*http.Response, error)
 	if r.stream != "" {
 		req.Header.Set(mesosapi.HeaderStreamID, r.stream)
 	}
-	return (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	return (&http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}).Do(req)
 }
 
 // call makes a call without a body and returns the answer's status, or 0 for a

@@ -126,7 +126,14 @@ func TestListFollowsLinksInsideSandbox(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sub", "out"), []byte("inner"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	for link, target := range map[string]string{"file": "sub/out", "folder": filepath.Join(dir, "sub"), "away": "/etc", "other": "../c1/stdout", "dangling": "nowhere", "loop": "loop"} {
+	for link, target := range map[string]string{
+		"file":     "sub/out",
+		"folder":   filepath.Join(dir, "sub"),
+		"away":     "/etc",
+		"other":    "../c1/stdout",
+		"dangling": "nowhere",
+		"loop":     "loop",
+	} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +155,12 @@ func TestListFollowsLinksInsideSandbox(t *testing.T) {
 	if list, err := s.List(run + "latest/file"); err != nil || len(list) > 0 {
 		t.Errorf("a file: %v, %v", list, err)
 	}
-	for path, want := range map[string]error{run + "latest/none": ErrNotFound, run + "latest/away": ErrInvalid, run + "latest/../..": ErrNotFound, "/etc": ErrNotFound} {
+	for path, want := range map[string]error{
+		run + "latest/none":  ErrNotFound,
+		run + "latest/away":  ErrInvalid,
+		run + "latest/../..": ErrNotFound,
+		"/etc":               ErrNotFound,
+	} {
 		if list, err := s.List(path); !errors.Is(err, want) || len(list) > 0 {
 			t.Errorf("%s: %v, %v", path, list, err)
 		}

@@ -37,7 +37,8 @@ func reserved(a AllocatableAgent, cpus float64, role string) AllocatableAgent {
 func show(offers []AllocatedOffer) string {
 	var out []string
 	for _, o := range offers {
-		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, resource.SumScalar(o.Resources, "cpus"), resource.SumScalar(o.Resources, "gpus")))
+		out = append(out, fmt.Sprintf("%s→%s/%s %v %v", o.Agent, o.Framework, o.Role, resource.SumScalar(o.Resources, "cpus"), resource.SumScalar(o.Resources,
+			"gpus")))
 	}
 	return strings.Join(out, ", ")
 }
@@ -65,15 +66,21 @@ func TestAllocateOffers(t *testing.T) {
 	}{
 		{"without frameworks there is no offer", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}}, ""},
 		{"an agent is offered to one framework", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0"},
-		{"two agents are offered to two roles", AllocationInput{Agents: []AllocatableAgent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, b→y/s 1 0"},
+		{"two agents are offered to two roles",
+			AllocationInput{Agents: []AllocatableAgent{agent("b", 1, 0), agent("a", 1, 0)}, Frameworks: []Contender{x, y}},
+			"a→x/r 1 0, b→y/s 1 0"},
 		{"the claim with the oldest offer is first", AllocationInput{
 			Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}, Turns: map[RoleClaim]uint64{{"x", "r"}: 7, {"y", "s"}: 6},
 		}, "a→y/s 1 0"},
-		{"a GPU agent is offered only to frameworks with the capability", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}}, "b→plain/p 1 0"},
+		{"a GPU agent is offered only to frameworks with the capability",
+			AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}},
+			"b→plain/p 1 0"},
 		{"a GPU agent without free GPUs needs the capability", AllocationInput{
 			Agents: []AllocatableAgent{{ID: "a", Total: amounts(1, 1), Free: amounts(1, 0)}}, Frameworks: []Contender{plain},
 		}, ""},
-		{"reserved resources are offered to their role", AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}}, "a→x/r 1 0, a→y/s 3 0"},
+		{"reserved resources are offered to their role",
+			AllocationInput{Agents: []AllocatableAgent{reserved(agent("a", 1, 0), 3, "s")}, Frameworks: []Contender{x, y}},
+			"a→x/r 1 0, a→y/s 3 0"},
 		{"a refused offer is not repeated", AllocationInput{
 			Now: now, Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x},
 			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
@@ -91,8 +98,12 @@ func TestAllocateOffers(t *testing.T) {
 			Filters: refused(slot, amounts(2, 0), now.Add(time.Second)),
 		}, "a→x/r 3 0"},
 		{"less than the minimum is not offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 0.005, 0)}, Frameworks: []Contender{x}}, ""},
-		{"less than the role's own minimum is not offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, ""},
-		{"the role's own minimum is offered", AllocationInput{Agents: []AllocatableAgent{agent("a", 2, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}}, "a→x/r 2 0"},
+		{"less than the role's own minimum is not offered",
+			AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}},
+			""},
+		{"the role's own minimum is offered",
+			AllocationInput{Agents: []AllocatableAgent{agent("a", 2, 0)}, Frameworks: []Contender{{ID: "x", Roles: []string{"r"}, Least: least(2)}}},
+			"a→x/r 2 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := show(AllocateOffers(tc.in)); got != tc.want {

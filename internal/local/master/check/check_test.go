@@ -113,7 +113,11 @@ func TestValidateTask(t *testing.T) {
 }
 
 func TestValidateFrameworkAndUpdate(t *testing.T) {
-	base := mesos.FrameworkInfo{User: "u", Roles: []string{"a", "b"}, Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}}}
+	base := mesos.FrameworkInfo{
+		User:         "u",
+		Roles:        []string{"a", "b"},
+		Capabilities: []mesos.FrameworkInfo_Capability{{Type: mesos.FrameworkInfo_Capability_MULTI_ROLE}},
+	}
 	with := func(change func(*mesos.FrameworkInfo)) mesos.FrameworkInfo {
 		f := base
 		change(&f)
