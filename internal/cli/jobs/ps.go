@@ -159,7 +159,8 @@ func (s *jobSelection) sortJobs(jobs []api.JobView) {
 }
 
 func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
-	p = p.DropFirst(term.BarColumn, "HEALTHY", "SUBMITTED", "GPUS", "TASKS").WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
+	p = p.DropFirst(term.BarColumn, "HEALTHY", "SUBMITTED", "GPUS", "TASKS").
+		WithEmptyText("No job matches that has not ended: mesos-gpu ps --all also lists jobs that have ended.")
 	columns := []term.TableColumn[api.JobView]{
 		{Name: "JOB", Value: func(j api.JobView) string { return j.Spec.Name }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
