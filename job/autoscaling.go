@@ -46,7 +46,7 @@ type LoadTarget struct {
 	PortIndex int    `json:"port_index,omitempty"`
 }
 
-// Defaults of autoscaling. The last two are those of Kubernetes.
+// Defaults of autoscaling. The last two equal the defaults of Kubernetes.
 const (
 	DefaultAutoscalingCooldown = time.Minute
 	DefaultStabilizeDown       = 5 * time.Minute

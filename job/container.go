@@ -91,7 +91,7 @@ func (v Volume) IsNamed() bool { return v.Source == "" || v.Source[0] != '/' }
 
 // FetchArtifact is a file that the agent's fetcher puts into the sandbox.
 type FetchArtifact struct {
-	// URI is what the agent's fetcher reads: an absolute path of the agent, or a URI of one of fetchSchemes.
+	// URI is the source for the agent's fetcher: an absolute path of the agent, or a URI of one of fetchSchemes.
 	URI string `json:"uri"`
 	// Path is its name in the sandbox. Empty means the last part of the URI.
 	Path string `json:"path,omitempty"`

@@ -36,7 +36,7 @@ func (e *ForbiddenHostError) Error() string {
 	return fmt.Sprintf("%s: the access file allows jobs of this role to fetch from %s", e.Host, listed)
 }
 
-// defaultPorts are those of the schemes that name a host and have one.
+// defaultPorts maps schemes that name a host to their default ports.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ftp": "21", "ftps": "990"}
 
 // localSuffixes end names that are not of the public DNS.
@@ -102,7 +102,7 @@ func (l FetchHosts) CheckAddress(host, port string, addr netip.Addr) error {
 	return &ForbiddenHostError{fmt.Sprintf("%s with the address %s, which is not public and needs its own entry", joinHost(host, port), addr), l}
 }
 
-// isDefaultPort reports whether a port is that of some scheme.
+// isDefaultPort reports whether a port is the default port of some scheme.
 func isDefaultPort(port string) bool {
 	return slices.Contains(slices.Collect(maps.Values(defaultPorts)), port)
 }

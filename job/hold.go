@@ -26,7 +26,7 @@ type HoldTarget struct {
 	Name string
 }
 
-// HoldKind is what the name of a HoldTarget names.
+// HoldKind is the type of a HoldTarget.
 type HoldKind string
 
 const (

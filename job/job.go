@@ -11,7 +11,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// Containerizer is what runs a task: the Docker engine or Mesos itself.
+// Containerizer selects the runtime of a task: the Docker engine or Mesos itself.
 type Containerizer string
 
 const (
@@ -106,7 +106,7 @@ type Spec struct {
 	// IdleTimeout ends a running task to whose job no client has been connected for so
 	// long. 0 means never.
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
-	// OnTimeout is what follows at the Timeout, "" for FailOnTimeout.
+	// OnTimeout is the action at the Timeout, "" for FailOnTimeout.
 	OnTimeout TimeoutAction `json:"on_timeout,omitempty"`
 	// Warn, if set, warns tasks before they are preempted, drained, queued again, or stopped at
 	// their Timeout.
@@ -174,7 +174,7 @@ type Task struct {
 	Run   int    `json:"run,omitempty"` // that of its job
 	Index int    `json:"index"`
 	State State  `json:"state"`
-	// Version is that of its job when the attempt was queued or, if the service was updated while it waited, after that.
+	// Version is the version of its job when the attempt was queued or, if the service was updated while it waited, after the update.
 	Version int `json:"version,omitempty"`
 	// Attempt counts from 1. It grows each time the task is queued again, with a
 	// new ID.

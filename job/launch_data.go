@@ -23,8 +23,8 @@ const (
 	latestLaunchVersion = delayLaunchVersion
 )
 
-// LaunchData is what the scheduler passes to the executor about a task in addition to
-// the fields of TaskInfo. It is JSON in TaskInfo.data, because Mesos allows no
+// LaunchData contains the facts about a task that the scheduler passes to the executor
+// in addition to the fields of TaskInfo. It is JSON in TaskInfo.data, because Mesos allows no
 // CommandInfo together with a custom executor.
 type LaunchData struct {
 	// Version also distinguishes LaunchData from the data of other frameworks.
@@ -58,8 +58,8 @@ type LaunchData struct {
 	// ShutdownDelay is the Service's. A KILL without a grace period of its own sends
 	// SIGTERM that much later.
 	ShutdownDelay time.Duration `json:"shutdown_delay,omitempty"`
-	// HealthChecks are those that TaskInfo has no field for, each a HealthCheck
-	// message of Mesos in JSON.
+	// HealthChecks lists the checks for which TaskInfo has no field, each a
+	// HealthCheck message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
 }
 

@@ -55,7 +55,7 @@ func (r *NotificationRule) Selects(e NotificationEvent) bool {
 	return slices.Contains(r.On, e)
 }
 
-// Limits of rules. maxMailAddress is that of SMTP (RFC 5321).
+// Limits of rules. maxMailAddress is SMTP's limit (RFC 5321).
 const (
 	MaxNotificationRules = 10
 	maxMailAddress       = 254

@@ -10,7 +10,7 @@ import (
 
 // RunID identifies one run of a job. Each submission of a name is a run of its own.
 type RunID struct {
-	// Name is that of the job, Run its number: 1 for the first submission of the name.
+	// Name is the name of the job, Run its number: 1 for the first submission of the name.
 	Name string
 	Run  int
 }

@@ -19,7 +19,7 @@ type Schedule struct {
 	Cron string `json:"cron"`
 	// TimeZone is a name in the time zone database. Empty means UTC.
 	TimeZone string `json:"time_zone,omitempty"`
-	// Overlap is what happens if a run is due while an earlier one has not ended.
+	// Overlap determines the action if a run is due while an earlier one has not ended.
 	Overlap OverlapPolicy `json:"overlap,omitempty"`
 	// History is how many ended runs are kept.
 	History int `json:"history,omitempty"`

@@ -31,7 +31,7 @@ type BackoffPolicy struct {
 	Max     time.Duration `json:"max"`
 }
 
-// Defaults of services, which are those of Marathon.
+// Defaults of services, equal to Marathon's.
 const (
 	DefaultBackoff       = time.Second
 	DefaultBackoffFactor = 1.15

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// FormatTaskID returns the id of one attempt: JOB.INDEX.ATTEMPT.TIME. TIME is that of the submission, so that a job name
-// can be used again.
+// FormatTaskID returns the id of one attempt: JOB.INDEX.ATTEMPT.TIME. TIME is the time of the submission, so that a
+// job name can be used again.
 func FormatTaskID(j *Job, index, attempt int) string {
 	return j.Spec.Name + "." + strconv.Itoa(index) + "." + strconv.Itoa(attempt) + "." +
 		strconv.FormatInt(j.Submitted.UnixNano(), 36)

@@ -15,8 +15,8 @@ const (
 	maxURI        = 4096
 )
 
-// fetchSchemes are those that Mesos's fetcher supports without a plugin, and the
-// plugins that operators install most often.
+// fetchSchemes lists the schemes that Mesos's fetcher supports without a plugin,
+// and the schemes of plugins that operators install most often.
 var fetchSchemes = []string{"http", "https", "ftp", "ftps", "file", "hdfs", "s3", "s3a", "s3n", "hftp"}
 
 // validateLaunch checks how the task is started, and its limits.

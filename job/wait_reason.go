@@ -35,7 +35,7 @@ const (
 // leave.
 type ExclusionCount struct {
 	Cause ExclusionCause
-	// Agents are those that earlier causes leave; Excluded is how many of them this one
-	// excludes.
+	// Agents counts the agents that earlier causes leave; Excluded is the number of them that
+	// this cause excludes.
 	Agents, Excluded int
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Warning is what a task gets before it is stopped to be queued again, or for its timeout: time to save its state.
+// Warning describes the signal, file or request that a task gets before it is stopped to be queued again, or for
+// its timeout: time to save its state.
 type Warning struct {
 	// Signal is sent to the command, such as USR1. "" sends none.
 	Signal string `json:"signal,omitempty"`
@@ -23,7 +24,7 @@ type Warning struct {
 // WarningSignals returns the signals that a Warning may have.
 func WarningSignals() []string { return []string{"USR1", "USR2", "HUP", "INT", "TERM", "WINCH"} }
 
-// TimeoutAction is what follows if a task reaches its timeout.
+// TimeoutAction is the action if a task reaches its timeout.
 type TimeoutAction string
 
 const (

@@ -17,7 +17,7 @@ import (
 type Edit struct {
 	// root is the mapping of keys. Apply reads it again for each job, whose labels it merges.
 	root *yaml.Node
-	// name is that of the file, for errors.
+	// name is the name of the file, for errors.
 	name string
 }
 
@@ -67,7 +67,7 @@ func (e *Edit) Apply(spec *job.Spec) error {
 	return nil
 }
 
-// EditableKeys returns the keys that users may change after the submission, sorted. They are those of
+// EditableKeys returns the keys that users may change after the submission, sorted. They match
 // job.Spec.CopyEditable.
 func EditableKeys() []string {
 	return []string{"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout"}

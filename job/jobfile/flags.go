@@ -13,7 +13,7 @@ import (
 
 // Flag is a command-line flag that sets a part of a job.
 type Flag struct {
-	// Name is what follows the two dashes. Shorthand is a letter, or empty.
+	// Name is the name after the two dashes. Shorthand is a letter, or empty.
 	Name, Shorthand string
 	// Kind is the type of the value. In this package empty means TextFlag.
 	Kind FlagKind

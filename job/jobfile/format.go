@@ -43,9 +43,9 @@ type keyField[S any] struct {
 	// read sets the field of s to the value, and write returns the value of the field, as those of valueFormat do.
 	read  func(s *S, n *yaml.Node) error
 	write func(s *S) any
-	// reset sets the value to that of an absent key, before defaults are filled in.
+	// reset sets the value of an absent key, before defaults are filled in.
 	reset func(s *S)
-	// schema and flags are those of the value.
+	// schema and flags describe the value.
 	schema valueSchema
 	flags  []flagOf[S]
 }

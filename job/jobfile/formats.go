@@ -87,7 +87,7 @@ func wholeSize() valueFormat[int64] {
 	return valueFormat[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
 }
 
-// duration is what time.ParseDuration accepts. The zero value is not written.
+// duration returns the format of values that time.ParseDuration accepts. The zero value is not written.
 func duration() valueFormat[time.Duration] {
 	return valueFormat[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
 }
@@ -155,7 +155,7 @@ func matrix() valueFormat[*job.Matrix] {
 	}
 }
 
-// encodeMatrix writes the axes in their order, which is that of the tasks.
+// encodeMatrix writes the axes in their order, which determines the order of the tasks.
 func encodeMatrix(x *job.Matrix) any {
 	if x == nil {
 		return nil

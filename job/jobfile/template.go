@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Changes are what a user changes of job files without editing them.
+// Changes contains a user's changes of job files that are made without editing them.
 type Changes struct {
 	// Variables are the values of the variables in templates, by name.
 	Variables map[string]string
