@@ -75,7 +75,7 @@ type TaskSpec struct {
 	// DevicesOfProvider is set if a resource provider offered DeviceIDs.
 	DevicesOfProvider bool
 	// DeviceShares are the task's shares of devices among DeviceIDs.
-	// ShareLimit is what its processes need so that the shares are enforced.
+	// ShareLimit contains the settings with which its processes' shares are enforced.
 	DeviceShares []gpu.DeviceShare
 	ShareLimit   ShareLimit
 	Minors, Caps []int
@@ -89,7 +89,7 @@ type TaskSpec struct {
 	// ShutdownDelay is the time between a KILL and SIGTERM, if the KILL has no grace
 	// period of its own.
 	ShutdownDelay time.Duration
-	// HealthChecks are those of the TaskInfo and of the job's LaunchData.
+	// HealthChecks lists the checks of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 
 	// Command and MesosContainer are the TaskInfo's own, if it has them. They

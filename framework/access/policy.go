@@ -25,11 +25,11 @@ type AccessPolicy struct {
 
 // PermissionRule grants users and groups a permission on roles and their descendants.
 type PermissionRule struct {
-	// Permission is what the rule grants; higher ones include lower ones.
+	// Permission is the granted permission; higher ones include lower ones.
 	Permission Permission
 	// Roles are the roles on which it applies, each with the roles below it.
 	Roles []string
-	// Users and Groups are those that get the permission. AnyUser stands for all users.
+	// Users and Groups get the permission. AnyUser stands for all users.
 	Users, Groups []string
 }
 
@@ -80,7 +80,7 @@ func (r *PermissionRule) appliesTo(who Identity) bool {
 type Grant struct {
 	// userName is the user's name in the audit log and as the owner of jobs.
 	userName string
-	// rules are those of the access file that name the user or a group of the user.
+	// rules lists the rules of the access file that name the user or a group of the user.
 	rules []PermissionRule
 	// openMetrics permits /metrics without any permission on a role.
 	openMetrics bool

@@ -20,7 +20,7 @@ type AccountingQuery struct {
 	By []string
 	// Since and Until limit the times of the ends; Until is exclusive.
 	Since, Until time.Time
-	// User, Role and Job are those of the attempts. Job may be NAME@RUN. State is a state of tasks.
+	// User, Role and Job select attempts. Job may be NAME@RUN. State is a state of tasks.
 	User, Role, Job string
 	State           job.State
 }
@@ -52,11 +52,11 @@ type AccountedAttempt struct {
 	// Launched to Ended, times the GPUs.
 	WaitSeconds float64 `json:"wait_seconds"`
 	GPUSeconds  float64 `json:"gpu_seconds"`
-	// Usage is what the GPUs did, nil if that was not measured or is not known yet.
+	// Usage is the usage of the GPUs, nil if it was not measured or is not known yet.
 	Usage *MeasuredUsage `json:"usage,omitempty"`
 }
 
-// MeasuredUsage is what GPUs did while tasks held them, as the agents have measured it. A task can falsify it.
+// MeasuredUsage is the usage of GPUs while tasks held them, as measured by the agents. A task can falsify it.
 type MeasuredUsage struct {
 	// GPUSeconds is the measured time of all GPUs together, BusyGPUSeconds the part of it in which kernels ran.
 	GPUSeconds     float64 `json:"gpu_seconds"`
@@ -111,7 +111,7 @@ type AccountingSums struct {
 	CPUSeconds           float64 `json:"cpu_seconds"`
 	// WaitSeconds is the time for which attempts waited.
 	WaitSeconds float64 `json:"wait_seconds"`
-	// Usage is what the GPUs did in the part of the time that was measured.
+	// Usage is the usage of the GPUs in the measured part of the time.
 	Usage MeasuredUsage `json:"usage"`
 }
 

@@ -10,7 +10,7 @@ type RequesterIdentity struct {
 	Authenticated bool `json:"authenticated"`
 	// AccessControl means that the scheduler has an access file.
 	AccessControl bool `json:"access_control"`
-	// Permissions are those that the requester has. Each includes the lower ones, and each
+	// Permissions lists the requester's permissions. Each includes the lower ones, and each
 	// role the roles below it.
 	Permissions []RolePermission `json:"permissions"`
 	// Exec means that commands in containers are enabled.
@@ -25,7 +25,7 @@ type RolePermission struct {
 	Roles      []string `json:"roles"`
 }
 
-// OIDCSignIn is what a browser needs to request an authorization code with PKCE (RFC 7636).
+// OIDCSignIn contains the parameters with which a browser requests an authorization code with PKCE (RFC 7636).
 type OIDCSignIn struct {
 	Issuer   string `json:"issuer"`
 	ClientID string `json:"client_id"`

@@ -14,7 +14,7 @@ type JobQuery struct {
 	PageRequest
 	// State is LiveJobs, EndedJobs, or one or more states of jobs, separated by commas.
 	State string
-	// Role and Owner are those of the job. Name is a pattern of path.Match for its name.
+	// Role and Owner select jobs of a role and of a user. Name is a pattern of path.Match for its name.
 	Role, Owner, Name string
 	// Labels are labels that the job has, separated by commas: NAME=VALUE, or NAME for any
 	// value.

@@ -15,7 +15,7 @@ type QueuedJob struct {
 	Role      string    `json:"role"`
 	Priority  int       `json:"priority"`
 	Submitted time.Time `json:"submitted"`
-	// State and TaskStates are those of JobView.
+	// State and TaskStates are defined as in JobView.
 	State      job.State         `json:"state"`
 	TaskStates map[job.State]int `json:"task_states"`
 	// Waiting is the number of its Tasks that wait.
@@ -68,12 +68,12 @@ type RoleStatus struct {
 	// Allocated is the number of GPUs that tasks of the role and its descendants hold,
 	// by type; "*" is the sum. Shares count as fractions.
 	Allocated map[string]float64 `json:"held"`
-	// Deserved is what the role gets while it demands it, by type; "*" counts all GPUs. It is
+	// Deserved has the GPUs that the role gets while it demands them, by type; "*" counts all. It is
 	// empty for a role without the setting.
 	Deserved map[string]int `json:"deserved"`
-	// Demanded is what tasks hold or wait for; a task that accepts several types counts for
-	// each. Entitled is what the role would have if the GPUs were divided among all demand:
-	// first what roles deserve, then the rest by weight. Both include the descendants.
+	// Demanded has the GPUs that tasks hold or wait for; a task that accepts several types counts
+	// for each. Entitled has the GPUs that the role would have if all GPUs were divided among all
+	// demand: first the deserved ones, then the rest by weight. Both include the descendants.
 	Demanded map[string]float64 `json:"demanded"`
 	// A standby does not know the GPUs and omits Entitled.
 	Entitled map[string]float64 `json:"entitled,omitempty"`
@@ -102,14 +102,14 @@ type RoleStatus struct {
 
 // MesosQuota is Mesos's quota of whole GPUs for a role and its descendants.
 type MesosQuota struct {
-	// Limit is the most that Mesos offers to frameworks, Guarantee what it reserves for the
-	// role. Used is what all frameworks use.
+	// Limit is the number of GPUs that Mesos offers to frameworks at most, Guarantee the number
+	// that it reserves for the role. Used is the number that all frameworks use.
 	Limit     int `json:"limit"`
 	Guarantee int `json:"guarantee"`
 	Used      int `json:"used"`
 }
 
-// UserUsage is what a user of a role has used of late.
+// UserUsage contains the decayed and the present usage of a user of a role.
 type UserUsage struct {
 	// User is "" for jobs without an owner.
 	User string `json:"user"`
@@ -123,11 +123,11 @@ type UserUsage struct {
 // their own.
 type RoleUserLimits struct {
 	Each UserLimits `json:"each"`
-	// Users are those who have jobs, or limits of their own, sorted by name.
+	// Users lists the users with jobs, or with limits of their own, sorted by name.
 	Users []LimitedUser `json:"users"`
 }
 
-// UserLimits is what a user may use of a role and its descendants. Absent fields limit nothing.
+// UserLimits limits a user's usage of a role and its descendants. Absent fields limit nothing.
 type UserLimits struct {
 	// GPUs limits what the user's tasks hold, by type, and "*" all GPUs. RunningJobs limits the
 	// jobs with tasks that hold places, WaitingJobs the others that have not ended.
@@ -200,7 +200,7 @@ type UnmetDemand struct {
 	Tasks int      `json:"tasks"`
 	Jobs  []string `json:"jobs"`
 	Roles []string `json:"roles"`
-	// CPUs and TaskMemMiB are what each task needs in addition to GPUs, including its
+	// CPUs and TaskMemMiB are the amounts that each task needs in addition to GPUs, including its
 	// executor.
 	CPUs       float64 `json:"cpus"`
 	TaskMemMiB float64 `json:"task_mem_mib"`

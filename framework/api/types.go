@@ -56,7 +56,7 @@ func NewJobView(j *job.Job, waits string) JobView {
 // AutoscalingStatus is the result of the last measurement of a service's load.
 type AutoscalingStatus struct {
 	Time time.Time `json:"time"`
-	// Metric is what is measured, Target its wanted value for each task.
+	// Metric names the measured load, Target its wanted value for each task.
 	Metric string  `json:"metric"`
 	Target float64 `json:"target"`
 	// Load is the average of the Measured tasks, nil if there are none.

@@ -18,7 +18,7 @@ type ClusterHistory struct {
 // TypeHistory is the use of the GPUs of one type.
 type TypeHistory struct {
 	Type string `json:"type"`
-	// GPUs are those of the agents, Held those that tasks of this scheduler held. Shares count
+	// GPUs counts the agents' GPUs, Held the GPUs that tasks of this scheduler held. Shares count
 	// as fractions.
 	GPUs []float64 `json:"gpus"`
 	Held []float64 `json:"held"`

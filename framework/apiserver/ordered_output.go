@@ -36,7 +36,7 @@ type orderedOutput struct {
 	// selected has the streams to return.
 	selected [2]bool
 
-	// entries are those that are not read further; known is the newest one of the index.
+	// entries lists the entries that are not read yet; known is the newest entry of the index.
 	entries []outputindex.Entry
 	known   outputindex.Entry
 	// indexOffset is where the index is read further, and lastLine the line before: the

@@ -11,8 +11,8 @@ import (
 	"mesos-gpu/framework/internal/execwire"
 )
 
-// handlePortForward connects a client to a port of a running task, over a WebSocket. The
-// permission is that of handleExec, because a program may give access to all of its task.
+// handlePortForward connects a client to a port of a running task, over a WebSocket. It
+// requires the same permission as handleExec, because a program may give access to all of its task.
 func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkExecAllowed(r); err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 	maxProxyHeader = 64 << 10
 )
 
-// proxyRoute is the permission of requests to a task's port, which is that of handleExec.
+// proxyRoute returns the permission of requests to a task's port, the same as for handleExec.
 func proxyRoute() *route {
 	return &route{request: proxyPattern, permission: access.Operate, scope: requireOnJob}
 }

@@ -219,7 +219,7 @@ type limitedResource struct {
 	waiting []*limitWaiter
 }
 
-// clientUse is what one client uses of a resource: its places, and the requests that wait.
+// clientUse counts the places that one client uses of a resource, and its waiting requests.
 type clientUse struct{ used, waiting int }
 
 // limitWaiter is a request that waits. ready is closed when it has its place.

@@ -36,7 +36,7 @@ type logRequest struct {
 	follow bool
 	// singleFile ends the answer where another file follows.
 	singleFile bool
-	// preceding is what the client has read before offset, to detect that the file was rotated.
+	// preceding contains the bytes that the client has read before offset, to detect that the file was rotated.
 	preceding []byte
 }
 

@@ -26,7 +26,7 @@ const bucketScheme = "s3://"
 // IsBucket reports whether a location is s3://BUCKET or s3://BUCKET/PREFIX.
 func IsBucket(location string) bool { return strings.HasPrefix(location, bucketScheme) }
 
-// defaultEndpoint is that of AWS.
+// defaultEndpoint is the endpoint of AWS.
 const defaultEndpoint = "https://s3.amazonaws.com"
 
 // bucketStorage is a bucket of an S3-compatible store, or the part of it whose keys begin with a prefix.

@@ -19,7 +19,7 @@ const nestedFolder = "containers"
 // sandbox implements request.TaskSandbox.
 type sandbox struct {
 	client *master.Client
-	// agentURL is that of the task's agent, folder the path by which it serves the sandbox.
+	// agentURL is the URL of the task's agent, folder the path by which it serves the sandbox.
 	agentURL, folder string
 }
 

@@ -34,7 +34,7 @@ type Autoscaler struct {
 	services map[job.RunID]*autoscaledService
 }
 
-// autoscaledService is what the leader remembers of a service between two measurements.
+// autoscaledService contains a service's state between two measurements.
 type autoscaledService struct {
 	// past are the recommendations in the stabilization windows, oldest first. Only scaleServiceByLoad uses it, of which
 	// no two calls for one service run at a time.

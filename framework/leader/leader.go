@@ -61,7 +61,7 @@ type Leader struct {
 	agentSizes  clusterview.AgentSizeCache
 	// queuePages caches the queue orders that clients page through. Only functions that run in the loop use it.
 	queuePages readmodel.QueuePages
-	// startEstimates are those of the queue, computed again after startEstimateLifetime.
+	// startEstimates caches the queue's estimates, computed again after startEstimateLifetime.
 	startEstimates *startEstimateCache
 	// inventory detects changes between agent lists. Only UpdateAgents uses it, which one goroutine calls.
 	inventory clusterview.InventoryDigest
@@ -307,8 +307,8 @@ func (c *JobCommands) checkTypes(ctx context.Context, t gpu.TypeSelector) error 
 	return nil
 }
 
-// pendingText returns why a job is pending, as a text for users; "" if reasons do not contain the job. Without a master
-// the reasons are those of the last offers, and the missing connection is reported in place of what the offers lack.
+// pendingText returns why a job is pending, as a text for users; "" if reasons do not contain the job. Without a master,
+// the last offers determine the reasons, and the missing connection is reported instead of missing resources.
 func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
 	r, ok := reasons[name]
 	if !ok {
@@ -320,7 +320,7 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 	return r.Text()
 }
 
-// explainPending sets the wait reasons of pending jobs, with at most one request to the loop. The reasons are those of
+// explainPending sets the wait reasons of pending jobs, with at most one request to the loop. The reasons come from
 // the State and may be newer than the views: a job that was placed meanwhile has none.
 func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string

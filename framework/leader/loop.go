@@ -38,7 +38,7 @@ type loopRequest struct {
 // then carries out the operations and answers the requests. Other goroutines reach it by events and requests, and read
 // Model and connected; all other fields that change belong to the loop's goroutine.
 //
-// Events and requests are taken in batches. A batch is what was waiting when the loop was free; it ends with a
+// Events and requests are taken in batches. A batch contains the events and requests that waited when the loop was free; it ends with a
 // scheduling cycle and is recorded by one write to the journal, so that the cost of the write is shared.
 type Loop struct {
 	// state is the scheduler's state. Each event changes it. Only the loop uses it.
@@ -181,7 +181,7 @@ const longCycle = time.Millisecond
 // runCycle places pending jobs on the current offers, which visits all pending jobs.
 // After a long cycle the next one starts only after three times that duration, so that
 // most of the time remains for events and requests. It measures with time.Now, not the loop's clock: that one may be
-// simulated, and the duration is that of this machine's work.
+// simulated, and the duration measures this machine's work.
 func (l *Loop) runCycle() {
 	began := time.Now()
 	if wait := l.nextCycle.Sub(began); wait > 0 {

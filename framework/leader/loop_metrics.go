@@ -26,13 +26,13 @@ type loopMetrics struct {
 	// gpuTime adds up the GPU time of tasks. recorded is when it was last recorded.
 	gpuTime  *metrics.GPUTimeTracker
 	recorded time.Time
-	// roleShares are what roles deserve, demand and are entitled to, and what they have used of late, as of sharesComputed.
+	// roleShares contains the deserved, demanded and entitled GPUs of roles and their decayed usage, as of sharesComputed.
 	// Metrics read them without the loop.
 	roleShares     *atomic.Pointer[roleFigures]
 	sharesComputed time.Time
 }
 
-// roleFigures are what metrics have of roles besides the counts of their tasks.
+// roleFigures contains the metrics of roles besides the counts of their tasks.
 type roleFigures struct {
 	shares []metrics.RoleShare
 	recent []metrics.RecentUsage

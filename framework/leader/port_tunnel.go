@@ -28,7 +28,7 @@ type tunnelTable struct {
 	idleTime time.Duration
 	// mu protects tunnels, and connections and stop of each tunnel.
 	mu sync.Mutex
-	// tunnels are those that new connections may use. A tunnel leaves when it ends or is about to be closed.
+	// tunnels lists the tunnels that new connections may use. A tunnel leaves when it ends or is about to be closed.
 	tunnels map[string]*taskTunnel
 }
 

@@ -33,7 +33,7 @@ type eventStream struct {
 	next        taskPlace
 }
 
-// streamProgress is what a stream does after a batch.
+// streamProgress states how a stream continues after a batch.
 type streamProgress int
 
 const (

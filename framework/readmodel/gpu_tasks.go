@@ -11,7 +11,7 @@ import (
 // GPUTask is a running task with GPUs.
 type GPUTask struct {
 	job.Task
-	// Role, GPUs and Submitted are those of its job: GPUs counts the devices of one task.
+	// Role, GPUs and Submitted are taken from its job: GPUs counts the devices of one task.
 	Role      string
 	GPUs      int
 	Submitted time.Time

@@ -47,7 +47,7 @@ type Model struct {
 	// ownDocuments are the scheduler's own documents by key. The model does not contain
 	// those of extensions.
 	ownDocuments map[string][]byte
-	// notifications are those that were not delivered, by id. Entries are replaced, never modified.
+	// notifications contains the undelivered notifications, by id. Entries are replaced, never modified.
 	notifications map[string]*notification.Notification
 	// notificationsChanged has an element after notifications have changed.
 	notificationsChanged chan struct{}

@@ -42,7 +42,7 @@ type Config struct {
 	Sched sched.SchedulerSettings
 	// LoadPolicy returns the policy that a scheduler elected now would have.
 	LoadPolicy func() sched.Policy
-	// Counters and Clock are those of the scheduler.
+	// Counters and Clock belong to the scheduler.
 	Counters *metrics.SchedulerCounters
 	Clock    func() time.Time
 	// Accounting stores the ends of attempts, as the leader's does; nil for none.
@@ -52,7 +52,7 @@ type Config struct {
 // Standby serves reads from a read model that follows the leader's journal.
 type Standby struct {
 	clusterview.Reader
-	// cfg is what Run was called with.
+	// cfg is the argument of Run.
 	cfg Config
 	// refreshWanted has an element while a request waits for the read model to
 	// be confirmed.

@@ -56,7 +56,7 @@ func New(model *readmodel.Model, read func(context.Context, *job.Task) (gpu.Task
 type usageSample struct {
 	// at is when it was read.
 	at time.Time
-	// usage is what the agent measured, unless err says why it could not be read.
+	// usage is the agent's measurement, unless err contains the reason why it could not be read.
 	usage gpu.TaskUsage
 	err   error
 }

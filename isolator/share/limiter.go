@@ -39,8 +39,8 @@ type Limiter interface {
 	ReleaseContainer(ctx context.Context, container string) error
 }
 
-// LimitSetup is what a container's processes need so that its shares are
-// enforced.
+// LimitSetup contains the settings of a container's processes that enforce its
+// shares.
 type LimitSetup struct {
 	Mounts      []LimitMount      `json:"mounts"`
 	Environment map[string]string `json:"environment"`

@@ -62,7 +62,7 @@ type ModeStore struct {
 	// file is held while the file is written. It is taken before mu.
 	file sync.Mutex
 	mu   sync.Mutex
-	// saved is what the file contains. It changes after the file was written.
+	// saved is the content of the file. It changes after the file was written.
 	saved savedModes
 }
 
@@ -233,8 +233,8 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 }
 
 // ReconcileModes gives each idle device its requested mode, and each device in
-// use the mode in which it is held. held is what tasks hold according to the
-// Mesos agent; known reports whether that could be read. If the change cannot
+// use the mode in which it is held. held has the devices that tasks hold according
+// to the Mesos agent; known reports whether that could be read. If the change cannot
 // be saved, it returns an error and nothing changes.
 func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error {
 	if !f.cfg.Live {

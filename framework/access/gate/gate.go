@@ -90,7 +90,7 @@ type UnixUsers struct {
 	// OperatorsGroup is the group of the machine that has all permissions, as root has
 	// them; "" for none.
 	OperatorsGroup string
-	// Host is what jobs may use of the machine if there is no access file.
+	// Host limits the host resources that jobs may use without an access file.
 	Host admission.HostPermissions
 }
 
