@@ -22,19 +22,19 @@ type InventoryDigest struct {
 
 // UpdateAndCompare reports whether the list differs from the previous one. It returns
 // false for the first list, because no client has seen an earlier one.
-func (c *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
-	if !c.hasLast {
-		c.seed = maphash.MakeSeed()
+func (d *InventoryDigest) UpdateAndCompare(agents []master.ListedAgent) bool {
+	if !d.hasLast {
+		d.seed = maphash.MakeSeed()
 	}
-	now := c.hashAgents(agents)
-	changed := c.hasLast && now != c.last
-	c.last, c.hasLast = now, true
+	now := d.hashAgents(agents)
+	changed := d.hasLast && now != d.last
+	d.last, d.hasLast = now, true
 	return changed
 }
 
 // hashAgents returns a hash that is independent of the order of agents and devices: it is the sum of the hashes of all
 // facts, each together with the agent's ID.
-func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (digest uint64) {
+func (d *InventoryDigest) hashAgents(agents []master.ListedAgent) (digest uint64) {
 	type offered struct{ agent, device string }
 	type withheld struct {
 		agent string
@@ -46,15 +46,15 @@ func (c *InventoryDigest) hashAgents(agents []master.ListedAgent) (digest uint64
 	}
 	for i := range agents {
 		a := &agents[i]
-		digest += maphash.Comparable(c.seed, summarizeAgent(a))
+		digest += maphash.Comparable(d.seed, summarizeAgent(a))
 		for _, id := range a.DeviceIDs {
-			digest += maphash.Comparable(c.seed, offered{a.ID, id})
+			digest += maphash.Comparable(d.seed, offered{a.ID, id})
 		}
 		for _, w := range a.Withheld {
-			digest += maphash.Comparable(c.seed, withheld{a.ID, w})
+			digest += maphash.Comparable(d.seed, withheld{a.ID, w})
 		}
 		for _, s := range a.Shared {
-			digest += maphash.Comparable(c.seed, shared{a.ID, s})
+			digest += maphash.Comparable(d.seed, shared{a.ID, s})
 		}
 	}
 	return digest

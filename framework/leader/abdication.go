@@ -9,12 +9,12 @@ import (
 var ErrAbdicated = errors.New("the leadership was given up on request")
 
 // abdicate makes AwaitAbdication return. It may be called several times.
-func (b *Leader) abdicate() { b.abdicateOnce.Do(func() { close(b.abdicated) }) }
+func (l *Leader) abdicate() { l.abdicateOnce.Do(func() { close(l.abdicated) }) }
 
 // AwaitAbdication returns ErrAbdicated once a client has requested it, or nil if ctx ended.
-func (b *Leader) AwaitAbdication(ctx context.Context) error {
+func (l *Leader) AwaitAbdication(ctx context.Context) error {
 	select {
-	case <-b.abdicated:
+	case <-l.abdicated:
 		return ErrAbdicated
 	case <-ctx.Done():
 		return nil

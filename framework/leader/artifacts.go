@@ -253,10 +253,10 @@ func (a *ArtifactCopies) ListArtifacts(ctx context.Context, name string) (api.Ar
 
 // FindSandbox returns the sandbox of a task or, if its agent does not have it any more, the
 // artifacts that were copied from it.
-func (b *Leader) FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error) {
-	sandbox, err := b.Reader.FindSandbox(ctx, t)
-	if err != nil && b.Artifacts.store != nil && !t.State.IsLive() {
-		if stored := b.Artifacts.store.FindSandbox(ctx, &t); stored != nil {
+func (l *Leader) FindSandbox(ctx context.Context, t job.Task) (request.TaskSandbox, error) {
+	sandbox, err := l.Reader.FindSandbox(ctx, t)
+	if err != nil && l.Artifacts.store != nil && !t.State.IsLive() {
+		if stored := l.Artifacts.store.FindSandbox(ctx, &t); stored != nil {
 			return stored, nil
 		}
 	}

@@ -139,7 +139,7 @@ func New(l *Loop, cfg Config) *Leader {
 //
 // Once the loop has taken the request, the end of ctx has no effect: the change is recorded and the caller learns the
 // result. An error before that means that nothing has happened, so that a client can send the request again.
-func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
+func (l *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event)), read func(*sched.State) error) error {
 	answered := make(chan error, 1)
 	r := loopRequest{apply: step, reply: func(st *sched.State, err error) {
 		if err == nil {
@@ -148,9 +148,9 @@ func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 		answered <- err
 	}}
 	select {
-	case b.loop.requests <- r:
+	case l.loop.requests <- r:
 		return journalProblem(<-answered) // the loop answers every request that it receives
-	case <-b.stopped:
+	case <-l.stopped:
 		return api.NewUnavailable("the scheduler is stopping")
 	case <-ctx.Done(): // also when the scheduler stops
 		return api.NewUnavailable("the request ended before the scheduler took it: %v", context.Cause(ctx))
@@ -163,9 +163,9 @@ func (b *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 //
 // An event takes effect as soon as it is applied: if step fails afterwards, the event is recorded nevertheless. A step
 // therefore checks everything first. SubmitDue is the exception: its error concerns other schedules than its events.
-func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
+func (l *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
 	var refused error
-	return b.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(b.loop.state, apply) }, func(st *sched.State) error {
+	return l.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(l.loop.state, apply) }, func(st *sched.State) error {
 		if refused != nil {
 			return refused
 		}
@@ -181,8 +181,8 @@ func (b *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, app
 // ChangePolicy applies a valid policy. It calls applied in the loop, together with the change, and
 // returns when requests that follow are subject to the policy. It fails if this scheduler stops
 // leading; applied may then not have been called.
-func (b *Leader) ChangePolicy(p sched.Policy, applied func()) error {
-	return b.runInLoop(context.Background(), func(apply func(sched.Event)) {
+func (l *Leader) ChangePolicy(p sched.Policy, applied func()) error {
+	return l.runInLoop(context.Background(), func(apply func(sched.Event)) {
 		apply(sched.PolicyChanged{Policy: p})
 		applied()
 	}, func(*sched.State) error { return nil })
@@ -271,9 +271,9 @@ const maxQueuedToExplain = 100
 
 // checkSpace returns a Problem if the journal has no space for another job or schedule. It
 // runs in the loop.
-func (b *Leader) checkSpace() error {
-	if b.loop.full != nil {
-		return api.NewUnavailable("%w", b.loop.full)
+func (l *Leader) checkSpace() error {
+	if l.loop.full != nil {
+		return api.NewUnavailable("%w", l.loop.full)
 	}
 	return nil
 }
@@ -309,12 +309,12 @@ func (c *JobCommands) checkTypes(ctx context.Context, t gpu.TypeSelector) error 
 
 // pendingText returns why a job is pending, as a text for users; "" if reasons do not contain the job. Without a master,
 // the last offers determine the reasons, and the missing connection is reported instead of missing resources.
-func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
+func (l *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
 	r, ok := reasons[name]
 	if !ok {
 		return ""
 	}
-	if !b.loop.connected.Load() {
+	if !l.loop.connected.Load() {
 		r.Needs, r.Available = "a connection to a Mesos master", "there is none"
 	}
 	return r.Text()
@@ -322,7 +322,7 @@ func (b *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 
 // explainPending sets the wait reasons of pending jobs, with at most one request to the loop. The reasons come from
 // the State and may be newer than the views: a job that was placed meanwhile has none.
-func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error {
+func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error {
 	var waiting []string
 	for i := range views {
 		if views[i].HasWaiting {
@@ -333,37 +333,37 @@ func (b *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 		return nil
 	}
 	var reasons map[string]placement.PendingReason
-	err := b.runInLoop(ctx, nil, func(st *sched.State) error {
+	err := l.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons = st.PendingReasons(waiting...)
 		return nil
 	})
 	for i := range views {
-		views[i].WaitReason = b.pendingText(reasons, views[i].Spec.Name)
+		views[i].WaitReason = l.pendingText(reasons, views[i].Spec.Name)
 	}
 	return err
 }
 
 // ListJobs returns the jobs that match the query, with the reasons why they are pending.
-func (b *Leader) ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error) {
-	list, err := b.Model.ListJobs(q)
+func (l *Leader) ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error) {
+	list, err := l.Model.ListJobs(q)
 	if err != nil {
 		return list, err
 	}
-	return list, b.explainPending(ctx, list.Jobs)
+	return list, l.explainPending(ctx, list.Jobs)
 }
 
 // GetJob returns a job, with the reason why it is pending and an estimate of its start. It also returns the job if the
 // loop does not answer, together with the error.
-func (b *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
-	view, err := b.Model.JobView(name)
+func (l *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
+	view, err := l.Model.JobView(name)
 	if err != nil {
 		return view, err
 	}
-	view.Autoscaling = b.Autoscaler.autoscalingStatus(view.RunID())
+	view.Autoscaling = l.Autoscaler.autoscalingStatus(view.RunID())
 	views := []api.JobView{view}
-	err = b.explainPending(ctx, views)
+	err = l.explainPending(ctx, views)
 	if err == nil && views[0].HasWaiting {
-		views[0].Start = b.estimateStarts(ctx, views[0].Submitted).of(views[0].Spec.Name)
+		views[0].Start = l.estimateStarts(ctx, views[0].Submitted).of(views[0].Spec.Name)
 	}
 	return views[0], err
 }
@@ -396,11 +396,11 @@ const readinessTimeout = 5 * time.Second
 
 // CheckReady sends a request through the loop, which stops when it cannot write the journal. runInLoop does not return
 // while the loop waits for the disk, so a goroutine waits for it; it ends with the loop.
-func (b *Leader) CheckReady(ctx context.Context) error {
+func (l *Leader) CheckReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
 	defer cancel()
 	answered := make(chan error, 1)
-	go func() { answered <- b.runInLoop(ctx, nil, func(*sched.State) error { return nil }) }()
+	go func() { answered <- l.runInLoop(ctx, nil, func(*sched.State) error { return nil }) }()
 	select {
 	case err := <-answered:
 		return err
@@ -411,8 +411,8 @@ func (b *Leader) CheckReady(ctx context.Context) error {
 
 // GetHealth returns the leader's health: the framework id, and whether it is connected to a
 // master.
-func (b *Leader) GetHealth(context.Context) (api.HealthStatus, error) {
-	return api.HealthStatus{Connected: b.loop.connected.Load(), FrameworkID: b.Model.CurrentFrameworkID(), Role: api.Leader, LeaderURL: b.url}, nil
+func (l *Leader) GetHealth(context.Context) (api.HealthStatus, error) {
+	return api.HealthStatus{Connected: l.loop.connected.Load(), FrameworkID: l.Model.CurrentFrameworkID(), Role: api.Leader, LeaderURL: l.url}, nil
 }
 
 // gaugesTimeout is how long an extension may take to export its metrics.
@@ -420,27 +420,27 @@ const gaugesTimeout = 2 * time.Second
 
 // MetricsSnapshot returns the metrics of the recorded state. It omits the extension's
 // metrics if they are not available in time.
-func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
-	s := b.Model.MetricsSnapshot(b.loop.counters, b.loop.clock())
-	s.GPUs, s.Accounting = b.gpuCounts.Current(), b.Accounting.recorder.Figures()
-	if s.Notifications = b.Notifications.notifier.Figures(); s.Notifications != nil {
-		s.Notifications.Pending, s.Notifications.GivenUp = b.Model.CountNotifications()
+func (l *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) {
+	s := l.Model.MetricsSnapshot(l.loop.counters, l.loop.clock())
+	s.GPUs, s.Accounting = l.gpuCounts.Current(), l.Accounting.recorder.Figures()
+	if s.Notifications = l.Notifications.notifier.Figures(); s.Notifications != nil {
+		s.Notifications.Pending, s.Notifications.GivenUp = l.Model.CountNotifications()
 	}
-	s.IsLeader, s.Connected = true, b.loop.connected.Load()
-	if figures := b.loop.roleShares.Load(); figures != nil {
+	s.IsLeader, s.Connected = true, l.loop.connected.Load()
+	if figures := l.loop.roleShares.Load(); figures != nil {
 		s.RoleShares, s.RecentUsages = figures.shares, figures.recent
 	}
-	if b.extension == nil {
+	if l.extension == nil {
 		return s, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, gaugesTimeout)
 	defer cancel()
 	var gauges []metrics.ExtensionGauge
-	err := b.extension.Gauges(ctx, func(name, help string, labels map[string]string, value float64) {
+	err := l.extension.Gauges(ctx, func(name, help string, labels map[string]string, value float64) {
 		gauges = append(gauges, metrics.ExtensionGauge{Name: name, Help: help, Labels: labels, Value: value})
 	})
 	if err != nil {
-		b.loop.log.WithError(err).Warn("the extension's metrics are left out")
+		l.loop.log.WithError(err).Warn("the extension's metrics are left out")
 		return s, nil
 	}
 	s.Gauges = gauges
@@ -448,4 +448,4 @@ func (b *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 }
 
 // AsOf returns the zero time: the leader's data is always current.
-func (b *Leader) AsOf() time.Time { return time.Time{} }
+func (l *Leader) AsOf() time.Time { return time.Time{} }

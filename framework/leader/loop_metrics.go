@@ -86,19 +86,19 @@ func (l *Loop) computeRoleShares() {
 
 // UpdateAgents stores the master's list of agents for constraints and metrics, and
 // notifies clients that watch the inventory of changes.
-func (b *Leader) UpdateAgents(list []master.ListedAgent) {
-	b.agentFields.UpdateAgents(list)
-	b.agentSizes.UpdateAgents(list)
-	b.countAgents(list)
-	if b.inventory.UpdateAndCompare(list) {
-		b.Model.PublishInventoryChange()
+func (l *Leader) UpdateAgents(list []master.ListedAgent) {
+	l.agentFields.UpdateAgents(list)
+	l.agentSizes.UpdateAgents(list)
+	l.countAgents(list)
+	if l.inventory.UpdateAndCompare(list) {
+		l.Model.PublishInventoryChange()
 	}
 }
 
 // countAgents counts the GPUs of the agents that can run new tasks: those that are inactive, draining or cordoned do not
 // count.
-func (b *Leader) countAgents(agents []master.ListedAgent) {
-	all, cordons := map[string]metrics.GPUCount{}, b.Model.CordonedHosts()
+func (l *Leader) countAgents(agents []master.ListedAgent) {
+	all, cordons := map[string]metrics.GPUCount{}, l.Model.CordonedHosts()
 	for i := range agents {
 		a := &agents[i]
 		if _, cordoned := sched.FindCordon(cordons, a.Hostname, a.ID); !a.Active || a.Draining || cordoned {
@@ -109,6 +109,6 @@ func (b *Leader) countAgents(agents []master.ListedAgent) {
 			all[kind] = metrics.GPUCount{All: sum.All + n.All, Free: sum.Free + n.Free}
 		}
 	}
-	all = b.loop.counters.GPUsByLabel(all)
-	b.gpuCounts.SetCounts(all)
+	all = l.loop.counters.GPUsByLabel(all)
+	l.gpuCounts.SetCounts(all)
 }

@@ -20,10 +20,10 @@ import (
 
 // ListQueue returns a page of the queue with the reason why each job waits and an estimate of its start. The estimates
 // are computed outside the loop, after the page: a long queue takes a second.
-func (b *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequest) (list api.QueueList, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) (err error) {
+func (l *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequest) (list api.QueueList, err error) {
+	err = l.runInLoop(ctx, nil, func(st *sched.State) (err error) {
 		order := func() ([]string, error) { return st.QueueOrder(), nil }
-		if list, err = b.queuePages.ListPage(p, by, order, st.Job); err != nil || len(list.Jobs) == 0 {
+		if list, err = l.queuePages.ListPage(p, by, order, st.Job); err != nil || len(list.Jobs) == 0 {
 			return err
 		}
 		names := make([]string, len(list.Jobs))
@@ -32,13 +32,13 @@ func (b *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequ
 		}
 		reasons := st.PendingReasons(names...)
 		for i := range list.Jobs {
-			list.Jobs[i].Reason = b.pendingText(reasons, list.Jobs[i].Name)
+			list.Jobs[i].Reason = l.pendingText(reasons, list.Jobs[i].Name)
 		}
 		return nil
 	})
 	if err == nil && len(list.Jobs) > 0 {
 		newest := slices.MaxFunc(list.Jobs, func(x, y api.QueuedJob) int { return x.Submitted.Compare(y.Submitted) })
-		starts := b.estimateStarts(ctx, newest.Submitted)
+		starts := l.estimateStarts(ctx, newest.Submitted)
 		for i := range list.Jobs {
 			list.Jobs[i].Start = starts.of(list.Jobs[i].Name)
 		}
@@ -47,8 +47,8 @@ func (b *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequ
 }
 
 // ListRoles returns the roles with their usage.
-func (b *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+func (l *Leader) ListRoles(ctx context.Context) (list []api.RoleStatus, err error) {
+	err = l.runInLoop(ctx, nil, func(st *sched.State) error {
 		list = readmodel.RoleViews(st)
 		return nil
 	})
@@ -149,8 +149,8 @@ func (c *OperatorCommands) findHost(ctx context.Context, agent string) (host str
 
 // GetDemand returns the unmet demand. It fails until enough offers have arrived: an
 // estimate without offers would make an autoscaler add machines that are not needed.
-func (b *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error) {
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+func (l *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error) {
+	err = l.runInLoop(ctx, nil, func(st *sched.State) error {
 		lacks, ok := st.UnmetDemand()
 		if !ok {
 			return api.NewUnavailable("the master has not sent offers for long enough to compute the unmet demand")

@@ -57,9 +57,9 @@ func (e startEstimates) of(name string) *api.StartEstimate {
 // estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time: estimates that
 // were made before it lack that job and are computed again. It returns earlier ones if ctx ends or the loop does not
 // answer: a list without estimates is better than an error.
-func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEstimates {
-	c := b.startEstimates
-	last, current := c.latest(b.loop.clock(), newest)
+func (l *Leader) estimateStarts(ctx context.Context, newest time.Time) startEstimates {
+	c := l.startEstimates
+	last, current := c.latest(l.loop.clock(), newest)
 	if current {
 		return last
 	}
@@ -69,16 +69,16 @@ func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEsti
 	case <-ctx.Done():
 		return last
 	}
-	if last, current = c.latest(b.loop.clock(), newest); current {
+	if last, current = c.latest(l.loop.clock(), newest); current {
 		return last // another request has computed them meanwhile
 	}
-	e, err := b.computeStarts(ctx)
+	e, err := l.computeStarts(ctx)
 	if err != nil {
 		return last
 	}
 	c.last.Store(&e)
 	// Only the bounds of later estimates depend on it.
-	_ = b.runInLoop(ctx, nil, func(st *sched.State) error {
+	_ = l.runInLoop(ctx, nil, func(st *sched.State) error {
 		st.KeepEstimates(e.made, e.jobs)
 		return nil
 	})
@@ -87,11 +87,11 @@ func (b *Leader) estimateStarts(ctx context.Context, newest time.Time) startEsti
 
 // computeStarts computes estimates of the queue with more jobs in it, as if they were submitted now. The loop only copies
 // what is needed; the computation runs in the caller's goroutine.
-func (b *Leader) computeStarts(ctx context.Context, more ...*job.Spec) (e startEstimates, err error) {
+func (l *Leader) computeStarts(ctx context.Context, more ...*job.Spec) (e startEstimates, err error) {
 	var in forecast.Input
-	err = b.runInLoop(ctx, nil, func(st *sched.State) error {
+	err = l.runInLoop(ctx, nil, func(st *sched.State) error {
 		in, _ = st.ForecastInput(more...)
-		e.made = b.loop.clock()
+		e.made = l.loop.clock()
 		return nil
 	})
 	if err == nil {
@@ -101,8 +101,8 @@ func (b *Leader) computeStarts(ctx context.Context, more ...*job.Spec) (e startE
 }
 
 // EstimateStart estimates when a job would start if it were submitted now; nil if no estimate is possible.
-func (b *Leader) EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error) {
-	e, err := b.computeStarts(ctx, spec)
+func (l *Leader) EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartEstimate, error) {
+	e, err := l.computeStarts(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -42,10 +42,10 @@ func (a *attemptHistory) applyRecord(id string, t job.Task) {
 }
 
 // EarlierAttempts iterates over the stored attempts that were followed by another one, as of the call.
-func (v *Model) EarlierAttempts() iter.Seq[job.Task] {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return maps.Values(maps.Clone(v.attempts.tasks))
+func (m *Model) EarlierAttempts() iter.Seq[job.Task] {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return maps.Values(maps.Clone(m.attempts.tasks))
 }
 
 // latestAttempts returns a run's latest attempts, oldest first.

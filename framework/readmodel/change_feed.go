@@ -55,7 +55,7 @@ func (n *ChangeFeed) TakeChanges() (changed map[string]*job.Spec, moves []job.Ta
 // taskMoves returns the task after each of a change's state transitions. A task's
 // data comes from the change, or from the model if another attempt has replaced it.
 // The caller must not have applied the change to the model yet.
-func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job.Task {
+func (m *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job.Task {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -65,26 +65,26 @@ func (v *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 	}
 	before := make(map[string]int, len(moves)) // the index in list of each task's previous transition
 	list := make([]job.Task, 0, len(moves))
-	for _, m := range moves {
-		last := v.tasks[m.TaskID]
-		if i, known := before[m.TaskID]; known {
+	for _, move := range moves {
+		last := m.tasks[move.TaskID]
+		if i, known := before[move.TaskID]; known {
 			last = &list[i]
 		}
-		if last != nil && last.State == m.State {
+		if last != nil && last.State == move.State {
 			continue // only the reason of its end has changed
 		}
 		t := job.Task{}
-		switch named := now[m.TaskID]; {
+		switch named := now[move.TaskID]; {
 		case named != nil:
 			t = *named
 		case last != nil:
 			t = *last
 		}
-		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = m.TaskID, m.Job, m.Index, m.State, m.Time, m.Message
+		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = move.TaskID, move.Job, move.Index, move.State, move.Time, move.Message
 		if !t.State.IsLive() {
-			t.Ended, t.ExitCode = m.Time, m.ExitCode
+			t.Ended, t.ExitCode = move.Time, move.ExitCode
 		}
-		before[m.TaskID] = len(list)
+		before[move.TaskID] = len(list)
 		list = append(list, t)
 	}
 	return list

@@ -44,21 +44,21 @@ const (
 
 // openStream returns a stream that starts with the events after q.After or, if they are not
 // known, with the present states.
-func (v *Model) openStream(q request.EventQuery) (*eventStream, error) {
-	v.mu.RLock() // no event is published meanwhile
-	defer v.mu.RUnlock()
-	s := &eventStream{model: v, query: q}
+func (m *Model) openStream(q request.EventQuery) (*eventStream, error) {
+	m.mu.RLock() // no event is published meanwhile
+	defer m.mu.RUnlock()
+	s := &eventStream{model: m, query: q}
 	if q.Job != "" {
-		if _, ok := v.jobs.Find(q.Job); !ok {
+		if _, ok := m.jobs.Find(q.Job); !ok {
 			return nil, api.UnknownJob(q.Job)
 		}
 		s.run, _ = job.ParseRunID(q.Job)
 	}
 	known := false
-	if s.position, known = v.hub.parseEventID(q.After); !known {
-		s.readsStates, s.position = true, v.hub.lastNumber()
+	if s.position, known = m.hub.parseEventID(q.After); !known {
+		s.readsStates, s.position = true, m.hub.lastNumber()
 	}
-	s.listener, s.inventoryChanges = v.hub.addListener(s.run, q.WithInventory)
+	s.listener, s.inventoryChanges = m.hub.addListener(s.run, q.WithInventory)
 	return s, nil
 }
 
@@ -163,15 +163,15 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 // WatchEvents returns a channel of batches: first the states of all tasks, or the events
 // after q.After, then later events. The channel is closed when ctx ends, the model publishes
 // nothing further, or after a batch with Missed. It holds one batch for a slow reader.
-func (v *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
-	s, err := v.openStream(q)
+func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
+	s, err := m.openStream(q)
 	if err != nil {
 		return nil, err
 	}
 	batches := make(chan request.EventBatch)
 	go func() {
 		defer close(batches)
-		defer v.hub.removeListener(s.listener)
+		defer m.hub.removeListener(s.listener)
 		for {
 			b, then := s.readBatch()
 			if len(b.Events) > 0 || b.Position != "" || b.Missed {
@@ -197,8 +197,8 @@ func (v *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 }
 
 // CloseListeners ends all event streams, also those that start later.
-func (v *Model) CloseListeners() { v.hub.closeListeners() }
+func (m *Model) CloseListeners() { m.hub.closeListeners() }
 
 // PublishInventoryChange notifies clients that watch the inventory: agents or
 // their GPUs have changed.
-func (v *Model) PublishInventoryChange() { v.hub.publishInventoryChange() }
+func (m *Model) PublishInventoryChange() { m.hub.publishInventoryChange() }

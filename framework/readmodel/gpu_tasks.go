@@ -18,12 +18,12 @@ type GPUTask struct {
 }
 
 // RunningGPUTasks returns the running tasks with GPUs that match the query.
-func (v *Model) RunningGPUTasks(q request.UsageQuery) (list []GPUTask, err error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	entries := v.bySubmission
+func (m *Model) RunningGPUTasks(q request.UsageQuery) (list []GPUTask, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	entries := m.bySubmission
 	if q.Job != "" {
-		e, ok := v.jobs.Find(q.Job)
+		e, ok := m.jobs.Find(q.Job)
 		if !ok {
 			return nil, api.UnknownJob(q.Job)
 		}

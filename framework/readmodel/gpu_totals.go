@@ -11,11 +11,11 @@ type GPUTotals struct {
 }
 
 // CountGPUs counts the GPUs of all live jobs. A task holds its GPUs from its launch until its end.
-func (v *Model) CountGPUs() GPUTotals {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) CountGPUs() GPUTotals {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	all := GPUTotals{HeldByType: map[string]float64{}, HeldByRun: map[string]float64{}}
-	for _, e := range v.bySubmission {
+	for _, e := range m.bySubmission {
 		if e.removed || e.liveTasks == 0 || e.Spec.Request.GPUs == 0 {
 			continue
 		}
@@ -46,9 +46,9 @@ func (v *Model) CountGPUs() GPUTotals {
 }
 
 // IsLiveRun reports whether a run of a job exists and has not ended.
-func (v *Model) IsLiveRun(run string) bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(run)
+func (m *Model) IsLiveRun(run string) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(run)
 	return ok && e.isLive()
 }

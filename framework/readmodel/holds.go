@@ -9,11 +9,11 @@ import (
 )
 
 // ListHolds returns the holds of users and roles, users first, by name.
-func (v *Model) ListHolds() []api.HoldView {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) ListHolds() []api.HoldView {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var list []api.HoldView
-	for target, h := range sched.ParseHolds(v.ownDocuments) {
+	for target, h := range sched.ParseHolds(m.ownDocuments) {
 		list = append(list, api.HoldView{Kind: target.Kind, Name: target.Name, Hold: h})
 	}
 	slices.SortFunc(list, func(a, b api.HoldView) int {

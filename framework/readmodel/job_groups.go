@@ -6,21 +6,21 @@ import (
 )
 
 // addToGroup and removeFromGroup keep byGroup up to date.
-func (v *Model) addToGroup(e *jobEntry) {
+func (m *Model) addToGroup(e *jobEntry) {
 	if group := e.Spec.Group; group != "" {
-		at, _ := slices.BinarySearchFunc(v.byGroup[group], e, compareName)
-		v.byGroup[group] = slices.Insert(v.byGroup[group], at, e)
+		at, _ := slices.BinarySearchFunc(m.byGroup[group], e, compareName)
+		m.byGroup[group] = slices.Insert(m.byGroup[group], at, e)
 	}
 }
 
-func (v *Model) removeFromGroup(e *jobEntry) {
+func (m *Model) removeFromGroup(e *jobEntry) {
 	group := e.Spec.Group
 	if group == "" {
 		return
 	}
-	v.byGroup[group] = slices.DeleteFunc(v.byGroup[group], func(one *jobEntry) bool { return one == e })
-	if len(v.byGroup[group]) == 0 {
-		delete(v.byGroup, group)
+	m.byGroup[group] = slices.DeleteFunc(m.byGroup[group], func(one *jobEntry) bool { return one == e })
+	if len(m.byGroup[group]) == 0 {
+		delete(m.byGroup, group)
 	}
 }
 

@@ -15,14 +15,14 @@ import (
 
 // ListJobs returns copies of the jobs that match the query. Its cursor does not reveal
 // jobs that the client may not see.
-func (v *Model) ListJobs(q request.JobQuery) (list api.JobList, err error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	rest, err := v.jobsAfter(q)
+func (m *Model) ListJobs(q request.JobQuery) (list api.JobList, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	rest, err := m.jobsAfter(q)
 	if err != nil {
 		return list, err
 	}
-	list.Jobs = make([]api.JobView, 0, max(min(q.Limit, v.jobs.Len(), maxListCapacity), 0))
+	list.Jobs = make([]api.JobView, 0, max(min(q.Limit, m.jobs.Len(), maxListCapacity), 0))
 	tasks := 0
 	for _, e := range rest {
 		switch {
@@ -40,14 +40,14 @@ func (v *Model) ListJobs(q request.JobQuery) (list api.JobList, err error) {
 }
 
 // jobsAfter iterates over the jobs after the query's cursor, in the query's order.
-func (v *Model) jobsAfter(q request.JobQuery) (iter.Seq2[int, *jobEntry], error) {
-	entries := v.bySubmission
+func (m *Model) jobsAfter(q request.JobQuery) (iter.Seq2[int, *jobEntry], error) {
+	entries := m.bySubmission
 	if q.RunsOf != "" {
-		e, ok := v.jobs.Find(q.RunsOf)
+		e, ok := m.jobs.Find(q.RunsOf)
 		if !ok {
 			return nil, api.UnknownJob(q.RunsOf)
 		}
-		entries = v.jobs.RunsOf(e.Spec.Name)
+		entries = m.jobs.RunsOf(e.Spec.Name)
 	}
 	from, to := 0, len(entries)
 	if q.After != "" {

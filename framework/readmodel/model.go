@@ -104,23 +104,23 @@ func New(all journal.JournalContents) *Model {
 }
 
 // replaceAll sets the contents without publishing events. The caller holds the lock.
-func (v *Model) replaceAll(all journal.JournalContents) {
-	v.frameworkID = all.FrameworkID
-	v.jobs, v.tasks = job.RunTable[*jobEntry]{}, make(map[string]*job.Task, len(all.Jobs))
-	v.bySubmission, v.removedCount, v.byGroup = nil, 0, map[string][]*jobEntry{}
-	v.ownDocuments, v.attempts, v.notifications = map[string][]byte{}, attemptHistory{}, map[string]*notification.Notification{}
-	v.applyDocuments(all.Documents)
+func (m *Model) replaceAll(all journal.JournalContents) {
+	m.frameworkID = all.FrameworkID
+	m.jobs, m.tasks = job.RunTable[*jobEntry]{}, make(map[string]*job.Task, len(all.Jobs))
+	m.bySubmission, m.removedCount, m.byGroup = nil, 0, map[string][]*jobEntry{}
+	m.ownDocuments, m.attempts, m.notifications = map[string][]byte{}, attemptHistory{}, map[string]*notification.Notification{}
+	m.applyDocuments(all.Documents)
 	for _, j := range slices.SortedFunc(slices.Values(all.Jobs), func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) }) {
-		e := v.addJob(j)
+		e := m.addJob(j)
 		e.Tasks, e.sharesTasks = j.Tasks, true
-		v.indexTasks(e)
+		m.indexTasks(e)
 		for i := range e.Tasks {
 			if e.Tasks[i].State.IsLive() {
 				e.liveTasks++
 			}
 		}
 	}
-	slices.SortFunc(v.bySubmission, compareSubmission)
+	slices.SortFunc(m.bySubmission, compareSubmission)
 }
 
 // compareSubmission orders jobs by their submission, those submitted at the same time by name. It is a total order,
@@ -130,70 +130,70 @@ func compareSubmission(a, b *jobEntry) int {
 }
 
 // addJob adds an entry without tasks, as the newest run of its name.
-func (v *Model) addJob(j *job.Job) *jobEntry {
+func (m *Model) addJob(j *job.Job) *jobEntry {
 	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified}}
-	if old := v.jobs.Newest[j.Spec.Name]; old != nil {
+	if old := m.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
-		v.removeFromGroup(old)
+		m.removeFromGroup(old)
 	}
-	v.jobs.Add(e)
-	v.bySubmission = append(v.bySubmission, e)
-	v.addToGroup(e)
+	m.jobs.Add(e)
+	m.bySubmission = append(m.bySubmission, e)
+	m.addToGroup(e)
 	return e
 }
 
 // ReplaceAll replaces the contents and publishes an event for each task that differs. A standby calls it when it starts
 // to follow and after it has missed changes. Tasks that no longer exist have no event.
-func (v *Model) ReplaceAll(all journal.JournalContents) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	before, cordoned := v.tasks, sched.ParseCordons(v.ownDocuments)
-	v.replaceAll(all)
-	if !maps.Equal(cordoned, sched.ParseCordons(v.ownDocuments)) {
-		v.hub.publishInventoryChange()
+func (m *Model) ReplaceAll(all journal.JournalContents) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, cordoned := m.tasks, sched.ParseCordons(m.ownDocuments)
+	m.replaceAll(all)
+	if !maps.Equal(cordoned, sched.ParseCordons(m.ownDocuments)) {
+		m.hub.publishInventoryChange()
 	}
-	for _, e := range v.bySubmission {
+	for _, e := range m.bySubmission {
 		for i := range e.Tasks {
-			v.publishDifference(before[e.Tasks[i].ID], &e.Tasks[i])
+			m.publishDifference(before[e.Tasks[i].ID], &e.Tasks[i])
 		}
 	}
 }
 
 // ApplyChange applies a change and publishes an event for each task that it changes.
-func (v *Model) ApplyChange(c journal.Change) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.applyChange(c, v.publishDifference)
+func (m *Model) ApplyChange(c journal.Change) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.applyChange(c, m.publishDifference)
 }
 
 // ApplyRecorded applies a change on the leader. moves are all state transitions of
 // tasks in it; late are the ends of attempts that had been considered lost; shared are jobs
 // whose tasks the State copies before it changes one, so that the model may share them.
-func (v *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task, shared []*job.Job) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.changes != nil {
-		moved := append(v.taskMoves(c, moves), late...)
-		if specs := v.changedSpecs(c, moved); len(specs) > 0 {
-			defer v.changes.addChanges(specs, moved)
+func (m *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, late []job.Task, shared []*job.Job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.changes != nil {
+		moved := append(m.taskMoves(c, moves), late...)
+		if specs := m.changedSpecs(c, moved); len(specs) > 0 {
+			defer m.changes.addChanges(specs, moved)
 		}
 	}
-	v.applyChange(c, func(*job.Task, *job.Task) {})
+	m.applyChange(c, func(*job.Task, *job.Task) {})
 	for _, j := range shared {
-		v.shareTasks(j)
+		m.shareTasks(j)
 	}
-	for _, m := range moves {
-		v.hub.publishEvent(api.TaskEvent{Time: m.Time, Job: m.Job, Task: m.TaskID, Run: m.RunID().Run, State: m.State, Message: m.Message}, v.placeOf(m.RunID(), m.Index))
+	for _, move := range moves {
+		m.hub.publishEvent(api.TaskEvent{Time: move.Time, Job: move.Job, Task: move.TaskID, Run: move.RunID().Run, State: move.State, Message: move.Message}, m.placeOf(move.RunID(), move.Index))
 	}
 }
 
 // WatchChanges makes n collect all existing jobs and all later changes.
-func (v *Model) WatchChanges(n *ChangeFeed) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.changes = n
+func (m *Model) WatchChanges(n *ChangeFeed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changes = n
 	specs := map[string]*job.Spec{}
-	for name, e := range v.jobs.Newest {
+	for name, e := range m.jobs.Newest {
 		specs[name] = e.Spec
 	}
 	n.addChanges(specs, nil)
@@ -202,15 +202,15 @@ func (v *Model) WatchChanges(n *ChangeFeed) {
 // changedSpecs returns the specifications of the jobs that a change modifies or removes, and
 // of those of the moved tasks. The end of an earlier run's record changes no job. The caller
 // must not have applied the change yet.
-func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job.Spec {
+func (m *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job.Spec {
 	specs := map[string]*job.Spec{}
 	add := func(name string) {
-		if e := v.jobs.Newest[name]; e != nil {
+		if e := m.jobs.Newest[name]; e != nil {
 			specs[name] = e.Spec
 		}
 	}
 	for _, id := range c.Removed {
-		if e := v.jobs.Newest[id.Name]; e != nil && e.RunID() == id {
+		if e := m.jobs.Newest[id.Name]; e != nil && e.RunID() == id {
 			add(id.Name)
 		}
 	}
@@ -226,9 +226,9 @@ func (v *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job
 }
 
 // publishDifference publishes an event if the task's state has changed.
-func (v *Model) publishDifference(before, now *job.Task) {
+func (m *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
-		v.hub.publishEvent(stateEvent(now), v.placeOf(now.RunID(), now.Index))
+		m.hub.publishEvent(stateEvent(now), m.placeOf(now.RunID(), now.Index))
 	}
 }
 
@@ -238,9 +238,9 @@ func stateEvent(t *job.Task) api.TaskEvent {
 }
 
 // placeOf returns the place of a task. It precedes all others if the job is no longer recorded.
-func (v *Model) placeOf(run job.RunID, index int) taskPlace {
+func (m *Model) placeOf(run job.RunID, index int) taskPlace {
 	place := taskPlace{job: run.Name, index: index}
-	if e, ok := v.jobs.Find(run.String()); ok {
+	if e, ok := m.jobs.Find(run.String()); ok {
 		place.submitted = e.Submitted
 	}
 	return place
@@ -248,35 +248,35 @@ func (v *Model) placeOf(run job.RunID, index int) taskPlace {
 
 // applyChange applies a change in the order that journal.Change describes, and calls publish for each task with its
 // previous record, nil if it is a new attempt. The caller holds the lock.
-func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task)) {
+func (m *Model) applyChange(c journal.Change, publish func(before, now *job.Task)) {
 	if c.FrameworkID != "" {
-		v.frameworkID = c.FrameworkID
+		m.frameworkID = c.FrameworkID
 	}
-	v.applyDocuments(c.Documents)
+	m.applyDocuments(c.Documents)
 	if len(sched.ParseCordons(c.Documents)) > 0 { // agents are cordoned, drained or uncordoned
-		v.hub.publishInventoryChange()
+		m.hub.publishInventoryChange()
 	}
 	for _, id := range c.Removed {
-		v.removeJob(id)
+		m.removeJob(id)
 	}
 	for _, j := range c.Jobs {
-		if e, ok := v.jobs.Find(j.RunID().String()); ok {
-			v.updateSpec(e, j)
+		if e, ok := m.jobs.Find(j.RunID().String()); ok {
+			m.updateSpec(e, j)
 			continue
 		}
-		e := v.addJob(j)
+		e := m.addJob(j)
 		e.Tasks = make([]job.Task, j.Spec.Tasks)
-		if n := len(v.bySubmission); n > 1 && compareSubmission(v.bySubmission[n-2], e) > 0 {
-			slices.SortFunc(v.bySubmission, compareSubmission) // the new leader's clock is behind the old one's
+		if n := len(m.bySubmission); n > 1 && compareSubmission(m.bySubmission[n-2], e) > 0 {
+			slices.SortFunc(m.bySubmission, compareSubmission) // the new leader's clock is behind the old one's
 		}
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		e, ok := v.jobs.Find(t.RunID().String())
+		e, ok := m.jobs.Find(t.RunID().String())
 		if !ok || t.Index < 0 || t.Index >= len(e.Tasks) {
 			continue // the same change removes the job
 		}
-		v.unshareTasks(e)
+		m.unshareTasks(e)
 		slot := &e.Tasks[t.Index]
 		if slot.ID != "" && slot.State.IsLive() {
 			e.liveTasks--
@@ -289,52 +289,52 @@ func (v *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 			copied := *slot
 			before = &copied
 		}
-		delete(v.tasks, slot.ID)
+		delete(m.tasks, slot.ID)
 		*slot = *t
-		v.tasks[t.ID] = slot
+		m.tasks[t.ID] = slot
 		publish(before, slot)
 	}
 }
 
 // applyDocuments applies the documents that belong to the scheduler and ignores those of extensions.
-func (v *Model) applyDocuments(documents map[string][]byte) {
+func (m *Model) applyDocuments(documents map[string][]byte) {
 	for key, value := range documents {
 		id, t, attempt := sched.ParseAttempt(key, value)
 		notificationID, n, isNotification := notification.Parse(key, value)
 		switch {
 		case attempt:
-			v.attempts.applyRecord(id, t)
+			m.attempts.applyRecord(id, t)
 		case isNotification:
-			v.applyNotification(notificationID, n)
+			m.applyNotification(notificationID, n)
 		case !sched.IsReservedDocument(key):
 		case len(value) == 0:
-			delete(v.ownDocuments, key)
+			delete(m.ownDocuments, key)
 		default:
-			v.ownDocuments[key] = value
+			m.ownDocuments[key] = value
 		}
 	}
 }
 
 // CordonedHosts returns the cordoned hosts, whose agents get no new tasks.
-func (v *Model) CordonedHosts() map[string]sched.CordonState {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return sched.ParseCordons(v.ownDocuments)
+func (m *Model) CordonedHosts() map[string]sched.CordonState {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return sched.ParseCordons(m.ownDocuments)
 }
 
 // StrayAttempts returns the attempts that their jobs have given up and whose end is not proven, by task id.
-func (v *Model) StrayAttempts() []sched.StrayAttempt {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return sched.ParseStrays(v.ownDocuments)
+func (m *Model) StrayAttempts() []sched.StrayAttempt {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return sched.ParseStrays(m.ownDocuments)
 }
 
 // LiveContents returns the state from which a scheduler would recover, without ended jobs.
-func (v *Model) LiveContents() sched.RecoveredState {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	past := sched.RecoveredState{FrameworkID: v.frameworkID, Documents: maps.Clone(v.ownDocuments)}
-	for _, e := range v.bySubmission {
+func (m *Model) LiveContents() sched.RecoveredState {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	past := sched.RecoveredState{FrameworkID: m.frameworkID, Documents: maps.Clone(m.ownDocuments)}
+	for _, e := range m.bySubmission {
 		if !e.removed && e.isLive() {
 			past.Jobs = append(past.Jobs, e.Clone())
 		}
@@ -344,86 +344,86 @@ func (v *Model) LiveContents() sched.RecoveredState {
 
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks. A longer list of tasks may be at another address, so that the index of tasks is set again.
-func (v *Model) updateSpec(e *jobEntry, j *job.Job) {
+func (m *Model) updateSpec(e *jobEntry, j *job.Job) {
 	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks, e.sharesTasks = append(slices.Clip(e.Tasks), make([]job.Task, more)...), false
-		v.indexTasks(e)
+		m.indexTasks(e)
 	}
 }
 
 // removeJob removes a run. If it was the newest one of its name, the run before it takes its place in lists.
-func (v *Model) removeJob(id job.RunID) {
-	e, ok := v.jobs.Find(id.String())
+func (m *Model) removeJob(id job.RunID) {
+	e, ok := m.jobs.Find(id.String())
 	if !ok {
 		return
 	}
 	for i := range e.Tasks {
-		delete(v.tasks, e.Tasks[i].ID)
+		delete(m.tasks, e.Tasks[i].ID)
 	}
-	v.jobs.Remove(e)
-	v.removeFromGroup(e)
-	if before := v.jobs.Newest[id.Name]; before != nil && before.superseded {
+	m.jobs.Remove(e)
+	m.removeFromGroup(e)
+	if before := m.jobs.Newest[id.Name]; before != nil && before.superseded {
 		before.superseded = false
-		v.addToGroup(before)
+		m.addToGroup(before)
 	}
 	e.removed = true
-	if v.removedCount++; v.removedCount > len(v.bySubmission)/2 {
-		v.bySubmission = slices.DeleteFunc(v.bySubmission, func(e *jobEntry) bool { return e.removed })
-		v.removedCount = 0
+	if m.removedCount++; m.removedCount > len(m.bySubmission)/2 {
+		m.bySubmission = slices.DeleteFunc(m.bySubmission, func(e *jobEntry) bool { return e.removed })
+		m.removedCount = 0
 	}
 }
 
 // ConfirmUpToDate records that the model contains every change committed before asked.
-func (v *Model) ConfirmUpToDate(asked time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.asOf = asked
+func (m *Model) ConfirmUpToDate(asked time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asOf = asked
 }
 
 // ConfirmedAt returns the time of the latest ConfirmUpToDate, zero before the first.
-func (v *Model) ConfirmedAt() time.Time {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.asOf
+func (m *Model) ConfirmedAt() time.Time {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.asOf
 }
 
 // CurrentFrameworkID returns the recorded framework id, "" before the first registration.
-func (v *Model) CurrentFrameworkID() string {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.frameworkID
+func (m *Model) CurrentFrameworkID() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.frameworkID
 }
 
 // JobCount returns the number of recorded runs of jobs, including ended ones.
-func (v *Model) JobCount() int {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return v.jobs.Len()
+func (m *Model) JobCount() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.jobs.Len()
 }
 
 // JobView returns the run NAME@RUN of a job, or the newest one for NAME alone, with its
 // earlier attempts, or 404. Other methods that take a name find runs likewise.
-func (v *Model) JobView(name string) (api.JobView, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(name)
+func (m *Model) JobView(name string) (api.JobView, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(name)
 	if !ok {
 		return api.JobView{}, api.UnknownJob(name)
 	}
 	view := e.jobView()
 	if slices.ContainsFunc(e.Tasks, func(t job.Task) bool { return t.Attempt > 1 }) {
-		view.Attempts = v.attempts.latestAttempts(e.RunID())
+		view.Attempts = m.attempts.latestAttempts(e.RunID())
 	}
 	return view, nil
 }
 
 // ListTasks returns at most limit tasks of a job, from an index on. It returns none if there is
 // no such task, or the job was not submitted at that time.
-func (v *Model) ListTasks(name string, submitted time.Time, from, limit int) []job.Task {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(name)
+func (m *Model) ListTasks(name string, submitted time.Time, from, limit int) []job.Task {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(name)
 	if !ok || !e.Submitted.Equal(submitted) || from >= len(e.Tasks) {
 		return nil
 	}
@@ -431,10 +431,10 @@ func (v *Model) ListTasks(name string, submitted time.Time, from, limit int) []j
 }
 
 // CopyJob returns a copy of a job; false if it does not exist.
-func (v *Model) CopyJob(name string) (job.Job, bool) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(name)
+func (m *Model) CopyJob(name string) (job.Job, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(name)
 	if !ok {
 		return job.Job{}, false
 	}
@@ -443,11 +443,11 @@ func (v *Model) CopyJob(name string) (job.Job, bool) {
 
 // ListGroupJobs returns the newest runs of the jobs with a Group, sorted by name. The caller must not modify
 // them.
-func (v *Model) ListGroupJobs(group string) []job.Job {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	list := make([]job.Job, 0, len(v.byGroup[group]))
-	for _, e := range v.byGroup[group] {
+func (m *Model) ListGroupJobs(group string) []job.Job {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	list := make([]job.Job, 0, len(m.byGroup[group]))
+	for _, e := range m.byGroup[group] {
 		list = append(list, e.copyTasks())
 	}
 	return list
@@ -462,10 +462,10 @@ type EndedTask struct {
 
 // ListEndedWithArtifacts returns the ended tasks of jobs with artifacts, without those that
 // skip reports by their ids.
-func (v *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedTask) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for _, e := range v.bySubmission {
+func (m *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedTask) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, e := range m.bySubmission {
 		if len(e.Spec.Artifacts) == 0 || e.removed {
 			continue
 		}
@@ -479,10 +479,10 @@ func (v *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedT
 }
 
 // FindContainerizer returns the containerizer of a run of a job, "" if it is not known.
-func (v *Model) FindContainerizer(run job.RunID) job.Containerizer {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if e, ok := v.jobs.Find(run.String()); ok {
+func (m *Model) FindContainerizer(run job.RunID) job.Containerizer {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if e, ok := m.jobs.Find(run.String()); ok {
 		return e.Spec.Containerizer
 	}
 	return ""
@@ -490,11 +490,11 @@ func (v *Model) FindContainerizer(run job.RunID) job.Containerizer {
 
 // AutoscaledServices returns copies of the services that are scaled by load and have not
 // ended.
-func (v *Model) AutoscaledServices() []job.Job {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) AutoscaledServices() []job.Job {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	var list []job.Job
-	for _, e := range v.jobs.Newest {
+	for _, e := range m.jobs.Newest {
 		if s := e.Spec.Service; s != nil && s.Autoscaling.IsSet() && !e.IsTerminal() {
 			list = append(list, *e.Clone())
 		}
@@ -504,17 +504,17 @@ func (v *Model) AutoscaledServices() []job.Job {
 
 // OwnerOf returns the role and owner of a job or, if task is not empty, of the run to which
 // the task belongs: ids end with the run's submission time.
-func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(name)
+func (m *Model) OwnerOf(name, task string) (role, owner string, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(name)
 	if !ok {
 		return "", "", api.UnknownJob(name)
 	}
 	if task == "" {
 		return e.Spec.Role, e.Spec.Owner, nil
 	}
-	for _, e := range v.jobs.RunsOf(e.Spec.Name) {
+	for _, e := range m.jobs.RunsOf(e.Spec.Name) {
 		if strings.HasSuffix(task, "."+strconv.FormatInt(e.Submitted.UnixNano(), 36)) {
 			return e.Spec.Role, e.Spec.Owner, nil
 		}
@@ -523,13 +523,13 @@ func (v *Model) OwnerOf(name, task string) (role, owner string, err error) {
 }
 
 // FindTask returns a task, or an earlier attempt that is still stored; else 404.
-func (v *Model) FindTask(id string) (job.Task, error) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if t := v.tasks[id]; t != nil {
+func (m *Model) FindTask(id string) (job.Task, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if t := m.tasks[id]; t != nil {
 		return *t, nil
 	}
-	if t, ok := v.attempts.tasks[id]; ok {
+	if t, ok := m.attempts.tasks[id]; ok {
 		return t, nil
 	}
 	return job.Task{}, api.UnknownTask(id)
@@ -539,9 +539,9 @@ func (v *Model) FindTask(id string) (job.Task, error) {
 const maxListCapacity = 1000
 
 // DeviceHolders returns the tasks that hold each device, separated by ", ".
-func (v *Model) DeviceHolders() map[string]string {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) DeviceHolders() map[string]string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	holder := map[string]string{}
 	add := func(t *job.Task) {
 		for _, id := range t.DeviceIDs {
@@ -551,7 +551,7 @@ func (v *Model) DeviceHolders() map[string]string {
 			holder[id] += t.ID
 		}
 	}
-	for _, e := range v.bySubmission {
+	for _, e := range m.bySubmission {
 		if e.removed || e.liveTasks == 0 {
 			continue
 		}
@@ -561,7 +561,7 @@ func (v *Model) DeviceHolders() map[string]string {
 			}
 		}
 	}
-	for _, stray := range sched.ParseStrays(v.ownDocuments) {
+	for _, stray := range sched.ParseStrays(m.ownDocuments) {
 		add(&stray.Task)
 	}
 	return holder

@@ -13,24 +13,24 @@ import (
 const jobsPerCount = 1000
 
 // MetricsSnapshot counts all jobs, each in its state at some time during the scrape.
-func (v *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Time) metrics.Snapshot {
+func (m *Model) MetricsSnapshot(counters *metrics.SchedulerCounters, now time.Time) metrics.Snapshot {
 	s := counters.NewSnapshot(now)
-	v.mu.RLock()
-	s.Cordoned = len(sched.ParseCordons(v.ownDocuments))
-	holds := sched.ParseHolds(v.ownDocuments)
-	s.GPUSeconds, _ = metrics.ReadGPUSeconds(v.ownDocuments[sched.CountersKey]) // the leader logs a damaged document
-	all := slices.Clone(v.bySubmission)
-	v.mu.RUnlock()
+	m.mu.RLock()
+	s.Cordoned = len(sched.ParseCordons(m.ownDocuments))
+	holds := sched.ParseHolds(m.ownDocuments)
+	s.GPUSeconds, _ = metrics.ReadGPUSeconds(m.ownDocuments[sched.CountersKey]) // the leader logs a damaged document
+	all := slices.Clone(m.bySubmission)
+	m.mu.RUnlock()
 	for some := range slices.Chunk(all, jobsPerCount) {
-		v.countJobs(&s, some, holds)
+		m.countJobs(&s, some, holds)
 	}
 	return s
 }
 
 // countJobs adds some jobs to a snapshot.
-func (v *Model) countJobs(s *metrics.Snapshot, some []*jobEntry, holds sched.Holds) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) countJobs(s *metrics.Snapshot, some []*jobEntry, holds sched.Holds) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	for _, e := range some {
 		if !e.removed && !e.superseded {
 			s.CountJob(&e.Job, holds.IsHeld(&e.Job))

@@ -10,31 +10,31 @@ import (
 )
 
 // applyNotification applies the journal's record of a notification; nil deletes it. The caller holds the lock.
-func (v *Model) applyNotification(id string, n *notification.Notification) {
+func (m *Model) applyNotification(id string, n *notification.Notification) {
 	if n == nil {
-		delete(v.notifications, id)
+		delete(m.notifications, id)
 	} else {
-		v.notifications[id] = n
+		m.notifications[id] = n
 	}
 	select {
-	case v.notificationsChanged <- struct{}{}:
+	case m.notificationsChanged <- struct{}{}:
 	default: // an element is already there
 	}
 }
 
 // NotificationsChanged returns a channel that has an element after notifications have changed. It is for one reader.
-func (v *Model) NotificationsChanged() <-chan struct{} { return v.notificationsChanged }
+func (m *Model) NotificationsChanged() <-chan struct{} { return m.notificationsChanged }
 
 // Notifications returns the notifications that were not delivered, in no order. The caller must not change them.
-func (v *Model) Notifications() []*notification.Notification {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	return slices.AppendSeq(make([]*notification.Notification, 0, len(v.notifications)), maps.Values(v.notifications))
+func (m *Model) Notifications() []*notification.Notification {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.AppendSeq(make([]*notification.Notification, 0, len(m.notifications)), maps.Values(m.notifications))
 }
 
 // CountNotifications counts the notifications to be delivered, and those that were given up.
-func (v *Model) CountNotifications() (pending, givenUp int) {
-	for _, n := range v.Notifications() {
+func (m *Model) CountNotifications() (pending, givenUp int) {
+	for _, n := range m.Notifications() {
 		if n.IsFailed() {
 			givenUp++
 		} else {
@@ -46,8 +46,8 @@ func (v *Model) CountNotifications() (pending, givenUp int) {
 
 // ListNotifications returns the notifications that were not delivered, oldest first, without what may be secret in their
 // targets.
-func (v *Model) ListNotifications() []api.NotificationView {
-	list := v.Notifications()
+func (m *Model) ListNotifications() []api.NotificationView {
+	list := m.Notifications()
 	slices.SortFunc(list, func(a, b *notification.Notification) int {
 		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID))
 	})

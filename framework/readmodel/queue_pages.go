@@ -57,30 +57,30 @@ type cachedQueueOrder struct {
 }
 
 // findOrder returns a cached order and marks it as used; nil if it is no longer cached.
-func (l *QueuePages) findOrder(id string) *cachedQueueOrder {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.orders = slices.DeleteFunc(l.orders, func(one *cachedQueueOrder) bool { return time.Since(one.lastRead) > queueOrderLifetime })
-	at := slices.IndexFunc(l.orders, func(one *cachedQueueOrder) bool { return one.id == id })
+func (pages *QueuePages) findOrder(id string) *cachedQueueOrder {
+	pages.mu.Lock()
+	defer pages.mu.Unlock()
+	pages.orders = slices.DeleteFunc(pages.orders, func(one *cachedQueueOrder) bool { return time.Since(one.lastRead) > queueOrderLifetime })
+	at := slices.IndexFunc(pages.orders, func(one *cachedQueueOrder) bool { return one.id == id })
 	if at < 0 {
 		return nil
 	}
-	found := l.orders[at]
+	found := pages.orders[at]
 	found.lastRead = time.Now()
-	l.orders = append(slices.Delete(l.orders, at, at+1), found)
+	pages.orders = append(slices.Delete(pages.orders, at, at+1), found)
 	return found
 }
 
 // computeOrder returns the shared order or, if none exists for now, a new one. A long new one becomes the shared order.
-func (l *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
-	l.computing.Lock()
-	defer l.computing.Unlock()
-	l.mu.Lock()
-	shared := l.shared
-	if shared != nil && time.Now().After(l.sharedUntil) {
-		shared, l.shared = nil, nil
+func (pages *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
+	pages.computing.Lock()
+	defer pages.computing.Unlock()
+	pages.mu.Lock()
+	shared := pages.shared
+	if shared != nil && time.Now().After(pages.sharedUntil) {
+		shared, pages.shared = nil, nil
 	}
-	l.mu.Unlock()
+	pages.mu.Unlock()
 	if shared != nil {
 		return shared, nil
 	}
@@ -90,25 +90,25 @@ func (l *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueO
 	}
 	computed := &cachedQueueOrder{id: rand.Text(), names: names}
 	if len(names) >= sharedQueueOrder {
-		l.mu.Lock()
-		l.shared, l.sharedUntil = computed, time.Now().Add(time.Duration(len(names))*shareTimePerJob)
-		l.mu.Unlock()
+		pages.mu.Lock()
+		pages.shared, pages.sharedUntil = computed, time.Now().Add(time.Duration(len(names))*shareTimePerJob)
+		pages.mu.Unlock()
 	}
 	return computed, nil
 }
 
 // storeOrder caches an order and evicts the least recently used one if necessary.
-func (l *QueuePages) storeOrder(one *cachedQueueOrder) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (pages *QueuePages) storeOrder(one *cachedQueueOrder) {
+	pages.mu.Lock()
+	defer pages.mu.Unlock()
 	one.lastRead = time.Now()
-	if slices.Contains(l.orders, one) {
+	if slices.Contains(pages.orders, one) {
 		return
 	}
-	if len(l.orders) == maxQueueOrders {
-		l.orders = slices.Delete(l.orders, 0, 1)
+	if len(pages.orders) == maxQueueOrders {
+		pages.orders = slices.Delete(pages.orders, 0, 1)
 	}
-	l.orders = append(l.orders, one)
+	pages.orders = append(pages.orders, one)
 }
 
 // queueList is the name of the list in its cursors.
@@ -118,14 +118,14 @@ const queueList = "queue"
 // job. If that order is no longer cached, or was cached by another scheduler, it
 // computes a new one and continues after the last page's last job. If that job is no
 // longer pending it starts again from the beginning, so that no job is missing.
-func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (cached *cachedQueueOrder, from int, err error) {
+func (pages *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (cached *cachedQueueOrder, from int, err error) {
 	last := ""
 	if p.After != "" {
 		key, err := request.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
-		if cached = l.findOrder(key[0]); cached != nil {
+		if cached = pages.findOrder(key[0]); cached != nil {
 			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(cached.names) {
 				return nil, 0, request.InvalidCursor(p.After)
 			}
@@ -133,7 +133,7 @@ func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)
 		}
 		last = key[2]
 	}
-	if cached, err = l.computeOrder(order); err != nil {
+	if cached, err = pages.computeOrder(order); err != nil {
 		return nil, 0, err
 	}
 	return cached, slices.Index(cached.names, last) + 1, nil // from 0 if last is not in it
@@ -141,8 +141,8 @@ func (l *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)
 
 // ListPage returns the jobs of a page that are still pending and whose roles the grant
 // may see, without the reasons. A job's position is its index in the whole order.
-func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
-	cached, from, err := l.startPage(p, order)
+func (pages *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
+	cached, from, err := pages.startPage(p, order)
 	if err != nil {
 		return list, err
 	}
@@ -158,7 +158,7 @@ func (l *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() (
 			continue
 		case p.Limit > 0 && len(list.Jobs) == p.Limit:
 			list.Next = request.EncodeCursor(queueList, request.SortKey{cached.id, strconv.Itoa(end), cached.names[end-1]})
-			l.storeOrder(cached)
+			pages.storeOrder(cached)
 			return list, nil
 		}
 		list.Jobs, end = append(list.Jobs, q), i+1

@@ -7,26 +7,26 @@ import (
 )
 
 // indexTasks makes the index of tasks point to those of an entry. Tasks that are not recorded yet have no ID.
-func (v *Model) indexTasks(e *jobEntry) {
+func (m *Model) indexTasks(e *jobEntry) {
 	for i := range e.Tasks {
 		if t := &e.Tasks[i]; t.ID != "" {
-			v.tasks[t.ID] = t
+			m.tasks[t.ID] = t
 		}
 	}
 }
 
 // shareTasks lets the entry of a job share the tasks of the State, which copies them before it changes one.
-func (v *Model) shareTasks(j *job.Job) {
-	if e, ok := v.jobs.Find(j.RunID().String()); ok {
+func (m *Model) shareTasks(j *job.Job) {
+	if e, ok := m.jobs.Find(j.RunID().String()); ok {
 		e.Tasks, e.sharesTasks = j.Tasks, true
-		v.indexTasks(e)
+		m.indexTasks(e)
 	}
 }
 
 // unshareTasks gives an entry tasks of its own, before they change.
-func (v *Model) unshareTasks(e *jobEntry) {
+func (m *Model) unshareTasks(e *jobEntry) {
 	if e.sharesTasks {
 		e.Tasks, e.sharesTasks = slices.Clone(e.Tasks), false
-		v.indexTasks(e)
+		m.indexTasks(e)
 	}
 }

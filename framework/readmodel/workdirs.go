@@ -8,11 +8,11 @@ import (
 )
 
 // LiveWorkdirs returns the working folders of the jobs that have not ended.
-func (v *Model) LiveWorkdirs() map[string]bool {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
+func (m *Model) LiveWorkdirs() map[string]bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
 	digests := map[string]bool{}
-	for _, e := range v.bySubmission {
+	for _, e := range m.bySubmission {
 		if e.removed || !e.isLive() {
 			continue
 		}
@@ -27,10 +27,10 @@ func (v *Model) LiveWorkdirs() map[string]bool {
 
 // StartingWorkdirs returns the working folders that agents may be fetching for tasks of a run:
 // none if no task starts, and several while a service is updated.
-func (v *Model) StartingWorkdirs(run job.RunID) (digests []string) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	e, ok := v.jobs.Find(run.String())
+func (m *Model) StartingWorkdirs(run job.RunID) (digests []string) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.Find(run.String())
 	if !ok {
 		return nil
 	}

@@ -63,30 +63,30 @@ type usageSample struct {
 
 // collectUsage returns a sample for each task and reads those that are not fresh. A
 // caller that arrives during a collection waits for its end and uses its results.
-func (s *Collector) collectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]usageSample, error) {
-	s.once.Do(func() { s.collecting, s.last = make(chan struct{}, 1), map[string]usageSample{} })
+func (c *Collector) collectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]usageSample, error) {
+	c.once.Do(func() { c.collecting, c.last = make(chan struct{}, 1), map[string]usageSample{} })
 	select {
-	case s.collecting <- struct{}{}:
-		defer func() { <-s.collecting }()
+	case c.collecting <- struct{}{}:
+		defer func() { <-c.collecting }()
 	case <-ctx.Done():
 		return nil, api.NewUnavailable("the request ended before the agents were asked: %v", context.Cause(ctx))
 	}
 	now := time.Now()
-	for id, t := range s.last {
+	for id, t := range c.last {
 		if now.Sub(t.at) >= sampleLifetime {
-			delete(s.last, id)
+			delete(c.last, id)
 		}
 	}
 	all := make([]usageSample, len(users))
 	var ask []int
 	for i := range users {
-		if kept, ok := s.last[users[i].ID]; ok {
+		if kept, ok := c.last[users[i].ID]; ok {
 			all[i] = kept
 		} else {
 			ask = append(ask, i)
 		}
 	}
-	s.readConcurrently(ctx, ask, func(ctx context.Context, i int) {
+	c.readConcurrently(ctx, ask, func(ctx context.Context, i int) {
 		u, err := read(ctx, &users[i].Task)
 		all[i] = usageSample{time.Now(), u, err}
 	})
@@ -94,14 +94,14 @@ func (s *Collector) collectUsage(ctx context.Context, users []readmodel.GPUTask,
 		return nil, api.NewUnavailable("the request ended before the agents had answered: %v", context.Cause(ctx))
 	}
 	for _, i := range ask {
-		s.last[users[i].ID] = all[i]
-		s.history.addSample(&users[i], all[i])
+		c.last[users[i].ID] = all[i]
+		c.history.addSample(&users[i], all[i])
 	}
 	return all, nil
 }
 
 // readConcurrently calls do for each element, up to maxConcurrentReads at a time.
-func (s *Collector) readConcurrently(ctx context.Context, all []int, do func(context.Context, int)) {
+func (c *Collector) readConcurrently(ctx context.Context, all []int, do func(context.Context, int)) {
 	ctx, cancel := context.WithTimeout(ctx, usageCollectTimeout)
 	defer cancel()
 	next := make(chan int)

@@ -54,11 +54,11 @@ type taskHistory struct {
 
 // sampleTasks collects the usage of the tasks in small batches, so that clients wait for
 // one batch instead of all.
-func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) {
+func (c *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) {
 	pace := time.NewTicker(historyBatchInterval)
 	defer pace.Stop()
 	for batch := range slices.Chunk(users, maxConcurrentReads) {
-		if _, err := s.collectUsage(ctx, batch, read); err != nil {
+		if _, err := c.collectUsage(ctx, batch, read); err != nil {
 			return // ctx has ended; failed reads are part of the samples
 		}
 		select {
@@ -70,72 +70,72 @@ func (s *Collector) sampleTasks(ctx context.Context, users []readmodel.GPUTask, 
 }
 
 // dropEndedTasks deletes the history of tasks that are not in running.
-func (p *historyStore) dropEndedTasks(running []readmodel.GPUTask) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *historyStore) dropEndedTasks(running []readmodel.GPUTask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	runs := make(map[string]bool, len(running))
 	for i := range running {
 		runs[running[i].ID] = true
 	}
-	for id := range p.byTask {
+	for id := range s.byTask {
 		if !runs[id] {
-			delete(p.byTask, id)
+			delete(s.byTask, id)
 		}
 	}
 }
 
 // addSample stores a sample, with at most as many devices as the task has GPUs: a task
 // could otherwise invent devices if its devices are unknown.
-func (p *historyStore) addSample(u *readmodel.GPUTask, t usageSample) {
+func (s *historyStore) addSample(u *readmodel.GPUTask, t usageSample) {
 	if t.err != nil || staleNote(t.at.Sub(t.usage.Time)) != "" {
 		return
 	}
 	devices := t.usage.Devices[:min(len(t.usage.Devices), u.GPUs)]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.byTask == nil {
-		p.start, p.byTask = t.at, map[string]*taskHistory{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byTask == nil {
+		s.start, s.byTask = t.at, map[string]*taskHistory{}
 	}
-	one := p.byTask[u.ID]
+	one := s.byTask[u.ID]
 	if one == nil || !one.hasDevices(devices) {
 		one = &taskHistory{}
 		for _, d := range devices {
 			one.devices = append(one.devices, d.UUID)
 		}
-		p.byTask[u.ID] = one
+		s.byTask[u.ID] = one
 	}
 	for _, d := range devices {
 		if d.MemMiB != nil {
 			one.memMiB = max(one.memMiB, *d.MemMiB)
 		}
 	}
-	one.addSample(t.at.Sub(p.start), devices)
+	one.addSample(t.at.Sub(s.start), devices)
 }
 
-func (p *taskHistory) hasDevices(devices []gpu.DeviceUsage) bool {
-	return slices.EqualFunc(p.devices, devices, func(id string, d gpu.DeviceUsage) bool { return id == d.UUID })
+func (h *taskHistory) hasDevices(devices []gpu.DeviceUsage) bool {
+	return slices.EqualFunc(h.devices, devices, func(id string, d gpu.DeviceUsage) bool { return id == d.UUID })
 }
 
-func (p *taskHistory) addSample(at time.Duration, devices []gpu.DeviceUsage) {
-	if n := len(p.times); n > 0 && at-p.times[n-1] < minSampleDistance {
+func (h *taskHistory) addSample(at time.Duration, devices []gpu.DeviceUsage) {
+	if n := len(h.times); n > 0 && at-h.times[n-1] < minSampleDistance {
 		return
 	}
-	p.dropOldest(max(p.countBefore(at-historyLength), len(p.times)-maxSamplesPerTask+1))
-	p.times = append(p.times, at)
+	h.dropOldest(max(h.countBefore(at-historyLength), len(h.times)-maxSamplesPerTask+1))
+	h.times = append(h.times, at)
 	for i := range devices {
-		p.values = append(p.values, toFloat32(devices[i].Duty), toFloat32(devices[i].MemUsedMiB))
+		h.values = append(h.values, toFloat32(devices[i].Duty), toFloat32(devices[i].MemUsedMiB))
 	}
 }
 
 // countBefore returns how many samples were taken before a time.
-func (p *taskHistory) countBefore(before time.Duration) int {
-	n, _ := slices.BinarySearch(p.times, before)
+func (h *taskHistory) countBefore(before time.Duration) int {
+	n, _ := slices.BinarySearch(h.times, before)
 	return n
 }
 
-func (p *taskHistory) dropOldest(n int) {
+func (h *taskHistory) dropOldest(n int) {
 	if n > 0 {
-		p.times, p.values = slices.Delete(p.times, 0, n), slices.Delete(p.values, 0, n*2*len(p.devices))
+		h.times, h.values = slices.Delete(h.times, 0, n), slices.Delete(h.values, 0, n*2*len(h.devices))
 	}
 }
 
@@ -147,17 +147,17 @@ func toFloat32(v *float64) float32 {
 }
 
 // pastOf returns a task's samples since a time, nil if there are none.
-func (p *historyStore) pastOf(task string, since, now time.Time) *api.UsageHistory {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	one := p.byTask[task]
+func (s *historyStore) pastOf(task string, since, now time.Time) *api.UsageHistory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.byTask[task]
 	if one == nil {
 		return nil
 	}
-	first := one.countBefore(since.Sub(p.start))
+	first := one.countBefore(since.Sub(s.start))
 	v := &api.UsageHistory{AgesSeconds: make([]float64, 0, len(one.times)-first), Devices: make([]api.DeviceHistory, len(one.devices))}
 	for _, at := range one.times[first:] {
-		v.AgesSeconds = append(v.AgesSeconds, math.Round(10*(now.Sub(p.start)-at).Seconds())/10)
+		v.AgesSeconds = append(v.AgesSeconds, math.Round(10*(now.Sub(s.start)-at).Seconds())/10)
 	}
 	for i, id := range one.devices {
 		v.Devices[i] = api.DeviceHistory{UUID: id, Duty: one.valueSeries(2*i, first, 1000), MemUsedMiB: one.valueSeries(2*i+1, first, 1)}
@@ -167,11 +167,11 @@ func (p *historyStore) pastOf(task string, since, now time.Time) *api.UsageHisto
 
 // valueSeries returns all values at index kind from sample first on, rounded to
 // 1/part; nil for an unknown value.
-func (p *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
-	width := 2 * len(p.devices)
-	values, all := make([]float64, len(p.times)-first), make([]*float64, len(p.times)-first)
+func (h *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
+	width := 2 * len(h.devices)
+	values, all := make([]float64, len(h.times)-first), make([]*float64, len(h.times)-first)
 	for i := range all {
-		if v := float64(p.values[(first+i)*width+kind]); !math.IsNaN(v) {
+		if v := float64(h.values[(first+i)*width+kind]); !math.IsNaN(v) {
 			values[i] = math.Round(v*part) / part
 			all[i] = &values[i]
 		}
@@ -181,16 +181,16 @@ func (p *taskHistory) valueSeries(kind, first int, part float64) []*float64 {
 
 // RecordHistory samples the usage of all running tasks immediately and then every
 // historyInterval, until ctx ends. It drops the history of ended tasks.
-func (s *Collector) RecordHistory(ctx context.Context) error {
+func (c *Collector) RecordHistory(ctx context.Context) error {
 	tick := time.NewTicker(historyInterval)
 	defer tick.Stop()
 	for {
-		tasks, err := s.model.RunningGPUTasks(request.UsageQuery{})
+		tasks, err := c.model.RunningGPUTasks(request.UsageQuery{})
 		if err != nil {
 			return err
 		}
-		s.history.dropEndedTasks(tasks)
-		s.sampleTasks(ctx, tasks, s.read)
+		c.history.dropEndedTasks(tasks)
+		c.sampleTasks(ctx, tasks, c.read)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -200,10 +200,10 @@ func (s *Collector) RecordHistory(ctx context.Context) error {
 }
 
 // HistorySize returns the number of tasks with samples.
-func (s *Collector) HistorySize() int {
-	s.history.mu.Lock()
-	defer s.history.mu.Unlock()
-	return len(s.history.byTask)
+func (c *Collector) HistorySize() int {
+	c.history.mu.Lock()
+	defer c.history.mu.Unlock()
+	return len(c.history.byTask)
 }
 
 // dutyWindow is the time over which AverageDuty averages.
@@ -212,9 +212,9 @@ const dutyWindow = time.Minute
 // AverageDuty returns the average utilization of a task's GPUs in the last minute, 0 to 1,
 // false without samples. The task can falsify it: only the number of tasks of its own
 // service may depend on it.
-func (s *Collector) AverageDuty(task string) (float64, bool) {
+func (c *Collector) AverageDuty(task string) (float64, bool) {
 	now := time.Now()
-	past := s.history.pastOf(task, now.Add(-dutyWindow), now)
+	past := c.history.pastOf(task, now.Add(-dutyWindow), now)
 	if past == nil {
 		return 0, false
 	}

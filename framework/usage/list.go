@@ -14,8 +14,8 @@ import (
 
 // ListUsage returns a page of the usage of tasks that the client may see. It reads the
 // files of that page's tasks only.
-func (s *Collector) ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (page api.UsageList, err error) {
-	users, err := s.model.RunningGPUTasks(q)
+func (c *Collector) ListUsage(ctx context.Context, by *access.Grant, q request.UsageQuery) (page api.UsageList, err error) {
+	users, err := c.model.RunningGPUTasks(q)
 	if err != nil {
 		return page, err
 	}
@@ -23,7 +23,7 @@ func (s *Collector) ListUsage(ctx context.Context, by *access.Grant, q request.U
 	if seen, page.Next, err = request.CutPage("usage", 4, seen, q.PageRequest, gpuTaskKey); err != nil {
 		return page, err
 	}
-	all, err := s.collectUsage(ctx, seen, s.read)
+	all, err := c.collectUsage(ctx, seen, c.read)
 	if err != nil {
 		return page, err
 	}
@@ -31,7 +31,7 @@ func (s *Collector) ListUsage(ctx context.Context, by *access.Grant, q request.U
 	for i := range seen {
 		list[i] = usageView(&seen[i], all[i], now)
 		if q.Minutes > 0 {
-			list[i].History = s.history.pastOf(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
+			list[i].History = c.history.pastOf(seen[i].ID, now.Add(-time.Duration(q.Minutes)*time.Minute), now)
 		}
 	}
 	page.Tasks = list

@@ -18,17 +18,17 @@ type TaskMeans struct {
 }
 
 // RecentMeans returns the means of all running tasks with measurements. It reads no file.
-func (s *Collector) RecentMeans(now time.Time) (list []TaskMeans) {
-	tasks, err := s.model.RunningGPUTasks(request.UsageQuery{})
+func (c *Collector) RecentMeans(now time.Time) (list []TaskMeans) {
+	tasks, err := c.model.RunningGPUTasks(request.UsageQuery{})
 	if err != nil {
 		return nil
 	}
 	for i := range tasks {
-		past := s.history.pastOf(tasks[i].ID, now.Add(-dutyWindow), now)
+		past := c.history.pastOf(tasks[i].ID, now.Add(-dutyWindow), now)
 		if past == nil {
 			continue
 		}
-		one := TaskMeans{GPUTask: tasks[i], MemMiB: s.history.memoryOf(tasks[i].ID)}
+		one := TaskMeans{GPUTask: tasks[i], MemMiB: c.history.memoryOf(tasks[i].ID)}
 		mem := 0
 		for _, d := range past.Devices {
 			duty, known := meanOfKnown(d.Duty)
@@ -62,10 +62,10 @@ func meanOfKnown(values []*float64) (mean float64, known bool) {
 }
 
 // memoryOf returns the memory of the largest GPU of a task, 0 if it is unknown.
-func (p *historyStore) memoryOf(task string) float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if one := p.byTask[task]; one != nil {
+func (s *historyStore) memoryOf(task string) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.byTask[task]; one != nil {
 		return one.memMiB
 	}
 	return 0
