@@ -115,13 +115,13 @@ type evictionHeap struct {
 	compare func(a, b *placeGroup) int
 }
 
-func (q *evictionHeap) Len() int           { return len(q.groups) }
-func (q *evictionHeap) Less(i, j int) bool { return q.compare(q.groups[i], q.groups[j]) < 0 }
-func (q *evictionHeap) Swap(i, j int)      { q.groups[i], q.groups[j] = q.groups[j], q.groups[i] }
-func (q *evictionHeap) Push(l any)         { q.groups = append(q.groups, l.(*placeGroup)) }
-func (q *evictionHeap) Pop() any {
-	last := q.groups[len(q.groups)-1]
-	q.groups = q.groups[:len(q.groups)-1]
+func (h *evictionHeap) Len() int           { return len(h.groups) }
+func (h *evictionHeap) Less(i, j int) bool { return h.compare(h.groups[i], h.groups[j]) < 0 }
+func (h *evictionHeap) Swap(i, j int)      { h.groups[i], h.groups[j] = h.groups[j], h.groups[i] }
+func (h *evictionHeap) Push(l any)         { h.groups = append(h.groups, l.(*placeGroup)) }
+func (h *evictionHeap) Pop() any {
+	last := h.groups[len(h.groups)-1]
+	h.groups = h.groups[:len(h.groups)-1]
 	return last
 }
 

@@ -61,8 +61,8 @@ func ValidateFetchHost(entry string) error {
 
 // CheckURI returns a *ForbiddenHostError if the URI's host is not listed. It accepts the agent's own files, to which
 // other rules apply. It rejects URIs that a URL parser other than Go's may read differently, such as curl's.
-func (l FetchHosts) CheckURI(uri string) error {
-	if _, own := AgentFilePath(uri); own || l == nil {
+func (h FetchHosts) CheckURI(uri string) error {
+	if _, own := AgentFilePath(uri); own || h == nil {
 		return nil
 	}
 	u, err := url.Parse(uri)
@@ -80,26 +80,26 @@ func (l FetchHosts) CheckURI(uri string) error {
 	if err := validateHost(host, port); err != nil {
 		return fmt.Errorf("host %q of a URI to fetch: %w", u.Host, err)
 	}
-	if !slices.ContainsFunc(l, func(entry string) bool { return coversHost(entry, u.Scheme, host, port) }) {
-		return &ForbiddenHostError{joinHost(host, port), l}
+	if !slices.ContainsFunc(h, func(entry string) bool { return coversHost(entry, u.Scheme, host, port) }) {
+		return &ForbiddenHostError{joinHost(host, port), h}
 	}
 	return nil
 }
 
 // CheckAddress returns a *ForbiddenHostError if a host that CheckURI has accepted has an address that is not public,
 // unless the host is listed itself: with this port, or without one if this is a scheme's default port.
-func (l FetchHosts) CheckAddress(host, port string, addr netip.Addr) error {
-	if l == nil || isPublic(addr) {
+func (h FetchHosts) CheckAddress(host, port string, addr netip.Addr) error {
+	if h == nil || isPublic(addr) {
 		return nil
 	}
 	host = canonicalHost(host)
-	for _, entry := range l {
+	for _, entry := range h {
 		name, entryPort, err := splitHost(entry)
 		if err == nil && name == host && (entryPort == port || entryPort == "" && isDefaultPort(port)) {
 			return nil
 		}
 	}
-	return &ForbiddenHostError{fmt.Sprintf("%s with the address %s, which is not public and needs its own entry", joinHost(host, port), addr), l}
+	return &ForbiddenHostError{fmt.Sprintf("%s with the address %s, which is not public and needs its own entry", joinHost(host, port), addr), h}
 }
 
 // isDefaultPort reports whether a port is the default port of some scheme.

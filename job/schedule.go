@@ -50,9 +50,9 @@ const (
 )
 
 // setDefaults fills in what is absent.
-func (v *Schedule) setDefaults() {
-	v.Overlap = cmp.Or(v.Overlap, SkipOverlap)
-	v.History = cmp.Or(v.History, DefaultHistory)
+func (s *Schedule) setDefaults() {
+	s.Overlap = cmp.Or(s.Overlap, SkipOverlap)
+	s.History = cmp.Or(s.History, DefaultHistory)
 }
 
 // RunName returns the name of the job that a schedule submits at that time.
@@ -69,8 +69,8 @@ func NumberedRunName(name string, n int) string {
 
 // NextRun returns the first time after another at which the schedule is due, or zero if
 // it is not due for years. It reads the system's time zone database.
-func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
-	next, err := v.NextRunFunc()
+func (s *Schedule) NextRun(after time.Time) (time.Time, error) {
+	next, err := s.NextRunFunc()
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -78,19 +78,19 @@ func (v *Schedule) NextRun(after time.Time) (time.Time, error) {
 }
 
 // NextRunFunc parses the schedule once and returns NextRun as a function.
-func (v *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
+func (s *Schedule) NextRunFunc() (func(after time.Time) time.Time, error) {
 	// The library would also accept a time zone or an interval here. The zone
 	// has a key of its own. Intervals would start again with each restart.
-	if first, _, _ := strings.Cut(v.Cron, " "); strings.Contains(first, "=") || first == "@every" {
-		return nil, scheduleError("cron", "cron %q begins with %q: write five fields such as %q, and the zone as time_zone", v.Cron, first, "0 3 * * *")
+	if first, _, _ := strings.Cut(s.Cron, " "); strings.Contains(first, "=") || first == "@every" {
+		return nil, scheduleError("cron", "cron %q begins with %q: write five fields such as %q, and the zone as time_zone", s.Cron, first, "0 3 * * *")
 	}
-	times, err := cron.ParseStandard(v.Cron)
+	times, err := cron.ParseStandard(s.Cron)
 	if err != nil {
-		return nil, scheduleError("cron", "cron %q: %w: write five fields such as %q, or @daily", v.Cron, err, "0 3 * * *")
+		return nil, scheduleError("cron", "cron %q: %w: write five fields such as %q, or @daily", s.Cron, err, "0 3 * * *")
 	}
-	zone, err := time.LoadLocation(v.TimeZone)
-	if err != nil || v.TimeZone == "Local" { // which differs between schedulers
-		return nil, scheduleError("time_zone", "time_zone %q is not a time zone such as Europe/Berlin", v.TimeZone)
+	zone, err := time.LoadLocation(s.TimeZone)
+	if err != nil || s.TimeZone == "Local" { // which differs between schedulers
+		return nil, scheduleError("time_zone", "time_zone %q is not a time zone such as Europe/Berlin", s.TimeZone)
 	}
 	return func(after time.Time) time.Time { return times.Next(after.In(zone)) }, nil
 }

@@ -135,18 +135,18 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	return f, nil
 }
 
-func (f *ModeStore) statePath() string { return filepath.Join(f.cfg.StateDir, stateFileName) }
+func (s *ModeStore) statePath() string { return filepath.Join(s.cfg.StateDir, stateFileName) }
 
 // The caller of wantsShared holds mu.
-func (f *ModeStore) wantsShared(uuid string) bool {
-	if requested, ok := f.saved.Requested[uuid]; ok {
+func (s *ModeStore) wantsShared(uuid string) bool {
+	if requested, ok := s.saved.Requested[uuid]; ok {
 		return requested
 	}
-	return f.listed[uuid]
+	return s.listed[uuid]
 }
 
-func (f *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
-	for _, d := range f.cfg.Host.Devices {
+func (s *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
+	for _, d := range s.cfg.Host.Devices {
 		if d.UUID == uuid {
 			return d, true
 		}
@@ -156,21 +156,21 @@ func (f *ModeStore) findDevice(uuid string) (gpu.Device, bool) {
 
 // SharedCapacity returns how much of a device is advertised in shares, and
 // whether it is shared now. It is an allocation.ShareLookup.
-func (f *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
-	d, known := f.findDevice(uuid)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !known || !f.saved.Shared[uuid] {
+func (s *ModeStore) SharedCapacity(uuid string) (all gpu.DeviceShare, ok bool) {
+	d, known := s.findDevice(uuid)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !known || !s.saved.Shared[uuid] {
 		return gpu.DeviceShare{}, false
 	}
-	return f.cfg.Scaling.ScaledShare(d), true
+	return s.cfg.Scaling.ScaledShare(d), true
 }
 
 // AllShared returns the shared devices in the host's order.
-func (f *ModeStore) AllShared() []gpu.DeviceShare {
+func (s *ModeStore) AllShared() []gpu.DeviceShare {
 	var all []gpu.DeviceShare
-	for _, d := range f.cfg.Host.Devices {
-		if p, ok := f.SharedCapacity(d.UUID); ok {
+	for _, d := range s.cfg.Host.Devices {
+		if p, ok := s.SharedCapacity(d.UUID); ok {
 			all = append(all, p)
 		}
 	}
@@ -178,17 +178,17 @@ func (f *ModeStore) AllShared() []gpu.DeviceShare {
 }
 
 // IsPending reports whether the device will change its mode when it is idle.
-func (f *ModeStore) IsPending(uuid string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, known := f.findDevice(uuid)
-	return known && f.saved.Shared[uuid] != f.wantsShared(uuid)
+func (s *ModeStore) IsPending(uuid string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.findDevice(uuid)
+	return known && s.saved.Shared[uuid] != s.wantsShared(uuid)
 }
 
 // HasPending reports whether any device is pending.
-func (f *ModeStore) HasPending() bool {
-	for _, d := range f.cfg.Host.Devices {
-		if f.IsPending(d.UUID) {
+func (s *ModeStore) HasPending() bool {
+	for _, d := range s.cfg.Host.Devices {
+		if s.IsPending(d.UUID) {
 			return true
 		}
 	}
@@ -196,24 +196,24 @@ func (f *ModeStore) HasPending() bool {
 }
 
 // Changes has a token after a new request.
-func (f *ModeStore) Changes() <-chan struct{} { return f.changed }
+func (s *ModeStore) Changes() <-chan struct{} { return s.changed }
 
 // RequestMode requests a mode for a device, which a restart does not undo. A
 // GPU's UUID means all its MIG devices. The mode changes when the device is
 // idle. The error wraps ErrUnknownDevice or ErrStatic.
-func (f *ModeStore) RequestMode(uuid string, shared bool) error {
+func (s *ModeStore) RequestMode(uuid string, shared bool) error {
 	verb := map[bool]string{true: "share", false: "unshare"}[shared]
-	if !f.cfg.Live {
+	if !s.cfg.Live {
 		return fmt.Errorf("%s device %s: %w", verb, uuid, ErrStatic)
 	}
-	err := f.updateSaved(func(k savedModes) (changed bool, err error) {
+	err := s.updateSaved(func(k savedModes) (changed bool, err error) {
 		found := false
-		for _, d := range f.cfg.Host.Devices {
+		for _, d := range s.cfg.Host.Devices {
 			if d.UUID != uuid && (d.MIG == nil || d.MIG.Parent != uuid) {
 				continue
 			}
 			found = true
-			if k.Requested[d.UUID] = shared; shared == f.listed[d.UUID] {
+			if k.Requested[d.UUID] = shared; shared == s.listed[d.UUID] {
 				delete(k.Requested, d.UUID) // the list already has this mode
 			}
 		}
@@ -226,7 +226,7 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 		return fmt.Errorf("%s device %s: %w", verb, uuid, err)
 	}
 	select {
-	case f.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 	return nil
@@ -236,20 +236,20 @@ func (f *ModeStore) RequestMode(uuid string, shared bool) error {
 // use the mode in which it is held. held has the devices that tasks hold according
 // to the Mesos agent; known reports whether that could be read. If the change cannot
 // be saved, it returns an error and nothing changes.
-func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error {
-	if !f.cfg.Live {
+func (s *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error {
+	if !s.cfg.Live {
 		return nil
 	}
 	var containerUse map[string]DeviceUse
-	if f.cfg.ContainerUse != nil {
-		containerUse = f.cfg.ContainerUse()
+	if s.cfg.ContainerUse != nil {
+		containerUse = s.cfg.ContainerUse()
 	}
 	var forms logrus.Fields
-	err := f.updateSaved(func(k savedModes) (bool, error) {
+	err := s.updateSaved(func(k savedModes) (bool, error) {
 		forms = logrus.Fields{}
-		for _, d := range f.cfg.Host.Devices {
+		for _, d := range s.cfg.Host.Devices {
 			use := DeviceUse{held[d.UUID].Whole || containerUse[d.UUID].Whole, held[d.UUID].Shared || containerUse[d.UUID].Shared}
-			now, requested := k.Shared[d.UUID], f.listed[d.UUID]
+			now, requested := k.Shared[d.UUID], s.listed[d.UUID]
 			if r, ok := k.Requested[d.UUID]; ok {
 				requested = r
 			}
@@ -260,7 +260,7 @@ func (f *ModeStore) ReconcileModes(held map[string]DeviceUse, known bool) error 
 		return len(forms) > 0, nil
 	})
 	if err == nil && len(forms) > 0 {
-		f.cfg.Log.WithField("shared", forms).Info("GPUs change their sharing mode")
+		s.cfg.Log.WithField("shared", forms).Info("GPUs change their sharing mode")
 	}
 	return err
 }
@@ -280,25 +280,25 @@ func nextMode(now, requested bool, use DeviceUse, known bool) bool {
 }
 
 // updateSaved writes the changed content to the file before it takes effect.
-func (f *ModeStore) updateSaved(update func(savedModes) (changed bool, err error)) error {
-	f.file.Lock()
-	defer f.file.Unlock()
-	f.mu.Lock()
-	next := savedModes{Requested: maps.Clone(f.saved.Requested), Shared: maps.Clone(f.saved.Shared)}
-	f.mu.Unlock()
+func (s *ModeStore) updateSaved(update func(savedModes) (changed bool, err error)) error {
+	s.file.Lock()
+	defer s.file.Unlock()
+	s.mu.Lock()
+	next := savedModes{Requested: maps.Clone(s.saved.Requested), Shared: maps.Clone(s.saved.Shared)}
+	s.mu.Unlock()
 	changed, err := update(next)
 	if err != nil || !changed {
 		return err
 	}
 	text, err := json.MarshalIndent(next, "", "  ")
 	if err == nil {
-		err = atomicfile.Write(f.statePath(), append(text, '\n'), 0o600)
+		err = atomicfile.Write(s.statePath(), append(text, '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("save which GPUs are shared: %w", err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.saved = next
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = next
 	return nil
 }
