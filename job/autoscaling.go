@@ -157,7 +157,9 @@ func (s *Spec) validateLoadTarget(bad reportFunc) {
 	case !strings.HasPrefix(t.Path, "/") || len(t.Path) > maxMetricName || strings.ContainsFunc(t.Path, func(r rune) bool { return r <= ' ' || r > '~' }):
 		bad(field("service", "target"), "service: target: path: %q: use a path such as /metrics", t.Path)
 	case t.PortIndex < 0 || t.PortIndex >= len(s.Ports):
-		bad(field("service", "target").and("ports"), "service: target: port_index: %d: the job has %d ports, at one of which the tasks serve their metrics", t.PortIndex, len(s.Ports))
+		bad(field("service", "target").and("ports"),
+			"service: target: port_index: %d: the job has %d ports, at one of which the tasks serve their metrics",
+			t.PortIndex, len(s.Ports))
 	}
 }
 

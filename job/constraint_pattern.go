@@ -36,7 +36,8 @@ func (c Constraint) CompilePattern() (Pattern, error) {
 	}
 	steps := countSteps(tree)
 	if steps > MaxPatternSteps {
-		return Pattern{}, fmt.Errorf("constraint %q: its expression has %d steps with all repetitions, more than %d: write a simpler one", c.brief(), steps, MaxPatternSteps)
+		return Pattern{}, fmt.Errorf("constraint %q: its expression has %d steps with all repetitions, more than %d: write a simpler one",
+			c.brief(), steps, MaxPatternSteps)
 	}
 	re, err := regexp.Compile("^(?:" + c.Value + ")$")
 	if err != nil {

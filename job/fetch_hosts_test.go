@@ -95,8 +95,29 @@ func TestLocalAddressesNeedTheirOwnEntry(t *testing.T) {
 
 func TestFetchHostEntriesAreValidated(t *testing.T) {
 	for entry, good := range map[string]bool{
-		"example.org": true, "example.org:8080": true, "*.example.org": true, "*": true, "*:8080": true, "10.0.0.1:80": true, "::1": true, "[::1]": true, "[::1]:80": true, "mirror": true,
-		"": false, "https://example.org": false, "example.org/x": false, "*example.org": false, "a.*.org": false, "example.org:": false, "[::1": false, "[": false, "[::1]x:80": false, "example.org:http": false, "127.1": false, "u@example.org": false, "a b": false,
+		"example.org":         true,
+		"example.org:8080":    true,
+		"*.example.org":       true,
+		"*":                   true,
+		"*:8080":              true,
+		"10.0.0.1:80":         true,
+		"::1":                 true,
+		"[::1]":               true,
+		"[::1]:80":            true,
+		"mirror":              true,
+		"":                    false,
+		"https://example.org": false,
+		"example.org/x":       false,
+		"*example.org":        false,
+		"a.*.org":             false,
+		"example.org:":        false,
+		"[::1":                false,
+		"[":                   false,
+		"[::1]x:80":           false,
+		"example.org:http":    false,
+		"127.1":               false,
+		"u@example.org":       false,
+		"a b":                 false,
 	} {
 		if err := ValidateFetchHost(entry); (err == nil) != good {
 			t.Errorf("%q: %v", entry, err)

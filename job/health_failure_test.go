@@ -16,7 +16,10 @@ func TestHealthFailureLabel(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	for _, text := range []string{"", "3", "{}", `{"check": 0, "failures": 1}`, `{"check": 1, "failures": -1}`, `{"check": "1"}`, `{"check": 1, "failures": 1, "cause": "` + long + `"}`} {
+	for _, text := range []string{
+		"", "3", "{}", `{"check": 0, "failures": 1}`, `{"check": 1, "failures": -1}`, `{"check": "1"}`,
+		`{"check": 1, "failures": 1, "cause": "` + long + `"}`,
+	} {
 		if got := ParseHealthFailure(text); got != nil {
 			t.Errorf("%.40s: got %+v", text, got)
 		}

@@ -29,8 +29,13 @@ func decodeCopy[T any](t interface{ Fatal(...any) }, value T) (c T) {
 // TestInternedPartsAreShared: equal parts of two jobs are one, and different parts stay as they are.
 func TestInternedPartsAreShared(t *testing.T) {
 	spec := Spec{
-		Name: "train-1", Role: "research", Image: "registry.example.org/train:1", Command: []string{"python", "train.py"}, Request: gpu.Request{Types: gpu.TypeSelector{Include: []string{"V100"}}},
-		Env: map[string]string{"DATA": "/data"}, Container: Container{Labels: map[string]string{"team": "vision"}},
+		Name:      "train-1",
+		Role:      "research",
+		Image:     "registry.example.org/train:1",
+		Command:   []string{"python", "train.py"},
+		Request:   gpu.Request{Types: gpu.TypeSelector{Include: []string{"V100"}}},
+		Env:       map[string]string{"DATA": "/data"},
+		Container: Container{Labels: map[string]string{"team": "vision"}},
 	}
 	task := Task{ID: "train-1.0.1.x", AgentID: "agent-1", Hostname: "gpu-1", GPUTypes: map[string]int{"V100": 2}}
 	var n Interner
@@ -65,7 +70,14 @@ func TestInterningChangesNoValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n Interner
 		for i := range 30 {
-			s := Spec{Name: fmt.Sprint(i), Image: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "image"), Command: list.Draw(t, "command"), Artifacts: list.Draw(t, "artifacts"), Env: texts.Draw(t, "env"), Container: Container{Labels: texts.Draw(t, "labels")}}
+			s := Spec{
+				Name:      fmt.Sprint(i),
+				Image:     rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "image"),
+				Command:   list.Draw(t, "command"),
+				Artifacts: list.Draw(t, "artifacts"),
+				Env:       texts.Draw(t, "env"),
+				Container: Container{Labels: texts.Draw(t, "labels")},
+			}
 			task := Task{ID: s.Name, Hostname: s.Image, GPUTypes: map[string]int{}}
 			for name := range s.Env {
 				task.GPUTypes[name] = len(s.Labels)

@@ -102,7 +102,8 @@ func ParseLaunch(data []byte) (l LaunchData, ok bool, err error) {
 		return LaunchData{}, false, nil
 	}
 	if l.Version < LaunchVersion || l.Version > latestLaunchVersion {
-		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent", l.Version, LaunchVersion, latestLaunchVersion)
+		return LaunchData{}, true, fmt.Errorf("task data is version %d, this executor reads versions %d to %d: install the scheduler's release on the agent",
+			l.Version, LaunchVersion, latestLaunchVersion)
 	}
 	return l, true, nil
 }

@@ -129,7 +129,8 @@ func validateNotificationTarget(to string) error {
 // and an SMTP command as it is.
 func validateMailAddress(address string) error {
 	local, domain, ok := strings.Cut(address, "@")
-	isDomain := domain != "" && strings.Trim(domain, ".-") == domain && !strings.Contains(domain, "..") && strings.Trim(strings.ToLower(domain), letters+digits+".-") == ""
+	isDomain := domain != "" && strings.Trim(domain, ".-") == domain && !strings.Contains(domain, "..") &&
+		strings.Trim(strings.ToLower(domain), letters+digits+".-") == ""
 	if !ok || local == "" || len(address) > maxMailAddress || !isDomain || strings.Trim(strings.ToLower(local), letters+digits+".!#$&'*+/=?^_`{|}~-") != "" {
 		return fmt.Errorf("to: %.80q is not a mail address such as alice@example.org, in ASCII characters", address)
 	}

@@ -75,7 +75,8 @@ func TestValidateRejectsSchedules(t *testing.T) {
 		want     string
 	}{
 		{"interval", Schedule{Cron: "@every 1h"}, nil, "schedule.cron", `cron "@every 1h" begins with "@every": write five fields`},
-		{"zone in the cron text", Schedule{Cron: "TZ=Asia/Tokyo 0 3 * * *"}, nil, "schedule.cron", `begins with "TZ=Asia/Tokyo": write five fields such as "0 3 * * *", and the zone as time_zone`},
+		{"zone in the cron text", Schedule{Cron: "TZ=Asia/Tokyo 0 3 * * *"}, nil, "schedule.cron",
+			`begins with "TZ=Asia/Tokyo": write five fields such as "0 3 * * *", and the zone as time_zone`},
 		{"cron with six fields", Schedule{Cron: "0 0 3 * * *"}, nil, "schedule.cron", "expected exactly 5 fields"},
 		{"day that does not exist", Schedule{Cron: "0 0 30 2 *"}, nil, "schedule.cron", "names no day that there is"},
 		{"unknown zone", Schedule{Cron: "@daily", TimeZone: "Europe/Atlantis"}, nil, "schedule.time_zone", `time_zone "Europe/Atlantis" is not a time zone`},
@@ -84,8 +85,10 @@ func TestValidateRejectsSchedules(t *testing.T) {
 		{"negative history", Schedule{Cron: "@daily", History: -1}, nil, "schedule.history", "-1 is not between 1 and 100"},
 		{"history above the limit", Schedule{Cron: "@daily", History: MaxHistory + 1}, nil, "schedule.history", "101 is not between 1 and 100"},
 		{"service", Schedule{Cron: "@daily"}, func(s *Spec) { s.Service = &Service{} }, "schedule service", "the job is a service"},
-		{"dependency", Schedule{Cron: "@daily"}, func(s *Spec) { s.After = []Dependency{{Job: "prepare"}} }, "after schedule", "the runs of a schedule wait for no other job"},
-		{"long name", Schedule{Cron: "@daily"}, func(s *Spec) { s.Name = strings.Repeat("a", maxScheduleName+1) }, "name schedule", "name: 50 letters, and a schedule's has 49 at most"},
+		{"dependency", Schedule{Cron: "@daily"}, func(s *Spec) { s.After = []Dependency{{Job: "prepare"}} }, "after schedule",
+			"the runs of a schedule wait for no other job"},
+		{"long name", Schedule{Cron: "@daily"}, func(s *Spec) { s.Name = strings.Repeat("a", maxScheduleName+1) },
+			"name schedule", "name: 50 letters, and a schedule's has 49 at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := scheduled(c.schedule)

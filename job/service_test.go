@@ -105,10 +105,11 @@ func TestValidateServices(t *testing.T) {
 		"no factor":            {func(s *Spec) { s.Service.Backoff.Factor = math.NaN() }, "service: backoff from 1s by NaN"},
 		"ends below its start": {func(s *Spec) { s.Service.Backoff.Max = time.Millisecond }, "service: backoff from 1s by 1.15 to 1ms"},
 		"endless":              {func(s *Spec) { s.Service.Backoff.Max = maxTime + 1 }, "and grows to 8784h0m0s at most"},
-		"delayed too long":     {func(s *Spec) { s.Service.ShutdownDelay = maxKillGrace + 1 }, "service: shutdown_delay: 24h0m0.000000001s is not between 0 and 24h0m0s"},
-		"replaced too late":    {func(s *Spec) { s.Service.ReplaceAfter = maxTime + 1 }, "service: replace_after: 8784h0m0.000000001s is more than 8784h0m0s"},
-		"group with a blank":   {func(s *Spec) { s.Group = "a b" }, `group: "a b": use 1 to 255 letters`},
-		"too long a group":     {func(s *Spec) { s.Group = strings.Repeat("a", 256) }, "use 1 to 255 letters"},
+		"delayed too long": {func(s *Spec) { s.Service.ShutdownDelay = maxKillGrace + 1 },
+			"service: shutdown_delay: 24h0m0.000000001s is not between 0 and 24h0m0s"},
+		"replaced too late":  {func(s *Spec) { s.Service.ReplaceAfter = maxTime + 1 }, "service: replace_after: 8784h0m0.000000001s is more than 8784h0m0s"},
+		"group with a blank": {func(s *Spec) { s.Group = "a b" }, `group: "a b": use 1 to 255 letters`},
+		"too long a group":   {func(s *Spec) { s.Group = strings.Repeat("a", 256) }, "use 1 to 255 letters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := valid()

@@ -274,7 +274,8 @@ func ValidateRole(role string) error {
 		return nil
 	}
 	for part := range strings.SplitSeq(role, "/") {
-		if part == "" || part == "." || part == ".." || part == "*" || part[0] == '-' || len(role) > 255 || strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
+		if part == "" || part == "." || part == ".." || part == "*" || part[0] == '-' || len(role) > 255 ||
+			strings.ContainsFunc(part, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 			return fmt.Errorf("role %q: use words with slashes between, without spaces or backslashes, none beginning with a dash", role)
 		}
 	}
@@ -335,6 +336,8 @@ func (s *Spec) validateProgram(bad reportFunc) {
 		}
 	}
 	if total > maxTotalTextBytes {
-		bad(field("command").and("env", "labels"), "command, env and labels have %d bytes together, more than %d: put what is large into files", total, maxTotalTextBytes)
+		bad(field("command").and("env", "labels"),
+			"command, env and labels have %d bytes together, more than %d: put what is large into files", total,
+			maxTotalTextBytes)
 	}
 }

@@ -216,7 +216,9 @@ func (s *Spec) validateNetwork(bad reportFunc) {
 		bad(field("network"), "network: %q is not a network's name", s.Network)
 	}
 	if len(s.NetworkLabels) > 0 && s.CNINetwork() == "" {
-		bad(field("network_labels").and("network", "container"), "network_labels: %d, which only the plugins of a CNI network read: set container: %s and name the network", len(s.NetworkLabels), Mesos)
+		bad(field("network_labels").and("network", "container"),
+			"network_labels: %d, which only the plugins of a CNI network read: set container: %s and name the network",
+			len(s.NetworkLabels), Mesos)
 	}
 	if len(s.NetworkLabels) > maxLabels {
 		bad(field("network_labels"), "network_labels: %d are more than %d", len(s.NetworkLabels), maxLabels)

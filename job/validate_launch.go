@@ -28,7 +28,8 @@ func (s *Spec) validateLaunch(bad reportFunc) {
 		bad(field("entrypoint").and("parameters", "container"), "entrypoint and parameters need container: %s", Docker)
 	}
 	if s.ImageEntrypoint && (s.Image == "" || len(s.Command) == 0 || s.Entrypoint != "") {
-		bad(field("image_entrypoint").and("image", "command", "entrypoint"), "image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
+		bad(field("image_entrypoint").and("image", "command", "entrypoint"),
+			"image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
 	}
 	s.validateWorkdir(bad)
 	s.validateInterruption(bad)
@@ -62,7 +63,9 @@ func (s *Spec) validateLaunch(bad reportFunc) {
 		most        float64
 	}{{"cpus", s.Limits.CPUs, s.CPUs, maxCPUs}, {"mem", s.Limits.MemMiB, s.MemMiB, maxMiB}} {
 		if l.limit != 0 && l.limit != Unlimited && !(l.limit >= l.sure && l.limit <= l.most) {
-			bad(field("limits", l.key).and("cpus", "mem"), "limits: %s: %g is not between the task's own %g and %g, nor %d for unlimited", l.key, l.limit, l.sure, l.most, Unlimited)
+			bad(field("limits", l.key).and("cpus", "mem"),
+				"limits: %s: %g is not between the task's own %g and %g, nor %d for unlimited", l.key, l.limit, l.sure,
+				l.most, Unlimited)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (s *Spec) validateInterruption(bad reportFunc) {
 
 // isSandboxPath reports whether a path is relative, clean and inside the sandbox.
 func isSandboxPath(name string) bool {
-	return name != "" && !path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." && !strings.HasPrefix(name, "../") && len(name) <= maxURI && !strings.ContainsRune(name, 0)
+	return name != "" && !path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." &&
+		!strings.HasPrefix(name, "../") && len(name) <= maxURI && !strings.ContainsRune(name, 0)
 }
 
 // RestartEnvironment returns the variables that tell an attempt of a task about the attempts before it, and where they

@@ -33,7 +33,9 @@ func (s *Spec) validateWorkdir(bad reportFunc) {
 	case strings.HasPrefix(s.Workdir, WorkdirPrefix) && !IsWorkdirDigest(s.Workdir):
 		bad(field("workdir"), "workdir: %q is no digest: %s is followed by %d hexadecimal digits in lower case", s.Workdir, WorkdirPrefix, workdirDigestLength)
 	case s.startsInWorkdirByShell() && (s.ImageEntrypoint || len(s.Command) == 0):
-		bad(field("workdir").and("command", "image_entrypoint"), "workdir: with an image, container: %s starts only a command of its own in the working folder: give command, without image_entrypoint", Mesos)
+		bad(field("workdir").and("command", "image_entrypoint"),
+			"workdir: with an image, container: %s starts only a command of its own in the working folder: give command, without image_entrypoint",
+			Mesos)
 	}
 }
 
@@ -60,5 +62,6 @@ func (s *Spec) CheckSubmittedWorkdir() error {
 	if s.Workdir == "" || IsWorkdirDigest(s.Workdir) {
 		return nil
 	}
-	return fmt.Errorf("workdir: %q is a folder of the client: upload it by PUT /v1/workdirs/{digest}, as mesos-gpu submit does, and name the digest: %s…", s.Workdir, WorkdirPrefix)
+	return fmt.Errorf("workdir: %q is a folder of the client: upload it by PUT /v1/workdirs/{digest}, as mesos-gpu submit does, and name the digest: %s…",
+		s.Workdir, WorkdirPrefix)
 }

@@ -9,7 +9,9 @@ func TestParseStartFailure(t *testing.T) {
 		message       string
 	}{
 		{"nosuch", "launch nested container: malformed request: launch container a.b: start nosuch: no such program in /usr/bin:/bin", 127, "nosuch: not found"},
-		{"/bin/nosuch", `start container: OCI runtime create failed: runc create failed: unable to start container process: exec: "/bin/nosuch": stat /bin/nosuch: no such file or directory: unknown`, 127, "/bin/nosuch: not found"},
+		{"/bin/nosuch",
+			`start container: OCI runtime create failed: runc create failed: unable to start container process: exec: "/bin/nosuch": stat /bin/nosuch: no such file or directory: unknown`,
+			127, "/bin/nosuch: not found"},
 		{"nosuch", `exec: "nosuch": executable file not found in $PATH: unknown`, 127, "nosuch: not found"},
 		{"/data", `exec: "/data": permission denied`, 126, "/data: permission denied"},
 		{"/etc", "start /etc: fork/exec /etc: permission denied", 126, "/etc: permission denied"},

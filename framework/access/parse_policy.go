@@ -193,8 +193,14 @@ func checkGroup(name string) error {
 func (r *policyReader) readOIDC(n *yaml.Node) *OIDCConfig {
 	o := &OIDCConfig{NameClaim: DefaultNameClaim, GroupsClaim: DefaultGroupsClaim}
 	r.readMapping(n, map[string]func(*yaml.Node){
-		"issuer": r.readText(&o.Issuer), "audience": r.readText(&o.Audience), "name": r.readText(&o.NameClaim), "groups": r.readText(&o.GroupsClaim), "ca": r.readText(&o.CAFile),
-		"sign_in": r.readBool(&o.SignIn), "secret": r.readText(&o.ClientSecretFile), "scopes": r.readTexts(&o.Scopes, acceptAny),
+		"issuer":   r.readText(&o.Issuer),
+		"audience": r.readText(&o.Audience),
+		"name":     r.readText(&o.NameClaim),
+		"groups":   r.readText(&o.GroupsClaim),
+		"ca":       r.readText(&o.CAFile),
+		"sign_in":  r.readBool(&o.SignIn),
+		"secret":   r.readText(&o.ClientSecretFile),
+		"scopes":   r.readTexts(&o.Scopes, acceptAny),
 	})
 	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
 		r.addError(n, "issuer %q is not an https URL", o.Issuer)
@@ -253,10 +259,18 @@ func (r *policyReader) readJobLimits(n *yaml.Node) (entries []admission.RolePerm
 	b := &admission.SpecAllowList{}
 	a := admission.HostPermissions{AllowList: b}
 	r.readMapping(n, map[string]func(*yaml.Node){
-		"roles": r.readTexts(&roles, checkRole), "volumes": r.readTexts(&a.Volumes, checkVolume), "devices": r.readTexts(&a.Devices, job.ValidateDevicePath), "host_ipc": r.readBool(&a.HostIPC),
-		"networks": r.readTexts(&b.Networks, acceptAny), "fetch": r.readTexts((*[]string)(&b.FetchHosts), job.ValidateFetchHost),
-		"named_volumes": r.readTexts(&b.NamedVolumes, checkVolumeName), "role_volumes": r.readBool(&b.RoleVolumes), "images": r.readTexts(&b.Images, admission.ValidateImagePattern),
-		"parameters": r.readTexts(&b.Parameters, acceptAny), "users": r.readTexts(&b.Users, acceptAny), "without_image": r.readBool(&b.NoImage),
+		"roles":         r.readTexts(&roles, checkRole),
+		"volumes":       r.readTexts(&a.Volumes, checkVolume),
+		"devices":       r.readTexts(&a.Devices, job.ValidateDevicePath),
+		"host_ipc":      r.readBool(&a.HostIPC),
+		"networks":      r.readTexts(&b.Networks, acceptAny),
+		"fetch":         r.readTexts((*[]string)(&b.FetchHosts), job.ValidateFetchHost),
+		"named_volumes": r.readTexts(&b.NamedVolumes, checkVolumeName),
+		"role_volumes":  r.readBool(&b.RoleVolumes),
+		"images":        r.readTexts(&b.Images, admission.ValidateImagePattern),
+		"parameters":    r.readTexts(&b.Parameters, acceptAny),
+		"users":         r.readTexts(&b.Users, acceptAny),
+		"without_image": r.readBool(&b.NoImage),
 	})
 	if len(roles) == 0 {
 		r.addError(n, "what jobs may have needs roles: %s for all", admission.AllRoles)
@@ -313,7 +327,8 @@ func (r *policyReader) checkNames(line int, kind, why string, names []string, th
 		case issued && !oidc:
 			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: the file has no oidc section that could prove it", line, kind, name))
 		case !issued && !there[name] && job.UnixUser(name) == "":
-			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s, those of the machine with %s", line, kind, name, why, OIDCPrefix, job.UnixUserPrefix))
+			r.errs = append(r.errs, fmt.Errorf("line %d: %s %q: %s; those of an issuer begin with %s, those of the machine with %s",
+				line, kind, name, why, OIDCPrefix, job.UnixUserPrefix))
 		}
 	}
 }

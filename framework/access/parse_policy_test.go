@@ -57,7 +57,8 @@ func TestDocumentedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	alice := p.GrantFor(Identity{Name: "oidc:alice@example.org", Groups: []string{"oidc:vision"}})
-	if !alice.HasPermission(Submit, "research/vision") || alice.HasPermission(Operate, "research/vision") || !alice.HasPermission(View, "prod") || alice.HasPermission(Submit, "prod") {
+	if !alice.HasPermission(Submit, "research/vision") || alice.HasPermission(Operate, "research/vision") ||
+		!alice.HasPermission(View, "prod") || alice.HasPermission(Submit, "prod") {
 		t.Error("alice may the wrong things")
 	}
 	if ci := p.GrantFor(Identity{Name: "ci", Groups: []string{"robots"}}); !ci.HasPermission(Operate, "prod") || ci.HasPermission(View, "research") == false {
@@ -70,8 +71,21 @@ func TestDocumentedFile(t *testing.T) {
 		t.Errorf("read %+v", p)
 	}
 	want := map[string]admission.HostPermissions{
-		"/":    {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{Images: []string{"registry.example.org/*", "debian"}, FetchHosts: job.FetchHosts{"*.example.org"}, RoleVolumes: true}},
-		"prod": {Volumes: []string{"/data"}, Devices: []string{"/dev/infiniband"}, HostIPC: true, AllowList: &admission.SpecAllowList{Networks: []string{"host"}, Images: []string{"*"}, FetchHosts: job.FetchHosts{"mirror.example.org:8080"}, NamedVolumes: []string{"models"}, RoleVolumes: true, Parameters: []string{"init", "ulimit", "cap-add=IPC_LOCK"}, Users: []string{"nobody"}, NoImage: true}},
+		"/": {Volumes: []string{"/data/public"}, AllowList: &admission.SpecAllowList{
+			Images:      []string{"registry.example.org/*", "debian"},
+			FetchHosts:  job.FetchHosts{"*.example.org"},
+			RoleVolumes: true,
+		}},
+		"prod": {Volumes: []string{"/data"}, Devices: []string{"/dev/infiniband"}, HostIPC: true, AllowList: &admission.SpecAllowList{
+			Networks:     []string{"host"},
+			Images:       []string{"*"},
+			FetchHosts:   job.FetchHosts{"mirror.example.org:8080"},
+			NamedVolumes: []string{"models"},
+			RoleVolumes:  true,
+			Parameters:   []string{"init", "ulimit", "cap-add=IPC_LOCK"},
+			Users:        []string{"nobody"},
+			NoImage:      true,
+		}},
 	}
 	got := map[string]admission.HostPermissions{}
 	for _, j := range p.JobLimits {

@@ -65,7 +65,8 @@ func TestPermissionsAcrossRoles(t *testing.T) {
 		t.Error("root may not do all")
 	}
 	var open *Grant
-	if !open.IsKnown() || !open.HasPermission(Admin, "x") || !open.HasPermissionOnAnyRole(Admin) || !open.HasPermissionOnAllRoles(Admin) || !open.CanChangeJob("x", "y") || !open.CanReadMetrics() || open.UserName() != "" {
+	if !open.IsKnown() || !open.HasPermission(Admin, "x") || !open.HasPermissionOnAnyRole(Admin) ||
+		!open.HasPermissionOnAllRoles(Admin) || !open.CanChangeJob("x", "y") || !open.CanReadMetrics() || open.UserName() != "" {
 		t.Error("without bounds there are some")
 	}
 	p.OpenMetrics = true

@@ -10,12 +10,16 @@ func TestUnixUsersPolicy(t *testing.T) {
 	p := UnixUsersPolicy(admission.HostPermissions{Volumes: []string{"/data"}})
 	p.AddOperators("ops")
 	alice, token := p.GrantFor(Identity{Name: "unix:alice", Groups: []string{"unix:users"}}), p.GrantFor(Identity{Name: "root", Groups: []string{"ops"}})
-	for name, g := range map[string]*Grant{"root": p.GrantFor(Identity{Name: "unix:root"}), "member": p.GrantFor(Identity{Name: "unix:bob", Groups: []string{"unix:x", "unix:ops"}})} {
+	for name, g := range map[string]*Grant{
+		"root":   p.GrantFor(Identity{Name: "unix:root"}),
+		"member": p.GrantFor(Identity{Name: "unix:bob", Groups: []string{"unix:x", "unix:ops"}}),
+	} {
 		if !g.HasPermissionOnAllRoles(Admin) || !g.CanRunAs("alice") || !g.CanRunAs("") {
 			t.Errorf("%s lacks a permission of operators", name)
 		}
 	}
-	if !alice.HasPermissionOnAllRoles(Submit) || alice.HasPermissionOnAnyRole(Operate) || !alice.CanChangeJob("*", "unix:alice") || alice.CanChangeJob("*", "alice") || !alice.HasPrivateOutput() {
+	if !alice.HasPermissionOnAllRoles(Submit) || alice.HasPermissionOnAnyRole(Operate) || !alice.CanChangeJob("*", "unix:alice") ||
+		alice.CanChangeJob("*", "alice") || !alice.HasPrivateOutput() {
 		t.Error("a user must submit and change its own jobs, and no others")
 	}
 	for user, want := range map[string]bool{"alice": true, "root": false, "": false, "0": false} {

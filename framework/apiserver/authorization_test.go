@@ -129,7 +129,8 @@ func TestInvisibleJobsAreNotFound(t *testing.T) {
 	there := &fakeBackend{task: job.Task{ID: "train.0", Job: "train"}, whose: map[string][2]string{"train": {"research", "owner"}}}
 	url := serveWithPolicy(t, there, rolePolicy())
 	for path, method := range map[string]string{"/v1/jobs/train": "DELETE", "/v1/tasks/train.0/log": "GET", "/v1/events?job=train": "GET"} {
-		if status, _, body := sendRequest(t, method, url+path, "", "Who", "stranger"); status != 404 || strings.Contains(body, "research") || !strings.Contains(body, `"there is no `) {
+		if status, _, body := sendRequest(t, method, url+path, "", "Who", "stranger"); status != 404 ||
+			strings.Contains(body, "research") || !strings.Contains(body, `"there is no `) {
 			t.Errorf("%s %s: %d %s", method, path, status, body)
 		}
 	}
@@ -271,10 +272,12 @@ func TestOwnerIsSetByScheduler(t *testing.T) {
 	if f.submitted.Owner != "" {
 		t.Errorf("without an access file the owner is %q", f.submitted.Owner)
 	}
-	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "viewer"); !strings.Contains(body, "viewer may not do this: it needs the permission submit on any role") {
+	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "viewer"); !strings.Contains(body,
+		"viewer may not do this: it needs the permission submit on any role") {
 		t.Error(body)
 	}
-	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "submitter"); !strings.Contains(body, "it needs the permission operate on role research") {
+	if _, _, body := sendRequest(t, "DELETE", url+"/v1/jobs/train", "", "Who", "submitter"); !strings.Contains(body,
+		"it needs the permission operate on role research") {
 		t.Error(body)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/jobs", nil)

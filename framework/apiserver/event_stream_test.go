@@ -57,7 +57,8 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 		t.Errorf("requested stream %+v, want %+v", f.stream, want)
 	}
 	for _, state := range []string{"dead", api.EndedJobs} {
-		if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/events?state="+state, ""); status != 400 || !strings.Contains(body, "is not live: leave it out for all tasks") {
+		if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/events?state="+state, ""); status != 400 ||
+			!strings.Contains(body, "is not live: leave it out for all tasks") {
 			t.Errorf("%s: got %d %s", state, status, body)
 		}
 	}
@@ -77,7 +78,8 @@ func TestInventoryEvents(t *testing.T) {
 			t.Errorf("%q: got %d %q, requested stream %+v", query, status, body, f.stream)
 		}
 	}
-	if status, _, body := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/events?inventory=yes", ""); status != 400 || !strings.Contains(body, "neither true nor false") {
+	if status, _, body := sendRequest(t, "GET", serveBackend(t, &fakeBackend{}).URL+"/v1/events?inventory=yes", ""); status != 400 ||
+		!strings.Contains(body, "neither true nor false") {
 		t.Errorf("got %d %s", status, body)
 	}
 }

@@ -115,7 +115,8 @@ func (s *apiServer) checkExecEnabled() error {
 	if s.execEnabled {
 		return nil
 	}
-	return api.NewProblemf(http.StatusForbidden, "this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(api.CodeExecDisabled, "")
+	return api.NewProblemf(http.StatusForbidden,
+		"this scheduler runs no commands in containers: its operator has turned that off (--exec=false)").WithCode(api.CodeExecDisabled, "")
 }
 
 // findExecTarget returns the running task and the specification of its job, and the
@@ -143,10 +144,12 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 		}
 	}
 	if len(tasks) == 0 {
-		return nil, nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0", name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
+		return nil, nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0",
+			name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
 	}
 	if t = tasks[0]; t.State != job.Running {
-		return nil, nil, t, api.NewProblemf(http.StatusConflict, "task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
+		return nil, nil, t, api.NewProblemf(http.StatusConflict,
+			"task %s is %s: commands run in the containers of tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	return leader, view.Spec, t, nil
 }

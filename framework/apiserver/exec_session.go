@@ -100,7 +100,11 @@ func (s *apiServer) runExecSession(w http.ResponseWriter, r *http.Request, run f
 	connected := context.WithoutCancel(ctx) // the exit message is sent after ctx ends
 	writing, stop := context.WithCancel(connected)
 	defer stop()
-	t := api.Terminal{Stdout: execwire.NewStream(writing, conn, execwire.StdoutChannel), Stderr: execwire.NewStream(writing, conn, execwire.StderrChannel), Resize: x.sizes}
+	t := api.Terminal{
+		Stdout: execwire.NewStream(writing, conn, execwire.StdoutChannel),
+		Stderr: execwire.NewStream(writing, conn, execwire.StderrChannel),
+		Resize: x.sizes,
+	}
 	if stdin {
 		x.in = newInput(func(n int) {
 			_ = execwire.WriteMessage(writing, conn, execwire.InputAckChannel, execwire.InputAck{Bytes: n})

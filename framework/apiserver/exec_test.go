@@ -57,7 +57,10 @@ const echo = "http://scheduler/v1/jobs/train/tasks/0/exec?argv=echo"
 
 // startExecSession serves a job in the test's synctest bubble and calls f with a function
 // that opens sessions. It returns after the server has ended.
-func startExecSession(t *testing.T, run func(context.Context, api.ExecRequest, api.Terminal) (int, error), f func(t *testing.T, open func(query string) execClient, stop func())) {
+func startExecSession(
+	t *testing.T, run func(context.Context, api.ExecRequest, api.Terminal) (int, error),
+	f func(t *testing.T, open func(query string) execClient, stop func()),
+) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		listener, served := make(pipeNet), make(chan error, 1)
@@ -167,7 +170,8 @@ func TestExecReportsProblem(t *testing.T) {
 		want string
 	}{
 		{api.NewProblemf(http.StatusConflict, "the task has ended"), `3 {"title":"Conflict","status":409,"detail":"the task has ended","code":"conflict"}`},
-		{fmt.Errorf("ask the agent: %w", api.NewUnavailable("it is away")), `3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true,"code":"unavailable"}`},
+		{fmt.Errorf("ask the agent: %w", api.NewUnavailable("it is away")),
+			`3 {"title":"Service Unavailable","status":503,"detail":"it is away","undone":true,"code":"unavailable"}`},
 		{errors.New("the agent has no container"), `3 {"title":"Internal Server Error","status":500,"detail":"the agent has no container","code":"internal"}`},
 	} {
 		run := func(context.Context, api.ExecRequest, api.Terminal) (int, error) { return 0, tt.err }
@@ -323,7 +327,8 @@ func TestExecInputIsBounded(t *testing.T) {
 		c.send(execwire.StdinChannel, part)
 		close(read)
 		c.send(execwire.StdinChannel, "y")
-		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are not acknowledged, at most %d are permitted","code":"invalid_request"}`, execwire.InputWindow+1, execwire.InputWindow))
+		c.expect(fmt.Sprintf(`3 {"title":"Bad Request","status":400,"detail":"%d bytes of input are not acknowledged, at most %d are permitted","code":"invalid_request"}`,
+			execwire.InputWindow+1, execwire.InputWindow))
 		c.expectClosed()
 	})
 }
@@ -425,26 +430,31 @@ func TestExecPreconditions(t *testing.T) {
 		status   int
 		contains string
 	}{
-		"no upgrade":            {path: "0/exec?argv=ls", header: []string{}, status: 426, contains: "WebSocket"},
-		"an old WebSocket":      {path: "0/exec?argv=ls", header: append([]string{"Sec-Websocket-Version", "8"}, upgrade[:4]...), status: 400, contains: "version"},
-		"no command":            {path: "0/exec", status: 400, contains: "a program is required"},
-		"an empty one":          {path: "0/exec?argv=&argv=x", status: 400, contains: "a program is required"},
-		"a long one":            {path: "0/exec" + long, status: 400, contains: "65537 bytes, at most 65536"},
-		"a strange size":        {path: "0/exec?argv=ls&rows=70000", status: 400, contains: "are no window"},
-		"no size":               {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is not a number"},
-		"perhaps a terminal":    {path: "0/exec?argv=ls&tty=perhaps", status: 400, contains: "neither true nor false"},
-		"no task":               {path: "1/exec?argv=ls", status: 404, contains: `job train has no task \"1\": it has 1, counted from 0`},
-		"no number":             {path: "x/exec?argv=ls", status: 404, contains: "counted from 0"},
-		"no job":                {path: "0/exec?argv=ls", err: api.UnknownJob("train"), status: 404, contains: "there is no job"},
-		"it waits":              {path: "0/exec?argv=ls", state: job.Waiting, status: 409, contains: "task train.0 is WAITING"},
-		"it has ended":          {path: "0/exec?argv=ls", state: job.Finished, status: 409, contains: "task train.0 is FINISHED"},
-		"turned off":            {path: "0/exec?argv=ls", options: []HandlerOption{WithoutExec()}, status: 403, contains: "--exec=false"},
-		"another site's page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "cross-site"}, upgrade...), status: 403, contains: "another site"},
-		"another site.s page":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
-		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...), status: 403, contains: "another site"},
-		"no origin at all":      {path: "0/exec?argv=ls", header: append([]string{"Origin", "null"}, upgrade...), status: 403, contains: "another site"},
-		"one that lies":         {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://evil.example"}, upgrade...), status: 403, contains: "evil.example"},
-		"another name for us":   {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...), status: 403, contains: "not a name of this scheduler"},
+		"no upgrade":         {path: "0/exec?argv=ls", header: []string{}, status: 426, contains: "WebSocket"},
+		"an old WebSocket":   {path: "0/exec?argv=ls", header: append([]string{"Sec-Websocket-Version", "8"}, upgrade[:4]...), status: 400, contains: "version"},
+		"no command":         {path: "0/exec", status: 400, contains: "a program is required"},
+		"an empty one":       {path: "0/exec?argv=&argv=x", status: 400, contains: "a program is required"},
+		"a long one":         {path: "0/exec" + long, status: 400, contains: "65537 bytes, at most 65536"},
+		"a strange size":     {path: "0/exec?argv=ls&rows=70000", status: 400, contains: "are no window"},
+		"no size":            {path: "0/exec?argv=ls&rows=many", status: 400, contains: "is not a number"},
+		"perhaps a terminal": {path: "0/exec?argv=ls&tty=perhaps", status: 400, contains: "neither true nor false"},
+		"no task":            {path: "1/exec?argv=ls", status: 404, contains: `job train has no task \"1\": it has 1, counted from 0`},
+		"no number":          {path: "x/exec?argv=ls", status: 404, contains: "counted from 0"},
+		"no job":             {path: "0/exec?argv=ls", err: api.UnknownJob("train"), status: 404, contains: "there is no job"},
+		"it waits":           {path: "0/exec?argv=ls", state: job.Waiting, status: 409, contains: "task train.0 is WAITING"},
+		"it has ended":       {path: "0/exec?argv=ls", state: job.Finished, status: 409, contains: "task train.0 is FINISHED"},
+		"turned off":         {path: "0/exec?argv=ls", options: []HandlerOption{WithoutExec()}, status: 403, contains: "--exec=false"},
+		"another site's page": {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "cross-site"}, upgrade...),
+			status: 403, contains: "another site"},
+		"another site.s page": {path: "0/exec?argv=ls", header: append([]string{"Sec-Fetch-Site", "same-site"}, upgrade...), status: 403, contains: "another site"},
+		"another site's origin": {path: "0/exec?argv=ls", header: append([]string{"Origin", "http://evil.example"}, upgrade...),
+			status: 403, contains: "another site"},
+		"no origin at all": {path: "0/exec?argv=ls", header: append([]string{"Origin", "null"}, upgrade...), status: 403, contains: "another site"},
+		"one that lies": {path: "0/exec?argv=ls",
+			header: append([]string{"Sec-Fetch-Site", "same-origin", "Origin", "http://evil.example"}, upgrade...), status: 403,
+			contains: "evil.example"},
+		"another name for us": {path: "0/exec?argv=ls", header: append([]string{"Host", "evil.example"}, upgrade...),
+			status: 403, contains: "not a name of this scheduler"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeBackend{state: job.Running, err: tt.err, exec: func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
@@ -467,7 +477,8 @@ func TestExecPreconditions(t *testing.T) {
 			RestrictHosts(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), tt.options...), discardLogger()).ServeHTTP(w, r)
 			var p api.Problem
 			err := json.Unmarshal(w.Body.Bytes(), &p)
-			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status || kind != apihttp.ProblemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
+			if kind := w.Header().Get("Content-Type"); err != nil || w.Code != tt.status || p.Status != tt.status ||
+				kind != apihttp.ProblemMediaType || !strings.Contains(w.Body.String(), tt.contains) {
 				t.Errorf("got %d %s %s, want %d with %s", w.Code, kind, w.Body, tt.status, tt.contains)
 			}
 		})
@@ -526,7 +537,8 @@ func TestStandbyRedirectsExec(t *testing.T) {
 func TestExecIsAudited(t *testing.T) {
 	f := &fakeBackend{state: job.Running, whose: map[string][2]string{"train": {"research", "owner"}}}
 	note := &apihttp.AuditNote{}
-	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/v1/jobs/train/tasks/0/exec?argv=sh&argv=-c&argv=a%0A"+strings.Repeat("%C3%A9", 300), nil)
+	r := httptest.NewRequestWithContext(t.Context(), "GET",
+		"http://127.0.0.1/v1/jobs/train/tasks/0/exec?argv=sh&argv=-c&argv=a%0A"+strings.Repeat("%C3%A9", 300), nil)
 	for i := 0; i < len(upgrade); i += 2 {
 		r.Header.Set(upgrade[i], upgrade[i+1])
 	}

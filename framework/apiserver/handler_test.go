@@ -295,37 +295,42 @@ func TestRequests(t *testing.T) {
 		"rerun":                 {method: "POST", path: "/v1/jobs/train@2/rerun", body: `{"failed":true}`, status: 201, contains: `"train.0"`},
 		"rerun, unknown key":    {method: "POST", path: "/v1/jobs/train/rerun", body: `{"fail":true}`, status: 400, contains: "fail"},
 		"rerun, refused":        {method: "POST", path: "/v1/jobs/train/rerun", body: `{}`, err: api.NewProblemf(409, "it runs"), status: 409, contains: "it runs"},
-		"update":                {method: "PUT", path: "/v1/jobs/train", body: `{"name":"train","command":["true"],"service":{}}`, status: 200, contains: `"train.0"`},
-		"update, other name":    {method: "PUT", path: "/v1/jobs/train", body: `{"name":"other","command":["true"],"service":{}}`, status: 422, contains: "is not"},
-		"update, refused":       {method: "PUT", path: "/v1/jobs/train", body: `{"name":"train","command":["true"]}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
-		"scale, to nothing":     {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "a number is required"},
-		"scale, refused":        {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`, err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
-		"stop":                  {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
-		"stop, misspelt":        {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},
-		"agents":                {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
-		"agent":                 {method: "GET", path: "/v1/agents/S1", status: 200, contains: `"devices":[{"uuid":"GPU-1"`},
-		"agent, unknown":        {method: "GET", path: "/v1/agents/S1", err: api.NewProblemf(404, "no agent"), status: 404, contains: "no agent"},
-		"jobs, bound to a tag":  {method: "GET", path: "/v1/jobs", header: []string{"If-Match", `"x"`}, status: 400, contains: "GET /v1/jobs takes no If-Match"},
-		"job, bound to a tag":   {method: "GET", path: "/v1/jobs/train", header: []string{"If-Match", "*"}, status: 400, contains: "takes no If-Match"},
-		"gpus":                  {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
-		"health":                {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
-		"metrics":               {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
-		"metrics, as Marathon":  {method: "GET", path: "/metrics/prometheus", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
-		"metrics, not yet":      {method: "GET", path: "/metrics", err: api.NewUnavailable("starting"), status: 503, contains: "starting"},
-		"wrong method":          {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
-		"nothing there":         {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
-		"another site's page":   {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"}, status: 403, contains: "another site"},
-		"bad stream":            {method: "GET", path: "/v1/tasks/t/log?stream=x", status: 400, contains: "neither stdout nor stderr"},
-		"bad tail":              {method: "GET", path: "/v1/tasks/t/log?tail=-1", status: 400, contains: "not a number of bytes"},
-		"tail and offset":       {method: "GET", path: "/v1/tasks/t/log?tail=1&offset=1", status: 400, contains: "an offset too"},
-		"bad order":             {method: "GET", path: "/v1/jobs?order=best", status: 400, contains: "oldest first"},
-		"bad offset":            {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "not a number of bytes"},
-		"bad follow":            {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
-		"no task":               {method: "GET", path: "/v1/tasks/t/log", err: api.NewProblemf(404, "no task"), status: 404, contains: "no task"},
-		"bad limit":             {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "not a number from 1 to 10000: leave it out for all"},
-		"bad state":             {method: "GET", path: "/v1/jobs?state=RUNNING,dead", status: 400, contains: `state \"dead\" is neither live, ended nor a state of jobs such as RUNNING`},
-		"bad name":              {method: "GET", path: "/v1/jobs?name=[a", status: 400, contains: "a bracket is not closed"},
-		"no events":             {method: "GET", path: "/v1/events?job=x", err: api.NewProblemf(404, "no job"), status: 404, contains: "no job"},
+		"update": {method: "PUT", path: "/v1/jobs/train",
+			body: `{"name":"train","command":["true"],"service":{}}`, status: 200, contains: `"train.0"`},
+		"update, other name": {method: "PUT", path: "/v1/jobs/train", body: `{"name":"other","command":["true"],"service":{}}`, status: 422, contains: "is not"},
+		"update, refused": {method: "PUT", path: "/v1/jobs/train", body: `{"name":"train","command":["true"]}`,
+			err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
+		"scale, to nothing": {method: "POST", path: "/v1/jobs/train/scale", body: `{}`, status: 422, contains: "a number is required"},
+		"scale, refused": {method: "POST", path: "/v1/jobs/train/scale", body: `{"tasks":2}`,
+			err: api.NewProblemf(422, "no service"), status: 422, contains: "no service"},
+		"stop":                 {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retire":true}`, status: 202},
+		"stop, misspelt":       {method: "POST", path: "/v1/tasks/train.0/stop", body: `{"retired":true}`, status: 400, contains: "unknown field"},
+		"agents":               {method: "GET", path: "/v1/agents", status: 200, contains: `{"agents":[]}`},
+		"agent":                {method: "GET", path: "/v1/agents/S1", status: 200, contains: `"devices":[{"uuid":"GPU-1"`},
+		"agent, unknown":       {method: "GET", path: "/v1/agents/S1", err: api.NewProblemf(404, "no agent"), status: 404, contains: "no agent"},
+		"jobs, bound to a tag": {method: "GET", path: "/v1/jobs", header: []string{"If-Match", `"x"`}, status: 400, contains: "GET /v1/jobs takes no If-Match"},
+		"job, bound to a tag":  {method: "GET", path: "/v1/jobs/train", header: []string{"If-Match", "*"}, status: 400, contains: "takes no If-Match"},
+		"gpus":                 {method: "GET", path: "/v1/gpus", status: 200, contains: `{"gpus":[]}`},
+		"health":               {method: "GET", path: "/healthz", status: 200, contains: `"connected":true`},
+		"metrics":              {method: "GET", path: "/metrics", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
+		"metrics, as Marathon": {method: "GET", path: "/metrics/prometheus", status: 200, contains: `mesos_gpu_scheduler_jobs{state="WAITING"} 1`},
+		"metrics, not yet":     {method: "GET", path: "/metrics", err: api.NewUnavailable("starting"), status: 503, contains: "starting"},
+		"wrong method":         {method: "PUT", path: "/v1/jobs", status: 405, contains: "GET or POST"},
+		"nothing there":        {method: "GET", path: "/v2/jobs", status: 404, contains: "/v2/jobs"},
+		"another site's page": {method: "POST", path: "/v1/jobs", body: good, header: []string{"Sec-Fetch-Site", "cross-site"},
+			status: 403, contains: "another site"},
+		"bad stream":      {method: "GET", path: "/v1/tasks/t/log?stream=x", status: 400, contains: "neither stdout nor stderr"},
+		"bad tail":        {method: "GET", path: "/v1/tasks/t/log?tail=-1", status: 400, contains: "not a number of bytes"},
+		"tail and offset": {method: "GET", path: "/v1/tasks/t/log?tail=1&offset=1", status: 400, contains: "an offset too"},
+		"bad order":       {method: "GET", path: "/v1/jobs?order=best", status: 400, contains: "oldest first"},
+		"bad offset":      {method: "GET", path: "/v1/tasks/t/log?offset=-1", status: 400, contains: "not a number of bytes"},
+		"bad follow":      {method: "GET", path: "/v1/tasks/t/log?follow=maybe", status: 400, contains: "neither true nor false"},
+		"no task":         {method: "GET", path: "/v1/tasks/t/log", err: api.NewProblemf(404, "no task"), status: 404, contains: "no task"},
+		"bad limit":       {method: "GET", path: "/v1/jobs?limit=0", status: 400, contains: "not a number from 1 to 10000: leave it out for all"},
+		"bad state": {method: "GET", path: "/v1/jobs?state=RUNNING,dead", status: 400,
+			contains: `state \"dead\" is neither live, ended nor a state of jobs such as RUNNING`},
+		"bad name":  {method: "GET", path: "/v1/jobs?name=[a", status: 400, contains: "a bracket is not closed"},
+		"no events": {method: "GET", path: "/v1/events?job=x", err: api.NewProblemf(404, "no job"), status: 404, contains: "no job"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -424,7 +429,8 @@ func TestTruncatedLogIsAborted(t *testing.T) {
 
 func TestLogOfWaitingTask(t *testing.T) {
 	f := &fakeBackend{task: job.Task{ID: "t", State: job.Waiting}}
-	if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/tasks/t/log", ""); status != 404 || !strings.Contains(body, "t is WAITING and has no stdout yet") {
+	if status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/tasks/t/log", ""); status != 404 ||
+		!strings.Contains(body, "t is WAITING and has no stdout yet") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -490,11 +496,20 @@ func TestServeEndsStreamsOnShutdown(t *testing.T) {
 
 func TestListPagination(t *testing.T) {
 	f := &fakeBackend{next: "cursor"}
-	status, _, body := sendRequest(t, "GET", serveBackend(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=FAILED,LOST&role=web&owner=ada&name=t*&label=team%3Dvision&label=tier,x", "")
+	status, _, body := sendRequest(t, "GET",
+		serveBackend(t, f).URL+"/v1/jobs?limit=2&after=a%2Fb&state=FAILED,LOST&role=web&owner=ada&name=t*&label=team%3Dvision&label=tier,x",
+		"")
 	if status != 200 || !strings.Contains(body, `"next":"cursor"`) {
 		t.Errorf("got %d %s", status, body)
 	}
-	if want := (api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: "a/b"}, State: "FAILED,LOST", Role: "web", Owner: "ada", Name: "t*", Labels: "team=vision,tier,x"}); f.query != want {
+	if want := (api.JobQuery{
+		PageRequest: api.PageRequest{Limit: 2, After: "a/b"},
+		State:       "FAILED,LOST",
+		Role:        "web",
+		Owner:       "ada",
+		Name:        "t*",
+		Labels:      "team=vision,tier,x",
+	}); f.query != want {
 		t.Errorf("the backend got the query %+v", f.query)
 	}
 }

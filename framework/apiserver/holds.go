@@ -133,7 +133,8 @@ func (s *apiServer) handleListHolds(reads *ReadBackend, w http.ResponseWriter, r
 	g := apihttp.GrantOf(r.Context())
 	seen := make([]api.HoldView, 0, len(list))
 	for _, h := range list {
-		if g.HasPermissionOnAllRoles(access.View) || h.Kind == job.HeldRole && g.HasPermission(access.View, h.Name) || h.Kind == job.HeldUser && h.Name == g.UserName() {
+		if g.HasPermissionOnAllRoles(access.View) || h.Kind == job.HeldRole && g.HasPermission(access.View, h.Name) ||
+			h.Kind == job.HeldUser && h.Name == g.UserName() {
 			seen = append(seen, h)
 		}
 	}

@@ -23,8 +23,11 @@ func RestrictHosts(h http.Handler, log logrus.FieldLogger, names ...string) http
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostName(r.Host)
 		own := func(name string) bool { return strings.EqualFold(name, host) }
-		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") && !slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
-			apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusForbidden, "the request is to %q, which is not a name of this scheduler: use its address, or set the name with --advertise-url", r.Host), log)
+		if _, err := netip.ParseAddr(host); err != nil && host != "" && !own("localhost") &&
+			!slices.ContainsFunc(names, own) && !slices.Contains(monitored, r.URL.Path) {
+			apihttp.WriteProblem(w, r, api.NewProblemf(http.StatusForbidden,
+				"the request is to %q, which is not a name of this scheduler: use its address, or set the name with --advertise-url",
+				r.Host), log)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -15,9 +15,20 @@ func TestRestrictHosts(t *testing.T) {
 	taken := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 	h := RestrictHosts(RejectCrossOrigin(taken, discardLogger()), discardLogger(), "s1", "gpu.example.org")
 	for host, want := range map[string]int{
-		"127.0.0.1:8080": 202, "10.0.0.7": 202, "[::1]:8080": 202, "localhost:8080": 202, "LocalHost": 202, "s1:8080": 202, "gpu.example.org.": 202,
-		"":                  202, // HTTP/1.0, which no browser uses
-		"evil.example:8080": 403, "evil.example": 403, "localhost.evil.example": 403, "s1.evil.example": 403, "127.0.0.1.evil.example:8080": 403, "127.0.0.1:8080@evil.example": 403,
+		"127.0.0.1:8080":              202,
+		"10.0.0.7":                    202,
+		"[::1]:8080":                  202,
+		"localhost:8080":              202,
+		"LocalHost":                   202,
+		"s1:8080":                     202,
+		"gpu.example.org.":            202,
+		"":                            202, // HTTP/1.0, which no browser uses
+		"evil.example:8080":           403,
+		"evil.example":                403,
+		"localhost.evil.example":      403,
+		"s1.evil.example":             403,
+		"127.0.0.1.evil.example:8080": 403,
+		"127.0.0.1:8080@evil.example": 403,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs", nil)
 		r.Host = host
@@ -28,7 +39,14 @@ func TestRestrictHosts(t *testing.T) {
 			t.Errorf("%q: %d, want %d: %s", host, w.Code, want, w.Body)
 		}
 	}
-	for path, want := range map[string]int{"/metrics": 202, "/healthz": 202, "/readyz": 202, "/v1/openapi.yaml": 202, "/v1/jobs": 403, "/metrics/../v1/jobs": 403} {
+	for path, want := range map[string]int{
+		"/metrics":            202,
+		"/healthz":            202,
+		"/readyz":             202,
+		"/v1/openapi.yaml":    202,
+		"/v1/jobs":            403,
+		"/metrics/../v1/jobs": 403,
+	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		r.Host = "monitored.example:8080"
 		w := httptest.NewRecorder()

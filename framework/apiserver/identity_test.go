@@ -39,7 +39,13 @@ func TestWhoAmI(t *testing.T) {
 		want      api.RequesterIdentity
 	}{
 		{guarded, "", api.RequesterIdentity{AccessControl: true, Exec: true, Permissions: []api.RolePermission{}}},
-		{guarded, "submitter", api.RequesterIdentity{User: "submitter", Authenticated: true, AccessControl: true, Exec: true, Permissions: []api.RolePermission{{Permission: "submit", Roles: []string{"research"}}}}},
+		{guarded, "submitter", api.RequesterIdentity{
+			User:          "submitter",
+			Authenticated: true,
+			AccessControl: true,
+			Exec:          true,
+			Permissions:   []api.RolePermission{{Permission: "submit", Roles: []string{"research"}}},
+		}},
 		{open.URL, "", api.RequesterIdentity{Authenticated: true, Permissions: []api.RolePermission{{Permission: "admin", Roles: []string{"/"}}}, SignIn: &oidc}},
 	} {
 		if diff := gocmp.Diff(c.want, ask(c.url, c.user)); diff != "" {

@@ -94,7 +94,8 @@ func TestReservedLabelsAndGroups(t *testing.T) {
 			t.Errorf("%s: got %d %s, want 422 and code %s of %s", c.body, status, body, api.CodeReserved, c.name)
 		}
 	}
-	if status, _, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+"/v1/jobs", jobYAML+"group: web/front\nlabels: {marathon: x}\n", "Content-Type", "application/yaml"); status != 201 {
+	if status, _, body := sendRequest(t, "POST", serveBackend(t, &fakeBackend{}).URL+"/v1/jobs",
+		jobYAML+"group: web/front\nlabels: {marathon: x}\n", "Content-Type", "application/yaml"); status != 201 {
 		t.Errorf("another group and label: %d %s", status, body)
 	}
 }
@@ -141,7 +142,10 @@ func TestIdempotencyKeyOfJobFile(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", same, got, first)
 		}
 	}
-	for _, other := range []string{jobYAML + "env: {A: 2, B: .inf}\n", jobYAML + "env: {B: .inf}\n", strings.Replace(jobYAML, `"true"`, `["true"]`, 1) + "env: {A: 1, B: .inf}\n"} {
+	for _, other := range []string{
+		jobYAML + "env: {A: 2, B: .inf}\n", jobYAML + "env: {B: .inf}\n",
+		strings.Replace(jobYAML, `"true"`, `["true"]`, 1) + "env: {A: 1, B: .inf}\n",
+	} {
 		if got := submit(other); got.Digest == first.Digest {
 			t.Errorf("%s has the same digest", other)
 		}
@@ -244,7 +248,8 @@ func TestJobFile(t *testing.T) {
 		if first.File != second.File || !strings.Contains(first.File, "train.py") {
 			t.Errorf("%s: the files of equal jobs are %q and %q", path, first.File, second.File)
 		}
-		if read, err := jobfile.Read(strings.NewReader(first.File), "job file"); err != nil || read.Name != "train" || !slices.Equal(read.Command, first.Spec.Command) {
+		if read, err := jobfile.Read(strings.NewReader(first.File), "job file"); err != nil || read.Name != "train" ||
+			!slices.Equal(read.Command, first.Spec.Command) {
 			t.Errorf("%s: the file is read as %+v, %v", path, read, err)
 		}
 	}

@@ -22,7 +22,10 @@ func parsePageRequest(v url.Values) (p api.PageRequest, err error) {
 }
 
 // listPage returns the requested page of the list that read returns.
-func listPage[T any](r *http.Request, name string, texts int, read func(ctx context.Context, laterPage bool) ([]T, error), key func([]T, int) request.SortKey) (page []T, next string, err error) {
+func listPage[T any](
+	r *http.Request, name string, texts int, read func(ctx context.Context, laterPage bool) ([]T, error),
+	key func([]T, int) request.SortKey,
+) (page []T, next string, err error) {
 	p, err := parsePageRequest(r.URL.Query())
 	if err != nil {
 		return nil, "", err

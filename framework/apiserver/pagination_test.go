@@ -197,7 +197,8 @@ func TestInvalidPageRequests(t *testing.T) {
 				continue
 			}
 			status, kind, body := sendRequest(t, "GET", base+path+"?after="+after, "")
-			if want := fmt.Sprintf("after %q is not a place in the list: use the next of the page before", after); status != 400 || kind != apihttp.ProblemMediaType || problemDetail(t, body) != want {
+			if want := fmt.Sprintf("after %q is not a place in the list: use the next of the page before", after); status != 400 ||
+				kind != apihttp.ProblemMediaType || problemDetail(t, body) != want {
 				t.Errorf("%s after %q: %d %s %s", path, after, status, kind, body)
 			}
 		}
@@ -205,7 +206,8 @@ func TestInvalidPageRequests(t *testing.T) {
 	for _, path := range []string{"/v1/jobs", "/v1/gpus", "/v1/roles", "/v1/schedules", "/v1/agents", "/v1/queue", "/v1/usage"} {
 		for _, limit := range []string{"0", "-1", "x", "1.5", "10001", "99999999999999999999"} {
 			status, kind, body := sendRequest(t, "GET", base+path+"?limit="+limit, "")
-			if want := fmt.Sprintf("limit %q is not a number from 1 to 10000: leave it out for all", limit); status != 400 || kind != apihttp.ProblemMediaType || problemDetail(t, body) != want {
+			if want := fmt.Sprintf("limit %q is not a number from 1 to 10000: leave it out for all", limit); status != 400 ||
+				kind != apihttp.ProblemMediaType || problemDetail(t, body) != want {
 				t.Errorf("%s, limit %s: %d %s %s", path, limit, status, kind, body)
 			}
 		}
@@ -223,7 +225,8 @@ func TestPagesHideInvisibleEntries(t *testing.T) {
 	if err != nil || len(page) != 1 || page[0].Name != "research" {
 		t.Fatalf("got %+v, %v", page, err)
 	}
-	if page, next, err = request.CutPage("roles", 1, seen, api.PageRequest{Limit: 5, After: next}, roleSortKey); err != nil || len(page) != 1 || page[0].Name != "research/a" || next != "" {
+	if page, next, err = request.CutPage("roles", 1, seen, api.PageRequest{Limit: 5, After: next}, roleSortKey); err != nil ||
+		len(page) != 1 || page[0].Name != "research/a" || next != "" {
 		t.Errorf("got %+v, next %q, %v", page, next, err)
 	}
 }

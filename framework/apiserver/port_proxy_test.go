@@ -165,7 +165,8 @@ func TestProxyContainsHostileTask(t *testing.T) {
 		}
 	}
 	policy := res.Header.Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "sandbox;") || strings.Contains(policy, "allow-") || len(res.Header["Content-Security-Policy"]) != 1 || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if !strings.HasPrefix(policy, "sandbox;") || strings.Contains(policy, "allow-") ||
+		len(res.Header["Content-Security-Policy"]) != 1 || res.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers %v", res.Header)
 	}
 	if requests != 1 {

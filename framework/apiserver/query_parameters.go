@@ -25,7 +25,8 @@ func checkQuery(r *http.Request, one *route) error {
 	known := strings.Fields(one.parameters)
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		if !slices.Contains(known, name) {
-			return api.NewProblemf(http.StatusBadRequest, "%s has no parameter %q%s", one.request, name, suggestParameter(name, known)).WithCode(api.CodeUnknownParameter, name)
+			return api.NewProblemf(http.StatusBadRequest, "%s has no parameter %q%s", one.request, name, suggestParameter(name,
+				known)).WithCode(api.CodeUnknownParameter, name)
 		}
 	}
 	return nil

@@ -319,10 +319,17 @@ func (l *limitedResource) reject(client string, cost int) error {
 	use := *l.clients[client]
 	l.forget(client)
 	code := map[string]api.ProblemCode{streamsResource: api.CodeTooManyStreams, sessionsResource: api.CodeTooManySessions}[l.name]
-	name := cmp.Or(map[string]string{anonymousResource: "requests without a token", probesResource: "health checks", workdirsResource: "fetches of working folders", sessionsResource: "commands in containers"}[l.name], l.name)
+	name := cmp.Or(map[string]string{
+		anonymousResource: "requests without a token",
+		probesResource:    "health checks",
+		workdirsResource:  "fetches of working folders",
+		sessionsResource:  "commands in containers",
+	}[l.name], l.name)
 	if use.used+cost > l.perClient || use.waiting >= l.perClient {
 		l.usage.CountAPIRejection(l.name, clientScope)
-		p := api.NewProblemf(http.StatusTooManyRequests, "%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient, name)
+		p := api.NewProblemf(http.StatusTooManyRequests,
+			"%d of at most %d %s of this client are open: end some of them, or ask again later", use.used, l.perClient,
+			name)
 		p.Retryable = true
 		return p.WithCode(cmp.Or(code, api.CodeTooManyRequests), "")
 	}

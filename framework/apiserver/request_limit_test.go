@@ -362,7 +362,10 @@ func TestCommandsInContainersAreLimited(t *testing.T) {
 // start again, after the events that it did not miss.
 func TestMissedEventsResetTheStream(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/v1/events", nil)
-	got := string(appendBatch(r, &ReadBackend{Jobs: &fakeBackend{}}, nil, &request.EventBatch{Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}}, Missed: true}))
+	got := string(appendBatch(r, &ReadBackend{Jobs: &fakeBackend{}}, nil, &request.EventBatch{
+		Events: []api.TaskEvent{{Job: "a", Task: "a.0", ID: "e-1"}},
+		Missed: true,
+	}))
 	if !strings.HasPrefix(got, "id: e-1\ndata: {") || !strings.HasSuffix(got, "\n\nevent: reset\ndata: {}\n\n") {
 		t.Errorf("got %q", got)
 	}

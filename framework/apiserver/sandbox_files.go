@@ -78,7 +78,9 @@ func fileProblem(t *job.Task, name string, err error) error {
 	case err == nil, errors.As(err, new(*api.Problem)):
 		return err
 	case errors.Is(err, request.ErrNoFile) && name == ".":
-		return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no sandbox of it: Mesos removes sandboxes some time after the end of the task", t.ID, t.State).WithCode(api.CodeFileNotFound, t.ID)
+		return api.NewProblemf(http.StatusNotFound,
+			"task %s is %s and its agent has no sandbox of it: Mesos removes sandboxes some time after the end of the task",
+			t.ID, t.State).WithCode(api.CodeFileNotFound, t.ID)
 	case errors.Is(err, request.ErrNoFile):
 		return api.NewProblemf(http.StatusNotFound, "the sandbox of task %s has no file %q", t.ID, name).WithCode(api.CodeFileNotFound, name)
 	}
@@ -270,7 +272,8 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 		return err
 	}
 	if t.State != job.Running {
-		return api.NewProblemf(http.StatusConflict, "task %s is %s: files are written to tasks that are %s", t.ID, t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
+		return api.NewProblemf(http.StatusConflict, "task %s is %s: files are written to tasks that are %s", t.ID,
+			t.State, job.Running).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = t.Job, t.ID, auditArgv([]string{"write", target})
@@ -284,7 +287,11 @@ func (s *apiServer) writeByCommand(w http.ResponseWriter, r *http.Request, scrip
 	stderr := &execwire.CommandMessages{Limit: maxWriteErrors}
 	_ = connection.SetWriteDeadline(time.Now().Add(copyTimeout)) // test recorders do not support it
 	argv := append([]string{"/bin/sh", "-c", script, "sh", target}, arguments...)
-	code, err := leader.Streams.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{Stdin: input, Stdout: io.Discard, Stderr: stderr})
+	code, err := leader.Streams.Exec(ctx, t.RunID().String(), t.Index, api.ExecRequest{Argv: argv, Stdin: true}, api.Terminal{
+		Stdin:  input,
+		Stdout: io.Discard,
+		Stderr: stderr,
+	})
 	if cause := (*api.Problem)(nil); errors.As(context.Cause(ctx), &cause) {
 		return cause
 	}
@@ -306,7 +313,8 @@ func writeProblem(ctx context.Context, reads *ReadBackend, task, target string, 
 	case err != nil:
 		return err
 	case t.ID != task || t.State != job.Running:
-		return api.NewProblemf(http.StatusConflict, "write %s in task %s: the task ended before the file was complete", target, task).WithCode(api.CodeTaskNotRunning, task)
+		return api.NewProblemf(http.StatusConflict, "write %s in task %s: the task ended before the file was complete", target, task).WithCode(api.CodeTaskNotRunning,
+			task)
 	case why == "" && code == 128+int(unix.SIGKILL):
 		why = "the command was killed: the task ends, or its memory limit was exceeded"
 	}

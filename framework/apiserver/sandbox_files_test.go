@@ -26,29 +26,32 @@ import (
 func serveLocalExec(t *testing.T, options ...HandlerOption) (url, folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	f := &fakeBackend{task: job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Running}, exec: func(ctx context.Context, r api.ExecRequest, to api.Terminal) (int, error) {
-		c := exec.CommandContext(ctx, r.Argv[0], r.Argv[1:]...)
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // as an agent ends all of a container
-		c.Env = append(os.Environ(), "MESOS_SANDBOX="+folder)
-		input, err := c.StdinPipe()
-		if err != nil {
-			return 0, err
-		}
-		c.Stdout, c.Stderr = to.Stdout, to.Stderr
-		if err := c.Start(); err != nil {
-			return 0, err
-		}
-		go func() { // a Read may block until this function returns
-			_, _ = io.Copy(input, to.Stdin)
-			input.Close()
-		}()
-		err = c.Wait()
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
-			return exit.ExitCode(), nil
-		}
-		return 0, errors.Join(err, context.Cause(ctx))
-	}}
+	f := &fakeBackend{
+		task: job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Running},
+		exec: func(ctx context.Context, r api.ExecRequest, to api.Terminal) (int, error) {
+			c := exec.CommandContext(ctx, r.Argv[0], r.Argv[1:]...)
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // as an agent ends all of a container
+			c.Env = append(os.Environ(), "MESOS_SANDBOX="+folder)
+			input, err := c.StdinPipe()
+			if err != nil {
+				return 0, err
+			}
+			c.Stdout, c.Stderr = to.Stdout, to.Stderr
+			if err := c.Start(); err != nil {
+				return 0, err
+			}
+			go func() { // a Read may block until this function returns
+				_, _ = io.Copy(input, to.Stdin)
+				input.Close()
+			}()
+			err = c.Wait()
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && ctx.Err() == nil {
+				return exit.ExitCode(), nil
+			}
+			return 0, errors.Join(err, context.Cause(ctx))
+		},
+	}
 	s := httptest.NewServer(NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger(), options...))
 	t.Cleanup(s.Close)
 	return s.URL + "/v1/tasks/train.0", folder
@@ -83,7 +86,8 @@ func TestFilesAreWrittenIntoTasks(t *testing.T) {
 		"path=../x": "400 leads out", "path=a&mode=999": "400 mode", "path=there&name=../c": "400 name", "path=a/b": "422 exit status",
 	} {
 		status, text, _ := strings.Cut(want, " ")
-		if got, _, body := sendRequest(t, "PUT", url+"/file?"+query, "x"); http.StatusText(got) == "" || !strings.HasPrefix(status, string('0'+rune(got/100))) || !strings.Contains(body, text) {
+		if got, _, body := sendRequest(t, "PUT", url+"/file?"+query, "x"); http.StatusText(got) == "" ||
+			!strings.HasPrefix(status, string('0'+rune(got/100))) || !strings.Contains(body, text) {
 			t.Errorf("%s: %d %s, want %s", query, got, body, want)
 		}
 	}
@@ -112,13 +116,17 @@ func TestFoldersAreWrittenIntoTasks(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(folder, "into/it/d/x")); err != nil || string(text) != "text" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if status, _, body := sendRequest(t, "PUT", url+"/files?path=bad", "not a tar, but longer than a block"+strings.Repeat(" ", 600)); status != 422 || !strings.Contains(body, "tar") {
+	if status, _, body := sendRequest(t, "PUT", url+"/files?path=bad", "not a tar, but longer than a block"+
+		strings.Repeat(" ", 600)); status != 422 || !strings.Contains(body, "tar") {
 		t.Errorf("not a tar: %d %s", status, body)
 	}
 }
 
 func TestWriteIntoEndingTaskReportsTheEnd(t *testing.T) {
-	for state, want := range map[job.State]string{job.Running: "422 the task ends, or its memory limit", job.Failed: "409 the task ended before the file was complete"} {
+	for state, want := range map[job.State]string{
+		job.Running: "422 the task ends, or its memory limit",
+		job.Failed:  "409 the task ended before the file was complete",
+	} {
 		f := &fakeBackend{task: job.Task{ID: "train.0", Job: "train", AgentID: "a", State: job.Running}}
 		f.exec = func(context.Context, api.ExecRequest, api.Terminal) (int, error) {
 			f.task.State = state

@@ -31,7 +31,8 @@ func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	if spec.Schedule == nil {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule: a time is required, for example {\"cron\": \"0 3 * * *\"}; a job that runs once is submitted to /v1/jobs")
+		return api.NewProblemf(http.StatusUnprocessableEntity,
+			"schedule: a time is required, for example {\"cron\": \"0 3 * * *\"}; a job that runs once is submitted to /v1/jobs")
 	}
 	spec.Owner, spec.ClientKey = apihttp.GrantOf(r.Context()).UserName(), nil // each run is a submission of its own
 	note := apihttp.AuditNoteOf(r.Context())

@@ -147,7 +147,10 @@ func (s *apiServer) writeJob(w http.ResponseWriter, r *http.Request, status int,
 // writeList writes {"jobs": [...], "next": ...} from pages that read returns. It reads the
 // next page when the client has read the one before, and stops after limit entries; 0 means
 // all.
-func writeList[T any](w http.ResponseWriter, p api.PageRequest, perRead int, read func(api.PageRequest) ([]T, string, error), write func(*streamedAnswer, *T) error) error {
+func writeList[T any](
+	w http.ResponseWriter, p api.PageRequest, perRead int, read func(api.PageRequest) ([]T, string, error),
+	write func(*streamedAnswer, *T) error,
+) error {
 	a, written := newStreamedAnswer(w), 0
 	for {
 		part := api.PageRequest{Limit: perRead, After: p.After}

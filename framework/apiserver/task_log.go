@@ -83,7 +83,12 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 	}
 	var task job.Task
 	files := &rotatedLog{
-		stream: q.stream, singleFile: q.singleFile, position: logPosition{0, q.offset, q.preceding}, unread: q.offset == 0, answerOffset: q.offset, tailBytes: q.tailBytes,
+		stream:       q.stream,
+		singleFile:   q.singleFile,
+		position:     logPosition{0, q.offset, q.preceding},
+		unread:       q.offset == 0,
+		answerOffset: q.offset,
+		tailBytes:    q.tailBytes,
 		readFile: func(file string, offset, length uint64) ([]byte, uint64, error) {
 			reads, err := s.reads(r.Context())
 			if err != nil {

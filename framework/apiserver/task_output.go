@@ -118,7 +118,8 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 		wait := q.follow && !ended
 		switch {
 		case errors.Is(err, request.ErrNoLog) && !answer.started:
-			return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no times of its output", task.ID, task.State).WithCode(api.CodeLogNotFound, task.ID)
+			return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no times of its output", task.ID, task.State).WithCode(api.CodeLogNotFound,
+				task.ID)
 		case err != nil && (!wait || !answer.started):
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusBadGateway, "%v", err))
 		}

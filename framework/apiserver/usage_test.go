@@ -43,7 +43,8 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the backend did %s, want %s", f.did, want)
 	}
 	for _, minutes := range []string{"0", "16", "-1", "x", "1.5", "99999999999999999999"} {
-		if status, kind, body := sendRequest(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 || kind != apihttp.ProblemMediaType || !strings.Contains(body, "from 1 to 15") {
+		if status, kind, body := sendRequest(t, "GET", url+"/v1/usage?minutes="+minutes, ""); status != 400 ||
+			kind != apihttp.ProblemMediaType || !strings.Contains(body, "from 1 to 15") {
 			t.Errorf("minutes %s: %d %s %s", minutes, status, kind, body)
 		}
 	}

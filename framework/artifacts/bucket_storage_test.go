@@ -29,7 +29,12 @@ func startBucketStore(t *testing.T, maxBytes int64) *Store {
 	}
 	s := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(s.Close)
-	for name, value := range map[string]string{"AWS_ENDPOINT_URL": s.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": secretKey} {
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL":      s.URL,
+		"AWS_REGION":            "us-east-1",
+		"AWS_ACCESS_KEY_ID":     "a",
+		"AWS_SECRET_ACCESS_KEY": secretKey,
+	} {
 		t.Setenv(name, value)
 	}
 	store, err := NewStore("s3://models/team/", maxBytes)
@@ -122,7 +127,8 @@ func TestBucketStore(t *testing.T) {
 		}
 	}
 	small := &Store{store.storage, 10}
-	if r, err := small.Copy(t.Context(), task, []string{"a", "b"}, fakeSandbox{"a": "1234", "b": large}, now); err != nil || len(r.Files) != 1 || !strings.Contains(r.Error, "more than the limit of 10") {
+	if r, err := small.Copy(t.Context(), task, []string{"a", "b"}, fakeSandbox{"a": "1234", "b": large}, now); err != nil ||
+		len(r.Files) != 1 || !strings.Contains(r.Error, "more than the limit of 10") {
 		t.Errorf("above the limit: %+v, %v", r, err)
 	}
 	if r, err := store.RecordFailure(t.Context(), task, "no sandbox", now); err != nil || r.Error != "no sandbox" || store.FindSandbox(t.Context(), task) != nil {

@@ -115,7 +115,13 @@ func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from requ
 		return nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
 	defer to.close()
-	c := artifactCopy{ctx: ctx, from: from, to: to, maxBytes: s.maxBytes, report: &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}}}
+	c := artifactCopy{
+		ctx:      ctx,
+		from:     from,
+		to:       to,
+		maxBytes: s.maxBytes,
+		report:   &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}},
+	}
 	for _, name := range paths {
 		if err := c.copyPath(name); err != nil {
 			if limit := (*limitError)(nil); errors.As(err, &limit) {

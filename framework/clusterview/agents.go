@@ -368,7 +368,8 @@ func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
 				suggestion = fmt.Sprintf("; did you mean %s?", best)
 			}
-			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s", name, formatTypeCounts(count), suggestion))
+			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s",
+				name, formatTypeCounts(count), suggestion))
 		}
 	}
 	return warnings
@@ -380,8 +381,20 @@ func SchedulableAgents(list []master.ListedAgent) []sched.Agent {
 	for _, a := range list {
 		if a.Active || a.Draining {
 			agents = append(agents, sched.Agent{
-				ID: a.ID, Hostname: a.Hostname, URL: a.URL, Total: sched.Amount{CPUs: a.CPUs, MemMiB: a.MemMiB}, GPUs: a.GPUs, Types: a.Types, Inventory: a.Host.Devices, Shared: a.Shared, Draining: a.Draining,
-				Driver: a.Host.Driver, CUDA: a.Host.CUDA, Attributes: a.Attributes, Region: a.Region, Zone: a.Zone,
+				ID:         a.ID,
+				Hostname:   a.Hostname,
+				URL:        a.URL,
+				Total:      sched.Amount{CPUs: a.CPUs, MemMiB: a.MemMiB},
+				GPUs:       a.GPUs,
+				Types:      a.Types,
+				Inventory:  a.Host.Devices,
+				Shared:     a.Shared,
+				Draining:   a.Draining,
+				Driver:     a.Host.Driver,
+				CUDA:       a.Host.CUDA,
+				Attributes: a.Attributes,
+				Region:     a.Region,
+				Zone:       a.Zone,
 			})
 		}
 	}

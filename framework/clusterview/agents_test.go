@@ -107,7 +107,8 @@ func TestGPUReasons(t *testing.T) {
 		{api.GPUView{State: api.HeldGPU, Shared: &api.SharedCapacity{}}, plain, nil, "", ""}, // it may be partly free
 		{api.GPUView{State: api.WithheldGPU}, cordoned, nil, api.ReasonNotOffered, "unhealthy, or cordoned on its agent: mesos-gpu agent devices there shows which"},
 		{api.GPUView{State: api.WithheldGPU}, drained, sick, api.ReasonUnhealthy, "GPU is sick: XID 79"},
-		{api.GPUView{State: api.WithheldGPU}, plain, &gpu.WithheldDevice{Cause: gpu.WithheldHeld, Note: "container c"}, api.ReasonHeldByContainer, "a container that is no task of the agent holds it: container c"},
+		{api.GPUView{State: api.WithheldGPU}, plain, &gpu.WithheldDevice{Cause: gpu.WithheldHeld, Note: "container c"},
+			api.ReasonHeldByContainer, "a container that is no task of the agent holds it: container c"},
 		{api.GPUView{State: api.WithheldGPU, Task: "a.0"}, cordoned, kept, api.ReasonCordoned, "GPU is cordoned"}, // no reason was given
 		{api.GPUView{State: api.FreeGPU}, cordoned, nil, api.ReasonCordoned, "agent is cordoned: new fans"},
 		{api.GPUView{State: api.HeldGPU, Task: "a.0"}, drained, nil, api.ReasonDraining, "agent is being drained: dust"},
@@ -129,7 +130,11 @@ func TestWithheldDeviceIsListed(t *testing.T) {
 		{master.ListedAgent{GPUs: 1, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
 		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}}, // still held
 		{master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a"}}, []string{"a", ""}},
-		{master.ListedAgent{GPUs: 1, Host: gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}}, Withheld: []gpu.WithheldDevice{{UUID: "b"}}}, []string{"a", "b"}},
+		{master.ListedAgent{
+			GPUs:     1,
+			Host:     gpu.Host{Devices: []gpu.Device{{UUID: "a"}, {UUID: "b"}}},
+			Withheld: []gpu.WithheldDevice{{UUID: "b"}},
+		}, []string{"a", "b"}},
 	} {
 		var got []string
 		for _, d := range devicesOf(&test.agent) {
@@ -145,7 +150,9 @@ func TestWithheldDeviceIsListed(t *testing.T) {
 func TestUnreachableMasterProblem(t *testing.T) {
 	refused := errors.New("dial tcp 127.0.0.1:5050: connect: connection refused")
 	got := agentListProblem(fmt.Errorf("ask for the leading master: %w", &url.Error{Op: "Get", URL: "http://127.0.0.1:5050/master/redirect", Err: refused}))
-	if want := "the scheduler reaches no Mesos master: dial tcp 127.0.0.1:5050: connect: connection refused: start one, or name another by the scheduler's --master"; got.Detail != want || got.Status != http.StatusBadGateway {
+	if want := "the scheduler reaches no Mesos master: dial tcp 127.0.0.1:5050: connect: connection refused: start one, " +
+		"or name another by the scheduler's --master"; got.Detail != want ||
+		got.Status != http.StatusBadGateway {
 		t.Errorf("got %d %q, want %q", got.Status, got.Detail, want)
 	}
 	if got := agentListProblem(errors.New("parse its answer")); got.Detail != "parse its answer" {

@@ -14,7 +14,15 @@ import (
 // on the order in Mesos's list or on which task holds a GPU.
 func TestInventoryDigest(t *testing.T) {
 	list := func(change func(a, b *master.ListedAgent)) []master.ListedAgent {
-		a := master.ListedAgent{ID: "a", Hostname: "h", Active: true, GPUs: 2, GPUsFree: 2, DeviceIDs: []string{"1", "2"}, Shared: []sched.SharedDevice{{UUID: "3", MemMiB: 8}}}
+		a := master.ListedAgent{
+			ID:        "a",
+			Hostname:  "h",
+			Active:    true,
+			GPUs:      2,
+			GPUsFree:  2,
+			DeviceIDs: []string{"1", "2"},
+			Shared:    []sched.SharedDevice{{UUID: "3", MemMiB: 8}},
+		}
 		b := master.ListedAgent{ID: "b", Hostname: "i", Active: true, GPUs: 2}
 		change(&a, &b)
 		return []master.ListedAgent{a, b}

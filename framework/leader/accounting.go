@@ -43,7 +43,9 @@ func (a *AccountingReports) ReportAccounting(ctx context.Context, by *access.Gra
 }
 
 // ListAttempts lists ended attempts that the requester may see.
-func (a *AccountingReports) ListAttempts(ctx context.Context, by *access.Grant, q api.AccountingQuery, limit int, after []byte) (list []api.AccountedAttempt, next []byte, err error) {
+func (a *AccountingReports) ListAttempts(
+	ctx context.Context, by *access.Grant, q api.AccountingQuery, limit int, after []byte,
+) (list []api.AccountedAttempt, next []byte, err error) {
 	if a.recorder == nil {
 		return nil, nil, errNoAccounting()
 	}

@@ -39,7 +39,9 @@ func (a *ArtifactCopies) checkStore(spec *job.Spec) error {
 	if len(spec.Artifacts) == 0 || a.store != nil {
 		return nil
 	}
-	return api.NewProblemf(http.StatusUnprocessableEntity, "artifacts: the scheduler's operator has named no store for them (--artifacts): copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")
+	return api.NewProblemf(http.StatusUnprocessableEntity,
+		"artifacts: the scheduler's operator has named no store for them (--artifacts): "+
+			"copy them by mesos-gpu cp while the agent has the sandbox, or write them to a volume")
 }
 
 // ArtifactCopies copies files of ended tasks to a store.

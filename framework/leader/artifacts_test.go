@@ -203,7 +203,8 @@ func TestUnreachableAgentDelaysNoOtherCopies(t *testing.T) {
 				t.Fatalf("task %d, which ended on another agent, waits", i)
 			}
 		}
-		if n, warnings := int(tries.Load()), len(logged.AllEntries()); n < minutes-1 || n > (minutes+1)*maxArtifactCopies || warnings < minutes-1 || warnings > minutes+1 {
+		if n, warnings := int(tries.Load()), len(logged.AllEntries()); n < minutes-1 || n > (minutes+1)*maxArtifactCopies ||
+			warnings < minutes-1 || warnings > minutes+1 {
 			t.Errorf("in %d minutes there are %d attempts and %d warnings", minutes, n, warnings)
 		}
 		unreachable.Store(false)

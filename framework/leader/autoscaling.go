@@ -110,13 +110,21 @@ func (a *Autoscaler) scaleServiceByLoad(ctx context.Context, j *job.Job) {
 			reason = fmt.Sprintf("%s; not scaled to %d: %v", reason, d.Tasks, err)
 			a.leader.loop.log.WithError(err).WithField("job", j.Spec.Name).Warn("service is not scaled by load")
 		} else {
-			a.leader.loop.log.WithField("job", j.Spec.Name).WithField("from", observed.Wanted).WithField("to", d.Tasks).WithField("reason", d.Reason).Info("service scaled by load")
+			a.leader.loop.log.WithField("job", j.Spec.Name).WithField("from", observed.Wanted).WithField("to", d.Tasks).WithField("reason",
+				d.Reason).Info("service scaled by load")
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.past = past
-	s.status = api.AutoscalingStatus{Time: now, Metric: policy.Target.Name(), Target: policy.Target.Wanted(), Measured: d.Measured, Recommended: d.Recommended, Reason: reason}
+	s.status = api.AutoscalingStatus{
+		Time:        now,
+		Metric:      policy.Target.Name(),
+		Target:      policy.Target.Wanted(),
+		Measured:    d.Measured,
+		Recommended: d.Recommended,
+		Reason:      reason,
+	}
 	if d.Measured > 0 {
 		s.status.Load = &d.Load
 	}

@@ -58,7 +58,9 @@ func BenchmarkEventStreams(b *testing.B) {
 		left.Store(streams * streamBurst)
 		at := time.Now()
 		for i := range streamBurst {
-			l.Model.ApplyRecorded(journal.Change{}, []sched.StateTransition{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}}, nil, nil)
+			l.Model.ApplyRecorded(journal.Change{},
+				[]sched.StateTransition{{Job: "train-001", TaskID: "train-001.0.1.c8dbz5x2q6a5", State: job.Running, Time: at, Message: fmt.Sprint("epoch ", i)}},
+				nil, nil)
 		}
 		publishing += time.Since(at)
 		<-all

@@ -32,7 +32,8 @@ func TestExecCommandOfATask(t *testing.T) {
 	r := &api.ExecRequest{Argv: []string{"nvidia-smi"}, TTY: true, Rows: 3, Cols: 4}
 	for _, c := range []job.Containerizer{job.Docker, job.Mesos} {
 		got, err := execCommand(execModel("http://a", c), "train", 0, r)
-		if err != nil || got.AgentURL != "http://a" || got.ExecutorID != "train.0" || got.Engine != (c == job.Docker) || got.Argv[0] != "nvidia-smi" || !got.TTY || got.Rows != 3 || got.Cols != 4 {
+		if err != nil || got.AgentURL != "http://a" || got.ExecutorID != "train.0" || got.Engine != (c == job.Docker) ||
+			got.Argv[0] != "nvidia-smi" || !got.TTY || got.Rows != 3 || got.Cols != 4 {
 			t.Errorf("%s: %+v, %v", c, got, err)
 		}
 	}

@@ -285,7 +285,9 @@ func checkSameSubmission(by *access.Grant, old, spec *job.Spec) error {
 		return err
 	}
 	if old.ClientKey.Digest != spec.ClientKey.Digest {
-		return api.NewProblemf(http.StatusUnprocessableEntity, "%s %q: job %q was submitted by this key and another body: use a key for each submission", api.IdempotencyKey, spec.ClientKey.Key, old.Name).WithCode(api.CodeIdempotencyKeyReused, spec.ClientKey.Key)
+		return api.NewProblemf(http.StatusUnprocessableEntity,
+			"%s %q: job %q was submitted by this key and another body: use a key for each submission",
+			api.IdempotencyKey, spec.ClientKey.Key, old.Name).WithCode(api.CodeIdempotencyKeyReused, spec.ClientKey.Key)
 	}
 	return nil
 }

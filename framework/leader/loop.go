@@ -112,8 +112,16 @@ func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal
 	v := readmodel.New(past) // before the State takes ownership of the jobs
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past, v),
-		state:       sched.New(cfg.Sched, sched.RecoveredState(past)), journal: store, Model: v, post: post,
-		clock: cfg.Clock, log: cfg.Log, accounting: cfg.Accounting, notifier: cfg.Notifier, events: make(chan sched.Event, maxBatch), requests: make(chan loopRequest),
+		state:       sched.New(cfg.Sched, sched.RecoveredState(past)),
+		journal:     store,
+		Model:       v,
+		post:        post,
+		clock:       cfg.Clock,
+		log:         cfg.Log,
+		accounting:  cfg.Accounting,
+		notifier:    cfg.Notifier,
+		events:      make(chan sched.Event, maxBatch),
+		requests:    make(chan loopRequest),
 	}
 }
 
@@ -263,12 +271,18 @@ func (l *Loop) commitBatch(ctx context.Context) error {
 			l.notifier.CountDropped(changes.NotificationsDropped)
 		}
 		for _, c := range changes.Conflicts {
-			l.log.WithFields(logrus.Fields{"agent": c.AgentID, "host": c.Hostname, "task": c.TaskID, "offered": c.What}).Warn("Mesos offers what a task holds that is not known to have ended: it is not used")
+			l.log.WithFields(logrus.Fields{
+				"agent":   c.AgentID,
+				"host":    c.Hostname,
+				"task":    c.TaskID,
+				"offered": c.What,
+			}).Warn("Mesos offers what a task holds that is not known to have ended: it is not used")
 		}
 		l.counters.CountConflicts(len(changes.Conflicts))
 		for _, a := range changes.IncompleteAnswers {
 			l.log.WithFields(logrus.Fields{"agent": a.AgentID, "host": a.Hostname, "task": a.TaskID}).
-				Warn("the agent does not list a task that runs there, so its answer proves nothing: permit the framework's principal to view frameworks, executors and tasks (ACLs view_frameworks, view_executors, view_tasks)")
+				Warn("the agent does not list a task that runs there, so its answer proves nothing: " +
+					"permit the framework's principal to view frameworks, executors and tasks (ACLs view_frameworks, view_executors, view_tasks)")
 		}
 		for _, m := range changes.Transitions {
 			l.log.WithFields(logrus.Fields{"task": m.TaskID, "state": m.State, "message": m.Message}).Info("task changed")

@@ -60,7 +60,10 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	s.SetDefaults()
 	step(l, sched.Subscribed{FrameworkID: "f1"})
 	step(l, sched.SubmitJob{Spec: s})
-	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{
+		CPUs:   2,
+		MemMiB: 1024,
+	}}}})
 	now = now.Add(gpuTimeRecordInterval)
 	step(l, sched.Tick{})
 	want(l, 60)
@@ -79,7 +82,10 @@ func TestGPUTimeSurvivesRestart(t *testing.T) {
 	s.SetDefaults()
 	step(l, sched.Subscribed{FrameworkID: "f1"})
 	step(l, sched.SubmitJob{Spec: s})
-	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o2", AgentID: "b", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}})
+	step(l, sched.OffersReceived{Offers: []sched.Offer{{ID: "o2", AgentID: "b", Role: "*", GPUs: 2, Types: []string{"V100"}, Free: sched.Amount{
+		CPUs:   2,
+		MemMiB: 1024,
+	}}}})
 	now = now.Add(-time.Hour) // the clock is set back: what was counted is recorded
 	step(l, sched.Tick{})
 	end()
@@ -100,7 +106,11 @@ func TestGPUCountsOfAgents(t *testing.T) {
 	if b.gpuCounts.Current() != nil {
 		t.Error("GPUs are counted before the first list of agents")
 	}
-	inventory := gpu.Host{Devices: []gpu.Device{{UUID: "a", Model: "Tesla V100-SXM2-16GB"}, {UUID: "b", Model: "NVIDIA A100 80GB PCIe"}, {UUID: "c", Model: "NVIDIA A100 80GB PCIe"}}}
+	inventory := gpu.Host{Devices: []gpu.Device{
+		{UUID: "a", Model: "Tesla V100-SXM2-16GB"},
+		{UUID: "b", Model: "NVIDIA A100 80GB PCIe"},
+		{UUID: "c", Model: "NVIDIA A100 80GB PCIe"},
+	}}
 	named := master.ListedAgent{Active: true, GPUs: 3, GPUsFree: 1, DeviceIDs: []string{"a", "b", "c"}, DevicesHeld: []string{"a", "c"}, Host: inventory}
 	away, draining, cordoned := named, named, named
 	away.Active, draining.Draining, cordoned.Hostname = false, true, "shut"

@@ -127,7 +127,8 @@ func TestCommitPrecedesOperations(t *testing.T) {
 	}{
 		{sched.Subscribed{FrameworkID: "f1"}, "record f1; post suppress"},
 		{sched.SubmitJob{Spec: s}, "record train WAITING; post revive"},
-		{sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}}, "record train LAUNCHING; post accept; post suppress"},
+		{sched.OffersReceived{Offers: []sched.Offer{{ID: "o1", AgentID: "a", Role: "*", GPUs: 1, Free: sched.Amount{CPUs: 2, MemMiB: 1024}}}},
+			"record train LAUNCHING; post accept; post suppress"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "record train RUNNING; post acknowledge"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}}, "confirm; post acknowledge"},
 		{sched.TaskUpdate{State: job.Running, UUID: []byte{1}, Healthy: new(bool)}, "record train RUNNING; post acknowledge"},
@@ -220,7 +221,8 @@ func TestFullDiskRefusesJobsOnly(t *testing.T) {
 	late := s
 	late.Name = "late"
 	var p *api.Problem
-	if _, _, err := b.Jobs.SubmitJob(ctx, nil, late); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable || !p.Retryable || !strings.Contains(p.Detail, "free space") {
+	if _, _, err := b.Jobs.SubmitJob(ctx, nil, late); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable ||
+		!p.Retryable || !strings.Contains(p.Detail, "free space") {
 		t.Errorf("submit: %v", err)
 	}
 	if _, _, err := b.Schedules.AddSchedule(ctx, nil, frameworktest.ScheduledSpec("nightly", "0 3 * * *")); !errors.Is(err, journal.ErrFull) {

@@ -169,9 +169,21 @@ func (l *Leader) GetDemand(ctx context.Context) (list api.DemandList, err error)
 func demandView(l *pending.UnmetDemand) api.UnmetDemand {
 	r := &l.Request
 	d := api.UnmetDemand{
-		Types: append([]string{}, r.Types.Named()...), NotTypes: r.Types.Exclude, SameType: r.Types.Same, GPUs: l.GPUs, PerAgent: r.GPUs, InsufficientResources: l.Missing, MemMiB: r.MinMemMiB,
-		MinDriver: r.MinDriver, MinCUDA: r.MinCUDA, Constraints: l.Constraints,
-		Tasks: l.Tasks, Jobs: l.Jobs, Roles: l.Roles, CPUs: l.Amount.CPUs, TaskMemMiB: l.Amount.MemMiB,
+		Types:                 append([]string{}, r.Types.Named()...),
+		NotTypes:              r.Types.Exclude,
+		SameType:              r.Types.Same,
+		GPUs:                  l.GPUs,
+		PerAgent:              r.GPUs,
+		InsufficientResources: l.Missing,
+		MemMiB:                r.MinMemMiB,
+		MinDriver:             r.MinDriver,
+		MinCUDA:               r.MinCUDA,
+		Constraints:           l.Constraints,
+		Tasks:                 l.Tasks,
+		Jobs:                  l.Jobs,
+		Roles:                 l.Roles,
+		CPUs:                  l.Amount.CPUs,
+		TaskMemMiB:            l.Amount.MemMiB,
 	}
 	switch {
 	case len(d.Types) == 1:

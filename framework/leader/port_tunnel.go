@@ -76,7 +76,8 @@ func (s *TaskStreams) OpenPort(ctx context.Context, name string, index int, port
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, portrelay.ErrRefused):
-		return nil, api.NewProblemf(http.StatusConflict, "task %s accepts no connections on its port: %v", command.ExecutorID, err).WithCode(api.CodePortClosed, command.ExecutorID)
+		return nil, api.NewProblemf(http.StatusConflict, "task %s accepts no connections on its port: %v", command.ExecutorID, err).WithCode(api.CodePortClosed,
+			command.ExecutorID)
 	}
 	_ = t.Close()
 	select {
@@ -110,7 +111,9 @@ func (tt *tunnelTable) acquire(command master.ExecCommand) (*taskTunnel, error) 
 		}
 	}
 	if t.connections >= portrelay.MaxConnections {
-		return nil, api.NewProblemf(http.StatusTooManyRequests, "task %s has %d connections through this scheduler, at most %d are possible", command.ExecutorID, t.connections, portrelay.MaxConnections).WithCode(api.CodeTooManySessions, command.ExecutorID)
+		return nil, api.NewProblemf(http.StatusTooManyRequests,
+			"task %s has %d connections through this scheduler, at most %d are possible", command.ExecutorID,
+			t.connections, portrelay.MaxConnections).WithCode(api.CodeTooManySessions, command.ExecutorID)
 	}
 	t.connections++
 	t.stop.Stop()

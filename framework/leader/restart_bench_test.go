@@ -38,7 +38,8 @@ func fillJournal(b *testing.B, j journal.Journal) {
 // own job, until the scheduler subscribes.
 func BenchmarkRestart(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "journal.db")
-	session, err := zkconn.Dial(context.Background(), zkconn.TargetFolder{Hosts: []string{zktest.StartWith(b, "256m").Addr()}, Path: "/x"}, 0, frameworktest.DiscardLog())
+	session, err := zkconn.Dial(context.Background(),
+		zkconn.TargetFolder{Hosts: []string{zktest.StartWith(b, "256m").Addr()}, Path: "/x"}, 0, frameworktest.DiscardLog())
 	if err != nil {
 		b.Fatal(err)
 	}

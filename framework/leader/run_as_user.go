@@ -20,5 +20,7 @@ func assignUser(by *access.Grant, spec *job.Spec) error {
 	if by.CanRunAs(spec.User) {
 		return nil
 	}
-	return api.NewProblemf(http.StatusForbidden, "user: %s may run tasks without an image only as %s, not as %q: an operator may do so", by.UserName(), job.UnixUser(by.UserName()), spec.User)
+	return api.NewProblemf(http.StatusForbidden,
+		"user: %s may run tasks without an image only as %s, not as %q: an operator may do so", by.UserName(),
+		job.UnixUser(by.UserName()), spec.User)
 }

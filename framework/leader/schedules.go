@@ -226,11 +226,13 @@ func (s *Schedules) checkRecord(st *sched.State, spec *job.Spec, put sched.PutDo
 	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, spec, len(put.Value))
 	switch {
 	case st.Document(put.Key) != nil:
-		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists, name)
+		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists,
+			name)
 	case tooMany != nil:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", tooMany)
 	case len(put.Value) > maxSchedule:
-		return api.NewProblemf(http.StatusUnprocessableEntity, "schedule %q has %d bytes, more than %d: put what is large into files", name, len(put.Value), maxSchedule)
+		return api.NewProblemf(http.StatusUnprocessableEntity,
+			"schedule %q has %d bytes, more than %d: put what is large into files", name, len(put.Value), maxSchedule)
 	case tooLarge != nil:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%v", tooLarge)
 	}

@@ -58,7 +58,9 @@ func (r *submissionRates) take(now time.Time, roles []queue.Role, spec *job.Spec
 		after, wait := r.buckets[key].add(now, perMinute)
 		if wait > 0 {
 			wait = (wait + time.Second - 1).Truncate(time.Second)
-			p := api.NewProblemf(http.StatusTooManyRequests, "user %s may submit %d jobs a minute in role %q and has submitted as many: submit again in %s", spec.Owner, perMinute, role.Name, wait)
+			p := api.NewProblemf(http.StatusTooManyRequests,
+				"user %s may submit %d jobs a minute in role %q and has submitted as many: submit again in %s",
+				spec.Owner, perMinute, role.Name, wait)
 			p.Retryable, p.RetryAfter = true, wait
 			return p.WithCode(api.CodeTooManySubmissions, spec.Owner)
 		}

@@ -78,7 +78,8 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	if v, err := b.Jobs.ValidateJob(ctx, nil, good); err != nil || len(v.Warnings) > 0 || v.Spec.Role == "" {
 		t.Errorf("a valid job: %+v, %v", v, err)
 	}
-	if v, err := b.Jobs.ValidateJob(ctx, nil, large); err != nil || len(v.Warnings) != 1 || !strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
+	if v, err := b.Jobs.ValidateJob(ctx, nil, large); err != nil || len(v.Warnings) != 1 ||
+		!strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
 		t.Errorf("a large job: %+v, %v", v.Warnings, err)
 	}
 	var p *api.Problem
@@ -108,7 +109,8 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	if view, err := b.Model.JobView("web"); err != nil || view.Version != 0 || view.Spec.Env["VERSION"] != "" {
 		t.Errorf("the validation has changed the service: %+v, %v", view, err)
 	}
-	if _, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, good); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
+	if _, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, good); !errors.As(err, &p) ||
+		p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
 		t.Errorf("an update of a job that is no service: %v", err)
 	}
 	if list, err := b.Schedules.ListSchedules(ctx); err != nil || len(list) != 0 {

@@ -45,5 +45,7 @@ func (c *JobCommands) warnOfLargeTasks(spec *job.Spec) []string {
 	if !known || largest >= spec.Request.GPUs {
 		return nil
 	}
-	return []string{fmt.Sprintf("the job will wait until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d", spec.Request, largest)}
+	return []string{
+		fmt.Sprintf("the job will wait until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d", spec.Request, largest),
+	}
 }

@@ -37,7 +37,8 @@ func (l *stateAndModel) applyEvents(events ...sched.Event) []sched.Operation {
 // launchAttempt launches the pending attempt and returns its id.
 func (l *stateAndModel) launchAttempt() string {
 	l.t.Helper()
-	l.applyEvents(sched.OffersReceived{Offers: []sched.Offer{{ID: fmt.Sprint("o", l.now.Unix()), AgentID: "S1", Hostname: "host", AgentURL: "http://10.0.0.1:5051/slave(1)", Free: sched.Amount{CPUs: 8, MemMiB: 8192}}}})
+	l.applyEvents(sched.OffersReceived{Offers: []sched.Offer{{ID: fmt.Sprint("o", l.now.Unix()), AgentID: "S1", Hostname: "host",
+		AgentURL: "http://10.0.0.1:5051/slave(1)", Free: sched.Amount{CPUs: 8, MemMiB: 8192}}}})
 	for _, op := range l.applyEvents(sched.Cycle{}) {
 		if a, ok := op.(sched.AcceptOffers); ok && len(a.Launches) == 1 {
 			return a.Launches[0].TaskID
@@ -74,7 +75,8 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 		}
 		l.now = l.now.Add(time.Hour)
 		l.applyEvents(sched.Tick{})
-		if past, err := l.view.FindTask(id); err != nil || past.State != end.state || past.Message != end.message || past.Ended.IsZero() || !cmp.Equal(past.ExitCode, codes[end.state]) {
+		if past, err := l.view.FindTask(id); err != nil || past.State != end.state || past.Message != end.message ||
+			past.Ended.IsZero() || !cmp.Equal(past.ExitCode, codes[end.state]) {
 			t.Errorf("attempt %s is stored as %+v, %v", id, past, err)
 		}
 	}
@@ -128,7 +130,12 @@ func TestReturningAttemptEndsOnce(t *testing.T) {
 	l.now = l.now.Add(time.Minute)
 	l.applyEvents(sched.Tick{})
 	again := l.launchAttempt()
-	l.applyEvents(sched.TaskUpdate{TaskID: again, AgentID: "S1", State: job.Lost}, sched.TaskUpdate{TaskID: again, AgentID: "S1", State: job.Failed, Message: "exit 3"})
+	l.applyEvents(sched.TaskUpdate{TaskID: again, AgentID: "S1", State: job.Lost}, sched.TaskUpdate{
+		TaskID:  again,
+		AgentID: "S1",
+		State:   job.Failed,
+		Message: "exit 3",
+	})
 	var ends []job.State
 	_, moves = n.TakeChanges()
 	for _, m := range moves {

@@ -107,7 +107,8 @@ func TestEventStreamResumes(t *testing.T) {
 		recordMove(v, "b.0", fmt.Sprint("then ", i))
 	}
 	got := ask(request.EventQuery{After: last})
-	if len(got) != storedEvents || got[0].Message != "then 0" || got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != lastEventID(v.hub) {
+	if len(got) != storedEvents || got[0].Message != "then 0" ||
+		got[storedEvents-1].Message != fmt.Sprint("then ", storedEvents-1) || got[storedEvents-1].ID != lastEventID(v.hub) {
 		t.Errorf("after %d events: got %d, %+v", storedEvents, len(got), got[:min(1, len(got))])
 	}
 	recordMove(v, "b.0", "one too many")
@@ -134,7 +135,8 @@ func (b eventBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-
 func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running)))
-	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(eventBackend{view: v}) }, frameworktest.DiscardLog()))
+	server := httptest.NewServer(apiserver.NewHandler(func() apiserver.Backend { return backendtest.NewLeader(eventBackend{view: v}) },
+		frameworktest.DiscardLog()))
 	defer server.Close()
 	defer v.hub.closeListeners()
 	listen := func(after string) (next func() string, end func()) {
@@ -235,7 +237,8 @@ func TestInventoryChangesAreCombined(t *testing.T) {
 func TestSlowStreamIsEnded(t *testing.T) {
 	v := New(journal.JournalContents{})
 	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("a", 1, job.Running), frameworktest.JobInStates("b", 2, make([]job.State, 2*eventBatch)...)))
-	slow, resumed, other := openTestStream(t, v, request.EventQuery{}), openTestStream(t, v, request.EventQuery{After: lastEventID(v.hub)}), openTestStream(t, v, request.EventQuery{Job: "a"})
+	slow, resumed, other := openTestStream(t, v, request.EventQuery{}), openTestStream(t, v,
+		request.EventQuery{After: lastEventID(v.hub)}), openTestStream(t, v, request.EventQuery{Job: "a"})
 	if b, then := slow.readBatch(); len(b.Events) != eventBatch || then != streamContinues || b.Position != "" {
 		t.Fatalf("got %d states, position %q", len(b.Events), b.Position)
 	}
@@ -262,11 +265,15 @@ func TestSlowStreamIsEnded(t *testing.T) {
 // no event out of order, and the stream can be resumed only after the last state.
 func TestStatesReadInPartsEqualSnapshot(t *testing.T) {
 	v := New(journal.JournalContents{})
-	jobs := []*job.Job{frameworktest.JobInStates("a", 1, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...), frameworktest.JobInStates("b", 2, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...)}
+	jobs := []*job.Job{
+		frameworktest.JobInStates("a", 1, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...),
+		frameworktest.JobInStates("b", 2, slices.Repeat([]job.State{job.Waiting}, 2*eventBatch)...),
+	}
 	v.ApplyChange(frameworktest.ChangeOf(jobs...))
 	move := func(j *job.Job, i int, to job.State) {
 		j.Tasks[i].State = to
-		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}}, []sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil, nil)
+		v.ApplyRecorded(journal.Change{Tasks: []job.Task{j.Tasks[i]}},
+			[]sched.StateTransition{{Job: j.Spec.Name, TaskID: j.Tasks[i].ID, Index: i, State: to}}, nil, nil)
 	}
 	s := openTestStream(t, v, request.EventQuery{})
 	sent := map[string][]job.State{}

@@ -131,7 +131,17 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry without tasks, as the newest run of its name.
 func (m *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted, Version: j.Version, OldSpecs: j.OldSpecs, Scalings: j.Scalings, Hold: j.Hold, Revision: j.Revision, Notified: j.Notified}}
+	e := &jobEntry{Job: job.Job{
+		Spec:      j.Spec,
+		Run:       j.RunID().Run,
+		Submitted: j.Submitted,
+		Version:   j.Version,
+		OldSpecs:  j.OldSpecs,
+		Scalings:  j.Scalings,
+		Hold:      j.Hold,
+		Revision:  j.Revision,
+		Notified:  j.Notified,
+	}}
 	if old := m.jobs.Newest[j.Spec.Name]; old != nil {
 		old.superseded = true
 		m.removeFromGroup(old)
@@ -183,7 +193,14 @@ func (m *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 		m.shareTasks(j)
 	}
 	for _, move := range moves {
-		m.hub.publishEvent(api.TaskEvent{Time: move.Time, Job: move.Job, Task: move.TaskID, Run: move.RunID().Run, State: move.State, Message: move.Message}, m.placeOf(move.RunID(), move.Index))
+		m.hub.publishEvent(api.TaskEvent{
+			Time:    move.Time,
+			Job:     move.Job,
+			Task:    move.TaskID,
+			Run:     move.RunID().Run,
+			State:   move.State,
+			Message: move.Message,
+		}, m.placeOf(move.RunID(), move.Index))
 	}
 }
 

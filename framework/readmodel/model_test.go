@@ -35,18 +35,34 @@ func listNames(t *testing.T, v *Model, q request.JobQuery) (names, next string) 
 // of them.
 func TestJobPages(t *testing.T) {
 	v := New(journal.JournalContents{Jobs: []*job.Job{frameworktest.JobInStates("b", 2, job.Running), frameworktest.JobInStates("a", 1, job.Finished)}})
-	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("c", 3, job.Waiting), frameworktest.JobInStates("d", 4, job.Failed, job.Killed), frameworktest.JobInStates("e", 5, job.Finished, job.Running)))
+	v.ApplyChange(frameworktest.ChangeOf(frameworktest.JobInStates("c", 3, job.Waiting),
+		frameworktest.JobInStates("d", 4, job.Failed, job.Killed), frameworktest.JobInStates("e", 5, job.Finished, job.Running)))
 	for name, change := range map[string]func(*job.Spec){
-		"a": func(s *job.Spec) { s.Owner = "ada" }, "b": func(s *job.Spec) { s.Role = "web" }, "c": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision", "tier": "1"} },
-		"d": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision"} }, "e": func(s *job.Spec) { s.Owner, s.Labels = "ada", map[string]string{"team": "speech"} },
+		"a": func(s *job.Spec) { s.Owner = "ada" },
+		"b": func(s *job.Spec) { s.Role = "web" },
+		"c": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision", "tier": "1"} },
+		"d": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision"} },
+		"e": func(s *job.Spec) { s.Owner, s.Labels = "ada", map[string]string{"team": "speech"} },
 	} {
 		change(v.jobs.Newest[name].Spec)
 	}
 	for want, q := range map[string]api.JobQuery{
-		"a b c d e": {}, "b c e": {State: api.LiveJobs}, "a d": {State: api.EndedJobs}, "a d ": {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},
-		"b e": {State: "RUNNING"}, "a c d": {State: "FINISHED,WAITING,FAILED"}, "a e": {Owner: "ada"}, "e": {Owner: "ada", State: api.LiveJobs}, "c d": {Labels: "team=vision"}, "c d e": {Labels: "team"},
-		"c": {Labels: "team,tier=1"}, "": {Labels: "team="}, "b": {Name: "[b-d]", Role: "web"}, "b c d": {Name: "[b-d]"},
-		"e d c b a": {NewestFirst: true}, "d a": {NewestFirst: true, State: api.EndedJobs},
+		"a b c d e": {},
+		"b c e":     {State: api.LiveJobs},
+		"a d":       {State: api.EndedJobs},
+		"a d ":      {State: api.EndedJobs, PageRequest: api.PageRequest{Limit: 2}},
+		"b e":       {State: "RUNNING"},
+		"a c d":     {State: "FINISHED,WAITING,FAILED"},
+		"a e":       {Owner: "ada"},
+		"e":         {Owner: "ada", State: api.LiveJobs},
+		"c d":       {Labels: "team=vision"},
+		"c d e":     {Labels: "team"},
+		"c":         {Labels: "team,tier=1"},
+		"":          {Labels: "team="},
+		"b":         {Name: "[b-d]", Role: "web"},
+		"b c d":     {Name: "[b-d]"},
+		"e d c b a": {NewestFirst: true},
+		"d a":       {NewestFirst: true, State: api.EndedJobs},
 	} {
 		if got, next := listNames(t, v, request.JobQuery{JobQuery: q}); got != strings.TrimSpace(want) || next != "" {
 			t.Errorf("%+v: %q, next %q", q, got, next)
@@ -60,11 +76,17 @@ func TestJobPages(t *testing.T) {
 	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}}}); got != "d e" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2}, NewestFirst: true}}); got != "e d" || next == "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{
+		PageRequest: api.PageRequest{Limit: 2},
+		NewestFirst: true,
+	}}); got != "e d" || next == "" {
 		t.Fatalf("first page of the newest %q, next %q", got, next)
 	}
 	v.ApplyChange(journal.Change{Removed: []job.RunID{{Name: "d", Run: 1}}})
-	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 2, After: next}, NewestFirst: true}}); got != "a" || next != "" {
+	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{
+		PageRequest: api.PageRequest{Limit: 2, After: next},
+		NewestFirst: true,
+	}}); got != "a" || next != "" {
 		t.Errorf("second page of the newest %q, next %q", got, next)
 	}
 	var p *api.Problem
@@ -79,14 +101,20 @@ func TestJobPagesHideOtherRoles(t *testing.T) {
 	of := func(role string, j *job.Job) *job.Job { j.Spec.Role = role; return j }
 	v := New(journal.JournalContents{Jobs: []*job.Job{
 		of("secret", frameworktest.JobInStates("hidden", 1, job.Running)), of("web", frameworktest.JobInStates("a", 2, job.Running)),
-		of("secret", frameworktest.JobInStates("between", 3, job.Running)), of("web", frameworktest.JobInStates("b", 4, job.Running)), of("secret", frameworktest.JobInStates("last", 5, job.Running)),
+		of("secret", frameworktest.JobInStates("between", 3, job.Running)),
+		of("web", frameworktest.JobInStates("b", 4, job.Running)),
+		of("secret", frameworktest.JobInStates("last", 5, job.Running)),
 	}})
-	web := (&access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"web"}, Users: []string{"w"}}}}).GrantFor(access.Identity{Name: "w"})
+	web := (&access.AccessPolicy{Rules: []access.PermissionRule{{Permission: access.View, Roles: []string{"web"},
+		Users: []string{"w"}}}}).GrantFor(access.Identity{Name: "w"})
 	got, next := listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1}}, Grant: web})
 	if got != "a" || !strings.HasSuffix(next, ".a") {
 		t.Fatalf("first page %q, next %q", got, next)
 	}
-	if got, next = listNames(t, v, request.JobQuery{JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}}, Grant: web}); got != "b" || next != "" {
+	if got, next = listNames(t, v, request.JobQuery{
+		JobQuery: api.JobQuery{PageRequest: api.PageRequest{Limit: 1, After: next}},
+		Grant:    web,
+	}); got != "b" || next != "" {
 		t.Errorf("second page %q, next %q", got, next)
 	}
 }
@@ -184,7 +212,8 @@ func TestReadModelReleasesRemovedJobs(t *testing.T) {
 func TestGroupJobs(t *testing.T) {
 	in := func(group string, j *job.Job) *job.Job { j.Spec.Group = group; return j }
 	v := New(journal.JournalContents{Jobs: []*job.Job{
-		in("/web", frameworktest.JobInStates("b", 1, job.Running)), in("/db", frameworktest.JobInStates("c", 2, job.Running)), frameworktest.JobInStates("d", 3, job.Running),
+		in("/web", frameworktest.JobInStates("b", 1, job.Running)), in("/db", frameworktest.JobInStates("c", 2, job.Running)), frameworktest.JobInStates("d",
+			3, job.Running),
 	}})
 	v.ApplyChange(frameworktest.ChangeOf(in("/web", frameworktest.JobInStates("a", 4, job.Waiting))))
 	before := v.ListGroupJobs("/web")

@@ -141,7 +141,9 @@ func (pages *QueuePages) startPage(p api.PageRequest, order func() ([]string, er
 
 // ListPage returns the jobs of a page that are still pending and whose roles the grant
 // may see, without the reasons. A job's position is its index in the whole order.
-func (pages *QueuePages) ListPage(p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool)) (list api.QueueList, err error) {
+func (pages *QueuePages) ListPage(
+	p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool),
+) (list api.QueueList, err error) {
 	cached, from, err := pages.startPage(p, order)
 	if err != nil {
 		return list, err

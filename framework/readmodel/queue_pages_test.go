@@ -161,9 +161,15 @@ func TestInvalidQueueCursorsAreRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, after := range []string{"x", request.EncodeCursor("gpus", key), request.EncodeCursor(queueList, key[:2]), request.EncodeCursor(queueList, request.SortKey{key[0], "3", "b"}), request.EncodeCursor(queueList, request.SortKey{key[0], "-1", "b"}), request.EncodeCursor(queueList, request.SortKey{key[0], "x", "b"})} {
+	for _, after := range []string{
+		"x", request.EncodeCursor("gpus", key), request.EncodeCursor(queueList, key[:2]),
+		request.EncodeCursor(queueList, request.SortKey{key[0], "3", "b"}),
+		request.EncodeCursor(queueList, request.SortKey{key[0], "-1", "b"}),
+		request.EncodeCursor(queueList, request.SortKey{key[0], "x", "b"}),
+	} {
 		var p *api.Problem
-		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest || !strings.Contains(p.Detail, "is not a place in the list") {
+		if _, err := w.readPage(api.PageRequest{After: after}, nil); !errors.As(err, &p) || p.Status != http.StatusBadRequest ||
+			!strings.Contains(p.Detail, "is not a place in the list") {
 			t.Errorf("%q: %v", after, err)
 		}
 	}

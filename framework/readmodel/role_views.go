@@ -47,7 +47,13 @@ func userLimitsView(s *sched.RoleUsage) *api.RoleUserLimits {
 	v := &api.RoleUserLimits{Each: limitsView(&s.EachUser), Users: []api.LimitedUser{}}
 	for i := range s.LimitedUsers {
 		u := &s.LimitedUsers[i]
-		v.Users = append(v.Users, api.LimitedUser{User: u.Name, Limits: limitsView(&u.Limits), Allocated: wholeGPUs(u.Held), RunningJobs: u.Running, WaitingJobs: u.Waiting})
+		v.Users = append(v.Users, api.LimitedUser{
+			User:        u.Name,
+			Limits:      limitsView(&u.Limits),
+			Allocated:   wholeGPUs(u.Held),
+			RunningJobs: u.Running,
+			WaitingJobs: u.Waiting,
+		})
 	}
 	return v
 }
@@ -68,7 +74,13 @@ func RoleShares(roles []api.RoleStatus) (shares []metrics.RoleShare) {
 			types[gpuType] = float64(n)
 		}
 		for _, gpuType := range slices.Sorted(maps.Keys(types)) {
-			shares = append(shares, metrics.RoleShare{Role: r.Name, Type: gpuType, Deserved: float64(r.Deserved[gpuType]), Demanded: r.Demanded[gpuType], Entitled: r.Entitled[gpuType]})
+			shares = append(shares, metrics.RoleShare{
+				Role:     r.Name,
+				Type:     gpuType,
+				Deserved: float64(r.Deserved[gpuType]),
+				Demanded: r.Demanded[gpuType],
+				Entitled: r.Entitled[gpuType],
+			})
 		}
 	}
 	return shares

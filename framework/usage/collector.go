@@ -63,7 +63,9 @@ type usageSample struct {
 
 // collectUsage returns a sample for each task and reads those that are not fresh. A
 // caller that arrives during a collection waits for its end and uses its results.
-func (c *Collector) collectUsage(ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error)) ([]usageSample, error) {
+func (c *Collector) collectUsage(
+	ctx context.Context, users []readmodel.GPUTask, read func(context.Context, *job.Task) (gpu.TaskUsage, error),
+) ([]usageSample, error) {
 	c.once.Do(func() { c.collecting, c.last = make(chan struct{}, 1), map[string]usageSample{} })
 	select {
 	case c.collecting <- struct{}{}:

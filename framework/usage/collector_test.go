@@ -25,14 +25,15 @@ func TestStaleUsageIsMarked(t *testing.T) {
 		age  float64
 		note string
 	}{
-		"fresh":              {now.Add(-2100 * time.Millisecond), nil, 2.1, ""},
-		"a little ahead":     {now.Add(3 * time.Second), nil, 0, ""},
-		"old":                {now.Add(-31 * time.Second), nil, 31, "stale: the agent reports nothing new"},
-		"ahead":              {now.Add(time.Hour), nil, 0, "stale: its agent's clock is ahead"},
-		"far ahead":          {time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), nil, 0, "stale: its agent's clock is ahead"},
-		"nothing of a time":  {time.Time{}, nil, time.Duration(1<<63 - 1).Seconds(), "stale: the agent reports nothing new"},
-		"the agent is gone":  {time.Time{}, errors.New("connection refused"), -1, "connection refused"},
-		"the agent has none": {time.Time{}, fmt.Errorf("read x: %w", master.ErrNoFile), -1, "the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet"},
+		"fresh":             {now.Add(-2100 * time.Millisecond), nil, 2.1, ""},
+		"a little ahead":    {now.Add(3 * time.Second), nil, 0, ""},
+		"old":               {now.Add(-31 * time.Second), nil, 31, "stale: the agent reports nothing new"},
+		"ahead":             {now.Add(time.Hour), nil, 0, "stale: its agent's clock is ahead"},
+		"far ahead":         {time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), nil, 0, "stale: its agent's clock is ahead"},
+		"nothing of a time": {time.Time{}, nil, time.Duration(1<<63 - 1).Seconds(), "stale: the agent reports nothing new"},
+		"the agent is gone": {time.Time{}, errors.New("connection refused"), -1, "connection refused"},
+		"the agent has none": {time.Time{}, fmt.Errorf("read x: %w", master.ErrNoFile), -1,
+			"the agent reports no GPU usage: mesos-gpu agent does not run there, or has not measured yet"},
 	} {
 		got := usageView(&readmodel.GPUTask{}, usageSample{usage: gpu.TaskUsage{Time: test.at}, err: test.err}, now)
 		age := -1.

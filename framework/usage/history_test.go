@@ -68,7 +68,8 @@ func TestUsageHistoryIsBounded(t *testing.T) {
 	}
 	one := p.pastOf("train.0", began, began.Add((90+15*1000)*time.Second))
 	if n := len(one.AgesSeconds); n < 59 || n > maxSamplesPerTask || one.AgesSeconds[0] > historyLength.Seconds()+15 || *one.Devices[0].MemUsedMiB[n-1] != 999 {
-		t.Errorf("%d values, the oldest of %g s ago, the newest %g; want 59 to %d, %s and 999", n, one.AgesSeconds[0], *one.Devices[0].MemUsedMiB[n-1], maxSamplesPerTask, historyLength)
+		t.Errorf("%d values, the oldest of %g s ago, the newest %g; want 59 to %d, %s and 999", n, one.AgesSeconds[0],
+			*one.Devices[0].MemUsedMiB[n-1], maxSamplesPerTask, historyLength)
 	}
 	for i := range 1000 {
 		say(1e6+minSampleDistance.Seconds()*float64(i), true, deviceUsage("GPU-other", 0.5, 1))

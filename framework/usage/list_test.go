@@ -57,7 +57,8 @@ func collectorOfTasks(t testing.TB, m *mesostest.FakeCluster, tasks int, transpo
 // writeUsage writes a task's usage file.
 func writeUsage(m *mesostest.FakeCluster, b agentUsage, id string, at time.Time, duty float64) {
 	name, _, _ := strings.Cut(id, ".")
-	m.SetFile(master.SandboxFilePath(b.model.CurrentFrameworkID(), id, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":"GPU-%s","duty":%g,"mem_used_mib":512}]}`, at.Format(time.RFC3339Nano), name, duty))
+	m.SetFile(master.SandboxFilePath(b.model.CurrentFrameworkID(), id, gpu.UsageFile), fmt.Sprintf(`{"time":%q,"devices":[{"uuid":"GPU-%s","duty":%g,"mem_used_mib":512}]}`,
+		at.Format(time.RFC3339Nano), name, duty))
 }
 
 // TestUsageIsSampledWithoutRequests: the leader samples every 15 s without any requests, so
@@ -86,7 +87,8 @@ func TestUsageIsSampledWithoutRequests(t *testing.T) {
 		if want := `{"ages_seconds":[47,32,17,2],"devices":[{"uuid":"GPU-train-0","duty":[0,0.25,0.5,0.75],"mem_used_mib":[512,512,512,512]}]}`; string(text) != want {
 			t.Errorf("got %s, want %s", text, want)
 		}
-		if list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Agent: "a1", Minutes: 15}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
+		if list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Agent: "a1", Minutes: 15}); err != nil ||
+			len(list.Tasks) != 1 || list.Tasks[0].Job != "train-1" || list.Tasks[0].History != nil {
 			t.Errorf("agent without an answer: %+v, %v", list, err)
 		}
 		if list, err := b.ListUsage(t.Context(), nil, request.UsageQuery{Job: "train-0"}); err != nil || len(list.Tasks) != 1 || list.Tasks[0].History != nil {
@@ -182,7 +184,9 @@ func BenchmarkUsageAnswer(b *testing.B) {
 	for n := range maxSamplesPerTask {
 		at := now.Add(-historyLength + time.Duration(n+1)*minSampleDistance)
 		for i := range users {
-			leads.history.addSample(&users[i], usageSample{at, gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}}, nil})
+			leads.history.addSample(&users[i], usageSample{at,
+				gpu.TaskUsage{Time: at, Devices: []gpu.DeviceUsage{deviceUsage("GPU-a", float64(n%10)/10, 40960+float64(n))}},
+				nil})
 		}
 	}
 	h := apiserver.NewHandler(func() apiserver.Backend {

@@ -193,7 +193,10 @@ func (c fakeLimiter) CheckDevice(_ context.Context, d gpu.Device) error {
 }
 
 func TestChooseLimiter(t *testing.T) {
-	limiters := []Limiter{NoLimiter{}, fakeLimiter{method: gpu.EnforcedByPreload, devices: "GPU-a GPU-b"}, fakeLimiter{method: gpu.EnforcedByMPS, devices: "GPU-a"}, NewMIGLimiter()}
+	limiters := []Limiter{
+		NoLimiter{}, fakeLimiter{method: gpu.EnforcedByPreload, devices: "GPU-a GPU-b"},
+		fakeLimiter{method: gpu.EnforcedByMPS, devices: "GPU-a"}, NewMIGLimiter(),
+	}
 	devices := host().Devices
 	for _, c := range []struct {
 		method  string

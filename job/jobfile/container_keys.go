@@ -43,7 +43,12 @@ func volumeList() valueFormat[[]job.Volume] {
 		key("driver", word(""), func(v *job.Volume) *string { return &v.Driver },
 			"Docker volume driver of a named volume; absent, the engine's default"),
 	).orShort(shortText(job.ParseVolume), wordSchema(`^[^:]+:[^:]+(:(ro|rw))?$`))).
-		withFlags(appendFlag(Flag{Name: "volume", Shorthand: "v", Kind: RepeatedFlag, Usage: "SOURCE:TARGET[:ro]: a path of the agent or a named volume, and its path in the container"}, job.ParseVolume))
+		withFlags(appendFlag(Flag{
+			Name:      "volume",
+			Shorthand: "v",
+			Kind:      RepeatedFlag,
+			Usage:     "SOURCE:TARGET[:ro]: a path of the agent or a named volume, and its path in the container",
+		}, job.ParseVolume))
 }
 
 // portList is a number of ports, or a list of container ports: 8080, "9090/udp",
@@ -94,7 +99,12 @@ func portList() valueFormat[[]job.Port] {
 
 // publishFlag adds container ports. It is applied after --ports. The two exclude each other.
 func publishFlag() flagOf[[]job.Port] {
-	f := appendFlag(Flag{Name: "publish", Shorthand: "p", Kind: RepeatedFlag, Usage: "container port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host port"}, job.ParsePort)
+	f := appendFlag(Flag{
+		Name:      "publish",
+		Shorthand: "p",
+		Kind:      RepeatedFlag,
+		Usage:     "container port, as 8080, 9090/udp or HOST:8080; without HOST the scheduler chooses the host port",
+	}, job.ParsePort)
 	appendPorts := f.apply
 	f.apply = func(to *[]job.Port, texts []string) error {
 		if len(*to) > 0 {
@@ -135,13 +145,14 @@ func ulimits() valueFormat[[]job.Ulimit] {
 		}
 		return m
 	}
-	return f.withFlags(appendFlag(Flag{Name: "ulimit", Kind: RepeatedFlag, Usage: "NAME=LIMIT or NAME=SOFT:HARD, such as memlock=unlimited"}, func(text string) (job.Ulimit, error) {
-		name, limits, ok := strings.Cut(text, "=")
-		if !ok {
-			return job.Ulimit{}, fmt.Errorf("%q: write NAME=LIMIT or NAME=SOFT:HARD", text)
-		}
-		return job.ParseUlimit(name, limits)
-	}))
+	return f.withFlags(appendFlag(Flag{Name: "ulimit", Kind: RepeatedFlag, Usage: "NAME=LIMIT or NAME=SOFT:HARD, such as memlock=unlimited"},
+		func(text string) (job.Ulimit, error) {
+			name, limits, ok := strings.Cut(text, "=")
+			if !ok {
+				return job.Ulimit{}, fmt.Errorf("%q: write NAME=LIMIT or NAME=SOFT:HARD", text)
+			}
+			return job.ParseUlimit(name, limits)
+		}))
 }
 
 // readUlimits reads limits by name. The text of each is parsed by package job, as that of the flag is.
@@ -226,7 +237,11 @@ func healthCheckList() valueFormat[job.Container] {
 // healthCheckKeys are the keys of one health check: those of a check, and when its failures count.
 func healthCheckKeys() []keyField[job.HealthCheck] {
 	return append(checkKeys(func(h *job.HealthCheck) *job.Check { return &h.Check }),
-		key("grace", positiveDuration().withFlags(flagReadBy(Flag{Name: "health-start-period", Kind: DurationFlag, Usage: fmt.Sprintf("how long after a task's start failures do not count (default %s)", job.DefaultHealthGrace)}, readDuration)),
+		key("grace", positiveDuration().withFlags(flagReadBy(Flag{
+			Name:  "health-start-period",
+			Kind:  DurationFlag,
+			Usage: fmt.Sprintf("how long after a task's start failures do not count (default %s)", job.DefaultHealthGrace),
+		}, readDuration)),
 			func(h *job.HealthCheck) *time.Duration { return &h.Grace },
 			"how long after a task's start failures do not count").alwaysWritten(),
 		key("failures", failureCount(), func(h *job.HealthCheck) *int { return &h.Failures },
@@ -257,7 +272,11 @@ func failureCount() valueFormat[int] {
 		},
 		schema: eitherSchema(enumSchema(neverText), integerSchema(1, job.MaxRetries)),
 	}
-	return f.withFlags(flagReadBy(Flag{Name: "health-retries", Kind: IntFlag, Usage: fmt.Sprintf("failures in a row that end the task; -1 for never (default %d)", job.DefaultHealthFailures)}, readCount))
+	return f.withFlags(flagReadBy(Flag{
+		Name:  "health-retries",
+		Kind:  IntFlag,
+		Usage: fmt.Sprintf("failures in a row that end the task; -1 for never (default %d)", job.DefaultHealthFailures),
+	}, readCount))
 }
 
 // generalCheck has no flags: those of checkKeys set the health check.
@@ -279,10 +298,11 @@ func checkKeys[S any](at func(s *S) *job.Check) []keyField[S] {
 		return flagReadBy(Flag{Name: name, Kind: DurationFlag, Usage: usage}, readDuration)
 	}
 	return []keyField[S]{
-		key("command", commandLine().withFlags(flagOf[[]string]{Flag{Name: "health-cmd", Usage: "line for /bin/sh that exits with 0 if the task is healthy"}, func(to *[]string, texts []string) error {
-			*to = shellCommand(texts[len(texts)-1])
-			return nil
-		}}), func(s *S) *[]string { return &at(s).Command },
+		key("command", commandLine().withFlags(flagOf[[]string]{Flag{Name: "health-cmd", Usage: "line for /bin/sh that exits with 0 if the task is healthy"},
+			func(to *[]string, texts []string) error {
+				*to = shellCommand(texts[len(texts)-1])
+				return nil
+			}}), func(s *S) *[]string { return &at(s).Command },
 			"list of arguments, or line for `/bin/sh -c`, that exits with 0 if the task is healthy"),
 		key("http", httpCheck(), func(s *S) **job.HTTPCheck { return &at(s).HTTP },
 			"path such as `/health`, or `{path, port, port_index, tls}`: a GET must answer with 200 to 399"),
@@ -290,9 +310,13 @@ func checkKeys[S any](at func(s *S) *job.Check) []keyField[S] {
 			"port number, or `{port}` or `{port_index}`: it must accept connections"),
 		key("delay", duration().withFlags(wait("health-delay", "wait before the first attempt")), func(s *S) *time.Duration { return &at(s).Delay },
 			"wait before the first attempt"),
-		key("interval", positiveDuration().withFlags(wait("health-interval", fmt.Sprintf("wait between two attempts (default %s)", job.DefaultCheckInterval))), func(s *S) *time.Duration { return &at(s).Interval },
+		key("interval",
+			positiveDuration().withFlags(wait("health-interval", fmt.Sprintf("wait between two attempts (default %s)", job.DefaultCheckInterval))),
+			func(s *S) *time.Duration { return &at(s).Interval },
 			"wait between two attempts").alwaysWritten(),
-		key("timeout", positiveDuration().withFlags(wait("health-timeout", fmt.Sprintf("maximum time of an attempt (default %s)", job.DefaultCheckTimeout))), func(s *S) *time.Duration { return &at(s).Timeout },
+		key("timeout",
+			positiveDuration().withFlags(wait("health-timeout", fmt.Sprintf("maximum time of an attempt (default %s)", job.DefaultCheckTimeout))),
+			func(s *S) *time.Duration { return &at(s).Timeout },
 			"maximum time of an attempt").alwaysWritten(),
 	}
 }
@@ -305,11 +329,12 @@ func httpCheck() valueFormat[*job.HTTPCheck] {
 		key("tls", boolean(), func(h *job.HTTPCheck) *bool { return &h.TLS },
 			"`true`: use TLS, without checking the certificate"))
 	return optional(onePort(object(fields...)).orShort(func(n *yaml.Node, h *job.HTTPCheck) error { return readText(n, &h.Path) }, wordSchema(""))).
-		withFlags(flagOf[*job.HTTPCheck]{Flag{Name: "health-http", Usage: "[PORT]/PATH that must answer with 200 to 399; without PORT on the task's first port"}, func(to **job.HTTPCheck, texts []string) error {
-			port, path, _ := strings.Cut(texts[len(texts)-1], "/")
-			*to = &job.HTTPCheck{Path: "/" + path}
-			return parseCheckPort(port, &(*to).CheckPort)
-		}})
+		withFlags(flagOf[*job.HTTPCheck]{Flag{Name: "health-http", Usage: "[PORT]/PATH that must answer with 200 to 399; without PORT on the task's first port"},
+			func(to **job.HTTPCheck, texts []string) error {
+				port, path, _ := strings.Cut(texts[len(texts)-1], "/")
+				*to = &job.HTTPCheck{Path: "/" + path}
+				return parseCheckPort(port, &(*to).CheckPort)
+			}})
 }
 
 // tcpCheck is a port number, or a mapping.
@@ -321,10 +346,11 @@ func tcpCheck() valueFormat[*job.TCPCheck] {
 			}
 			return readPortNumber(n, &t.Port)
 		}, eitherSchema(portNumber().schema, enumSchema("first")))).
-		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that must accept connections, or first: the task's first port"}, func(to **job.TCPCheck, texts []string) error {
-			*to = &job.TCPCheck{}
-			return parseCheckPort(strings.TrimPrefix(texts[len(texts)-1], "first"), &(*to).CheckPort)
-		}})
+		withFlags(flagOf[*job.TCPCheck]{Flag{Name: "health-tcp", Usage: "PORT that must accept connections, or first: the task's first port"},
+			func(to **job.TCPCheck, texts []string) error {
+				*to = &job.TCPCheck{}
+				return parseCheckPort(strings.TrimPrefix(texts[len(texts)-1], "first"), &(*to).CheckPort)
+			}})
 }
 
 // parseCheckPort parses a port number. Empty text means the first port.

@@ -142,7 +142,8 @@ var containerRefusals = []struct{ name, lines, want string }{
 	{"volume without a target", `volumes: ["/data"]`, `f.yaml:4:11: volumes: item 1: "/data" is not a volume: write SOURCE:TARGET or SOURCE:TARGET:ro`},
 	{"volume option", `volumes: ["/d:/d:z"]`, `f.yaml:4:11: volumes: item 1: "/d:/d:z" has the option "z", which is neither ro nor rw`},
 	{"one volume", `volumes: /data:/data`, `f.yaml:4:10: volumes: needs a list, for example ["/data:/data:ro"]`},
-	{"unknown volume key", "volumes:\n  - source: /d\n    target: /d\n    readonly: true", `f.yaml:7:5: volumes: item 1: unknown key "readonly"; did you mean "read_only"?`},
+	{"unknown volume key", "volumes:\n  - source: /d\n    target: /d\n    readonly: true",
+		`f.yaml:7:5: volumes: item 1: unknown key "readonly"; did you mean "read_only"?`},
 	{"relative source", `volumes: ["./d:/d"]`, `f.yaml:4:11: volumes: "./d" is neither an absolute path of the agent nor a volume's name`},
 	{"too many ports", `ports: 8080`, `f.yaml:4:8: ports: 8080 is not between 0 and 1000: write a container port as a list, for example [8080]`},
 	{"negative ports", `ports: -1`, `f.yaml:4:8: ports: -1 is not between 0 and 1000`},
@@ -194,7 +195,10 @@ func TestContainerKeysReject(t *testing.T) {
 // TestReadReportsEveryMistakeInsideAKey, each with its own line.
 func TestReadReportsEveryMistakeInsideAKey(t *testing.T) {
 	_, err := Read(strings.NewReader(head+"health_check:\n  tcp: x\n  delay: y\nvolumes:\n  - z\n  - /a\n"), "f.yaml")
-	for _, want := range []string{"f.yaml:5:8: health_check: tcp", "f.yaml:6:10: health_check: delay", "f.yaml:8:5: volumes: item 1", "f.yaml:9:5: volumes: item 2"} {
+	for _, want := range []string{
+		"f.yaml:5:8: health_check: tcp", "f.yaml:6:10: health_check: delay", "f.yaml:8:5: volumes: item 1",
+		"f.yaml:9:5: volumes: item 2",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want also %s", err, want)
 		}

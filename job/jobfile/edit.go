@@ -70,7 +70,10 @@ func (e *Edit) Apply(spec *job.Spec) error {
 // EditableKeys returns the keys that users may change after the submission, sorted. They match
 // job.Spec.CopyEditable.
 func EditableKeys() []string {
-	return []string{"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout"}
+	return []string{
+		"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after",
+		"preemptible", "priority", "retries", "role", "run_time", "timeout",
+	}
 }
 
 // mergeLabels sets the labels of a mapping and removes those whose value is null. It replaces the map of the job, which

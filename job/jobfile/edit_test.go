@@ -16,9 +16,21 @@ import (
 
 func editableSpec() job.Spec {
 	return job.Spec{
-		Name: "train", Priority: 3, Preemptible: true, Role: "lab", Retries: 2, MaxParallel: 4, Timeout: time.Hour, RunTime: time.Minute, MaxWait: time.Second, OnTimeout: job.RequeueOnTimeout, MinRunTime: time.Minute, PreemptAfter: time.Second, Notify: []job.NotificationRule{{To: "mailto:a@example.org"}},
-		Request:   gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
-		Container: job.Container{Labels: map[string]string{"team": "vision", "tier": "1"}},
+		Name:         "train",
+		Priority:     3,
+		Preemptible:  true,
+		Role:         "lab",
+		Retries:      2,
+		MaxParallel:  4,
+		Timeout:      time.Hour,
+		RunTime:      time.Minute,
+		MaxWait:      time.Second,
+		OnTimeout:    job.RequeueOnTimeout,
+		MinRunTime:   time.Minute,
+		PreemptAfter: time.Second,
+		Notify:       []job.NotificationRule{{To: "mailto:a@example.org"}},
+		Request:      gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+		Container:    job.Container{Labels: map[string]string{"team": "vision", "tier": "1"}},
 	}
 }
 
@@ -28,8 +40,10 @@ func TestEdit(t *testing.T) {
 		want func(*job.Spec)
 	}{
 		{`{}`, func(*job.Spec) {}},
-		{`{"priority": 9, "timeout": "2h", "run_time": null, "retries": 0}`, func(s *job.Spec) { s.Priority, s.Timeout, s.RunTime, s.Retries = 9, 2*time.Hour, 0, 0 }},
-		{"role: research\npreemptible: false\nmax_parallel: null\nmax_wait: 1m\n", func(s *job.Spec) { s.Role, s.Preemptible, s.MaxParallel, s.MaxWait = "research", false, 0, time.Minute }},
+		{`{"priority": 9, "timeout": "2h", "run_time": null, "retries": 0}`,
+			func(s *job.Spec) { s.Priority, s.Timeout, s.RunTime, s.Retries = 9, 2*time.Hour, 0, 0 }},
+		{"role: research\npreemptible: false\nmax_parallel: null\nmax_wait: 1m\n",
+			func(s *job.Spec) { s.Role, s.Preemptible, s.MaxParallel, s.MaxWait = "research", false, 0, time.Minute }},
 		{`{"gpu_type": ["A100", "H100"]}`, func(s *job.Spec) { s.Request.Types.Include = []string{"A100", "H100"} }},
 		{`{"gpu_type": {"exclude": ["K80"]}}`, func(s *job.Spec) { s.Request.Types = gpu.TypeSelector{Exclude: []string{"K80"}} }},
 		{`{"gpu_type": null}`, func(s *job.Spec) { s.Request.Types = gpu.TypeSelector{} }},
@@ -110,7 +124,8 @@ func TestEncodedEdits(t *testing.T) {
 	}{
 		{map[string][]string{"priority": {"5"}, "timeout": {"2h0m0s"}}, nil, `{"priority":5,"timeout":"2h0m0s"}`},
 		{map[string][]string{"priority": {"0"}, "max-parallel": {"0"}, "preemptible": {"false"}}, nil, `{"max_parallel":null,"preemptible":null,"priority":null}`},
-		{map[string][]string{"gpu-type": {"A100", "H100"}, "label": {"a=b"}}, set("labels.c=", "labels.d=2"), `{"gpu_type":["A100","H100"],"labels":{"a":"b","c":null,"d":2}}`},
+		{map[string][]string{"gpu-type": {"A100", "H100"}, "label": {"a=b"}}, set("labels.c=", "labels.d=2"),
+			`{"gpu_type":["A100","H100"],"labels":{"a":"b","c":null,"d":2}}`},
 		{nil, set("run_time=30m", "timeout="), `{"run_time":"30m","timeout":null}`},
 	} {
 		edit, err := EncodeEdit(c.given, c.overrides)

@@ -139,7 +139,11 @@ func findInvalidCharacter(text []byte) error {
 		case r == utf8.RuneError && width == 1:
 			return &lineError{line: line, column: column, err: fmt.Errorf("the byte 0x%02x is not UTF-8", text[i])}
 		case r < ' ' && !strings.ContainsRune("\t\n\r", r), r == 0x7f:
-			return &lineError{line: line, column: column, err: fmt.Errorf("the control character %U is not allowed: write it as an escape in double quotes, \"\\x%02x\"", r, r)}
+			return &lineError{
+				line:   line,
+				column: column,
+				err:    fmt.Errorf("the control character %U is not allowed: write it as an escape in double quotes, \"\\x%02x\"", r, r),
+			}
 		case r == '\n':
 			line, start = line+1, i+1
 		}

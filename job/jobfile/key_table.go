@@ -32,7 +32,11 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			withFlag(Flag{Name: "tasks", Kind: IntFlag, Default: "1", Usage: "number of equal tasks"}),
 		key("matrix", matrix(), func(s *spec) **job.Matrix { return &s.Matrix },
 			"one task for each [combination](../guides/jobs.md#sweeps) of values: `{lr: [0.1, 0.01], seed: [1, 2, 3]}`; also `include`, `exclude`").withDefault("none"),
-		key("max_parallel", positiveCount(job.MaxTasks).withFlags(flagReadBy(Flag{Name: "max-parallel", Kind: IntFlag, Usage: "maximum number of tasks that run at the same time; 0 is no limit"}, readCount)),
+		key("max_parallel", positiveCount(job.MaxTasks).withFlags(flagReadBy(Flag{
+			Name:  "max-parallel",
+			Kind:  IntFlag,
+			Usage: "maximum number of tasks that run at the same time; 0 is no limit",
+		}, readCount)),
 			func(s *spec) *int { return &s.MaxParallel },
 			"maximum number of tasks that hold resources at the same time").withDefault("all"),
 		key("gpus", gpuCount(), func(s *spec) *int { return &s.Request.GPUs },
@@ -41,7 +45,8 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
 			"a [part of each GPU](../guides/sharing.md#request-a-share): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
-			"a type by its short name (`A100`) or exact product name (`NVIDIA A100-SXM4-80GB`), in any case, a list of types, or `{include: […], exclude: […]}`. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
+			"a type by its short name (`A100`) or exact product name (`NVIDIA A100-SXM4-80GB`), in any case, a list of types, "+
+				"or `{include: […], exclude: […]}`. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
 			"acceptable devices by UUID: one, a list, or `{include: […], exclude: […]}`").withDefault("any"),
 		key("gpu_mem", wholeSize(), func(s *spec) *int64 { return &s.Request.MinMemMiB },
@@ -61,27 +66,41 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			withFlag(Flag{Name: "cpus", Kind: FloatFlag, Default: fmt.Sprint(job.DefaultCPUs), Usage: "CPUs for each task"}),
 		key("mem", size(), func(s *spec) *float64 { return &s.MemMiB },
 			"memory of each task, for example `512MiB`, `4GiB` or `1.5GB`; a number without a unit is MiB").withDefault("256MiB").alwaysWritten().
-			withFlag(Flag{Name: "mem", Default: fmt.Sprintf("%dMiB", job.DefaultMemMiB), Usage: "memory for each task, in KiB, MiB, GiB, TiB, MB, GB or TB; a number without a unit is MiB"}),
+			withFlag(Flag{
+				Name:    "mem",
+				Default: fmt.Sprintf("%dMiB", job.DefaultMemMiB),
+				Usage:   "memory for each task, in KiB, MiB, GiB, TiB, MB, GB or TB; a number without a unit is MiB",
+			}),
 		key("disk", size(), func(s *spec) *float64 { return &s.DiskMiB },
 			"disk of each task, in the same units").withDefault("none").
 			withFlag(Flag{Name: "disk", Usage: "disk for each task, such as 10GiB"}),
 		key("limits", resourceLimits(), func(s *spec) *job.ResourceLimits { return &s.Limits },
 			"how much the task may use if its agent has it free: `{cpus: 4, mem: 8GiB}`, or `unlimited` for either").withDefault("`cpus` and `mem`"),
-		key("constraints", constraintList().withFlags(appendFlag(Flag{Name: "constraint", Kind: RepeatedFlag, Usage: "restriction on the agents, as Marathon's constraints: 'hostname UNIQUE', 'rack LIKE r[12]'"}, job.ParseConstraint)),
+		key("constraints", constraintList().withFlags(appendFlag(Flag{
+			Name:  "constraint",
+			Kind:  RepeatedFlag,
+			Usage: "restriction on the agents, as Marathon's constraints: 'hostname UNIQUE', 'rack LIKE r[12]'",
+		}, job.ParseConstraint)),
 			func(s *spec) *[]job.Constraint { return &s.Constraints },
-			"restrictions on the agents, as [Marathon's constraints](https://mesosphere.github.io/marathon/docs/constraints.html): `[[hostname, UNIQUE], [rack, LIKE, \"r[12]\"]]`, or each as one text"),
+			"restrictions on the agents, as [Marathon's "+
+				"constraints](https://mesosphere.github.io/marathon/docs/constraints.html): `[[hostname, UNIQUE], [rack, LIKE, \"r[12]\"]]`, or each as one text"),
 		key("container", oneOf(job.Docker, job.Mesos), func(s *spec) *job.Containerizer { return &s.Containerizer },
 			"`docker` (the Docker engine) or `mesos` (Mesos's own containers)").withDefault("`docker` with an image, else `mesos`").
 			withFlag(Flag{Name: "container", Usage: "docker or mesos (default docker if there is an image)"}),
 		key("image", word(""), func(s *spec) *string { return &s.Image },
 			"a container image").withDefault("none: the agent's own file system").
 			withFlag(Flag{Name: "image", Usage: "container image (default the agent's own file system)"}),
-		key("force_pull", boolean().withFlags(choiceFlag(Flag{Name: "pull", Default: "missing", Usage: "always: pull the image again for each attempt; or missing"}, "always", func(to *bool) { *to = true }, "")),
+		key("force_pull", boolean().withFlags(choiceFlag(Flag{Name: "pull", Default: "missing", Usage: "always: pull the image again for each attempt; or missing"},
+			"always", func(to *bool) { *to = true }, "")),
 			func(s *spec) *bool { return &s.ForcePull },
 			"`true`: the image is pulled again for each attempt").withDefault("`false`"),
 		key("pull_secret", word(secretPattern), func(s *spec) *string { return &s.PullSecret },
-			"a [secret](../guides/jobs.md#secrets) with a docker config.json, whose credentials [pull the image](executor.md#private-registries); with `docker` only").withDefault("none").
-			withFlag(Flag{Name: "pull-secret", Usage: "secret KEY that the agent stores for the job's role: a docker config.json with the credentials that pull the image"}),
+			"a [secret](../guides/jobs.md#secrets) with a docker config.json, "+
+				"whose credentials [pull the image](executor.md#private-registries); with `docker` only").withDefault("none").
+			withFlag(Flag{
+				Name:  "pull-secret",
+				Usage: "secret KEY that the agent stores for the job's role: a docker config.json with the credentials that pull the image",
+			}),
 		key("entrypoint", word(""), func(s *spec) *string { return &s.Entrypoint },
 			"replaces the image's entrypoint; `command` is then its arguments").withDefault("the image's").
 			withFlag(Flag{Name: "entrypoint", Usage: "replaces the image's entrypoint; the command is then its arguments"}),
@@ -90,35 +109,61 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("command", commandLine(), func(s *spec) *[]string { return &s.Command },
 			"a list of arguments, or one line for `/bin/sh -c`; optional if the image has a command"),
 		key("stdin", boolean(), func(s *spec) *bool { return &s.Stdin },
-			"`true`: a [client](../guides/jobs.md#interactive-jobs) sends the command's standard input; the task ends if it is lost before the end of the input").withDefault("`false`").
-			withFlag(Flag{Name: "stdin", Shorthand: "i", Kind: BoolFlag, Usage: "pass standard input to the command, and end the job if it is lost (default true without an image if it is a pipe or a file)"}),
+			"`true`: a [client](../guides/jobs.md#interactive-jobs) sends the command's standard input; "+
+				"the task ends if it is lost before the end of the input").withDefault("`false`").
+			withFlag(Flag{
+				Name:      "stdin",
+				Shorthand: "i",
+				Kind:      BoolFlag,
+				Usage:     "pass standard input to the command, and end the job if it is lost (default true without an image if it is a pipe or a file)",
+			}),
 		key("tty", boolean(), func(s *spec) *bool { return &s.TTY },
 			"`true`: the command runs on the terminal of a [client](../guides/jobs.md#interactive-jobs), and the task ends with it").withDefault("`false`").
 			withFlag(Flag{Name: "tty", Shorthand: "t", Kind: BoolFlag, Usage: "run the command on this terminal; all keys reach it, including Ctrl-C"}),
 		key("user", word(""), func(s *spec) *string { return &s.User },
-			"user that the task runs as: a name, or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the scheduler's `--process-user`").
+			"user that the task runs as: a name, "+
+				"or with `docker` also `UID` or `UID:GID`").withDefault("the image's user, or without an image the scheduler's `--process-user`").
 			withFlag(Flag{Name: "user", Shorthand: "u", Usage: "user that the task runs as: NAME, UID or UID:GID (default the image's)"}),
 		key("env", pairs(anyWordSchema()).withSchema("propertyNames", valueSchema{"pattern": "^[^=]+$"}).
-			withFlags(assignmentsFlag(Flag{Name: "env", Shorthand: "e", Kind: RepeatedFlag, Usage: "NAME=value: an environment variable of the task, or NAME for its value here"}, "")),
+			withFlags(assignmentsFlag(Flag{
+				Name:      "env",
+				Shorthand: "e",
+				Kind:      RepeatedFlag,
+				Usage:     "NAME=value: an environment variable of the task, or NAME for its value here",
+			}, "")),
 			func(s *spec) *map[string]string { return &s.Env },
 			"environment variables: `NAME: value` pairs; names without an equals sign"),
 		key("secrets", pairs(wordSchema(secretPattern)).withSchema("propertyNames", valueSchema{"pattern": variablePattern}).
-			withFlags(assignmentsFlag(Flag{Name: "secret", Kind: RepeatedFlag, Usage: "NAME=KEY: an environment variable whose value is the secret KEY that the agent stores for the job's role"}, ": the value is the secret's name on the agent, never the secret")),
+			withFlags(assignmentsFlag(Flag{
+				Name:  "secret",
+				Kind:  RepeatedFlag,
+				Usage: "NAME=KEY: an environment variable whose value is the secret KEY that the agent stores for the job's role",
+			}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.Secrets },
 			"environment variables whose values are [secrets](../guides/jobs.md#secrets) of the agents: `NAME: name/of/the/secret` pairs").withDefault("none"),
 		key("secret_files", pairs(wordSchema(secretPattern)).
-			withFlags(assignmentsFlag(Flag{Name: "secret-file", Kind: RepeatedFlag, Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox"}, ": the value is the secret's name on the agent, never the secret")),
+			withFlags(assignmentsFlag(Flag{
+				Name:  "secret-file",
+				Kind:  RepeatedFlag,
+				Usage: "PATH=KEY: a file in the container with the secret KEY that the agent stores for the job's role; a relative PATH is in the sandbox",
+			}, ": the value is the secret's name on the agent, never the secret")),
 			func(s *spec) *map[string]string { return &s.SecretFiles },
-			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path: name/of/the/secret` pairs; a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
+			"files in the container that are [secrets](../guides/jobs.md#secrets): `/path: name/of/the/secret` pairs; "+
+				"a relative path is in the sandbox, and the only kind without an image").withDefault("none"),
 		key("workdir", word(""), func(s *spec) *string { return &s.Workdir },
-			"[folder of the client](../guides/jobs.md#files), relative to the job file, that is uploaded and in which the tasks start; or the `sha256:` digest of a stored one").withDefault("none").
+			"[folder of the client](../guides/jobs.md#files), relative to the job file, "+
+				"that is uploaded and in which the tasks start; or the `sha256:` digest of a stored one").withDefault("none").
 			withFlag(Flag{Name: "workdir", Shorthand: "w", Usage: "folder to upload; the tasks start in a copy of it"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
-			"files that the agent puts into the sandbox first: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, executable, cache}`; a URI may be a path of the agent").withDefault("none"),
+			"files that the agent puts into the sandbox first: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, "+
+				"executable, cache}`; a URI may be a path of the agent").withDefault("none"),
 		key("artifacts", listOf("[results, model.pt]", word("")), func(s *spec) *[]string { return &s.Artifacts },
 			"[files and folders](../guides/jobs.md#files) of the sandbox that the scheduler keeps after each task's end: `[results, model.pt]`").withDefault("none"),
 		key("volumes", volumeList(), func(s *spec) *[]job.Volume { return &s.Volumes },
-			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, read_only, driver}`. A source is a path of the agent that the [operator allows](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, empty and with a line on standard error, if it does not exist").withDefault("none"),
+			"directories and files mounted into the container: `[\"/data:/data:ro\", \"scratch:/scratch\"]`, or `{source, target, "+
+				"read_only, driver}`. A source is a path of the agent that the [operator "+
+				"allows](../guides/security.md#resources-of-jobs), or a volume of its Docker engine, which the engine creates, "+
+				"empty and with a line on standard error, if it does not exist").withDefault("none"),
 		key("shm_size", size(), func(s *spec) *float64 { return &s.ShmMiB },
 			"size of `/dev/shm`, which is part of the task's memory").withDefault("as much as `mem`").
 			withFlag(Flag{Name: "shm-size", Usage: "size of /dev/shm, such as 8GiB; it is part of the task's memory"}),
@@ -126,20 +171,31 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`private`, or `host`: the agent's shared memory and semaphores, if both operators allow it").withDefault("`private`").
 			withFlag(Flag{Name: "ipc", Usage: "private or host"}),
 		key("ulimits", ulimits(), func(s *spec) *[]job.Ulimit { return &s.Ulimits },
-			"resource limits, named as in setrlimit(2), soft before hard, in the kernel's units: `{memlock: unlimited, nofile: 65536, stack: \"8388608:16777216\"}`").withDefault("the agent's"),
+			"resource limits, named as in setrlimit(2), soft before hard, in the kernel's units: `{memlock: unlimited, nofile: "+
+				"65536, stack: \"8388608:16777216\"}`").withDefault("the agent's"),
 		key("network", text[job.NetworkMode](wordSchema("")), func(s *spec) *job.NetworkMode { return &s.Network },
 			"`host`; with `docker` also `bridge`, `none` or a network of the Docker engine, with `mesos` a [CNI network](#cni-networks)").withDefault("`host`").
-			withFlag(Flag{Name: "network", Usage: "host; with docker bridge, none or a network of the Docker engines; with mesos a CNI network of the agents (default host)"}),
+			withFlag(Flag{
+				Name:  "network",
+				Usage: "host; with docker bridge, none or a network of the Docker engines; with mesos a CNI network of the agents (default host)",
+			}),
 		key("network_labels", pairs(anyWordSchema()), func(s *spec) *map[string]string { return &s.NetworkLabels },
 			"`NAME: value` pairs for the plugins of a CNI network").withDefault("none"),
 		key("ports", portList(), func(s *spec) *[]job.Port { return &s.Ports },
-			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or container ports such as `[8080, \"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
-		key("devices", wordList().withFlags(wordsFlag(Flag{Name: "device", Kind: RepeatedFlag, Usage: "device node of the agent, or a folder of them, such as /dev/infiniband"})),
+			"host ports for each task, passed to it as `PORT0`, `PORT1`, …: a number of ports, or container ports such as `[8080, "+
+				"\"9090/udp\"]` or `{name, container, host, service, protocol}`. [`host`](#host-ports), or `\"80:8080\"`, selects the host port").withDefault("0"),
+		key("devices",
+			wordList().withFlags(wordsFlag(Flag{Name: "device", Kind: RepeatedFlag, Usage: "device node of the agent, or a folder of them, such as /dev/infiniband"})),
 			func(s *spec) *[]string { return &s.Devices },
 			"[device nodes](#devices) of the agent, or folders of them, that the task may open besides its GPUs: `[/dev/infiniband]`").withDefault("none"),
 		key("parameters", parameterList(), func(s *spec) *[]job.DockerParameter { return &s.Parameters },
 			"options of `docker run` that the [executor](executor.md) supports: `[\"hostname=web\", \"cap-add=IPC_LOCK\"]`, or `{key, value}`").withDefault("none"),
-		key("labels", pairs(anyWordSchema()).withFlags(assignmentsFlag(Flag{Name: "label", Shorthand: "l", Kind: RepeatedFlag, Usage: "NAME=value: a label for users and their tools"}, "")),
+		key("labels", pairs(anyWordSchema()).withFlags(assignmentsFlag(Flag{
+			Name:      "label",
+			Shorthand: "l",
+			Kind:      RepeatedFlag,
+			Usage:     "NAME=value: a label for users and their tools",
+		}, "")),
 			func(s *spec) *map[string]string { return &s.Labels },
 			"`NAME: value` pairs, also for the master, the agent and the Docker engine; marathon.app and marathon.version are reserved"),
 		key("health_check", healthCheckList(), func(s *spec) *job.Container { return &s.Container },
@@ -147,9 +203,12 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("check", optional(generalCheck()), func(s *spec) **job.Check { return &s.Check },
 			"a [check](../guides/jobs.md#health-checks) that only reports its result").withDefault("none"),
 		key("service", service(), func(s *spec) **job.Service { return &s.Service },
-			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, shutdown_delay, min, max, target, cooldown, stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
+			"`true`, or `{backoff, backoff_factor, backoff_max, replace_after, shutdown_delay, min, max, target, cooldown, "+
+				"stabilization}`: the tasks are [kept running](../guides/jobs.md#services) until a user ends the job, "+
+				"with a `target` [scaled by load](../guides/jobs.md#autoscaling)").withDefault("`false`"),
 		key("group", word(""), func(s *spec) *string { return &s.Group },
-			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group; a slash at the beginning is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
+			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group; "+
+				"a slash at the beginning is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
 			"Mesos role whose offers and quota the job uses").withDefault("the scheduler's first role").
 			withFlag(Flag{Name: "role", Usage: "Mesos role whose offers and quota the job uses"}),
@@ -160,7 +219,8 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`true`: the task may be stopped, with its `kill_grace`, for a job of higher priority, and is queued again").withDefault("`false`").
 			withFlag(Flag{Name: "preemptible", Kind: BoolFlag, Usage: "a job of higher priority may stop the tasks, which are queued again"}),
 		key("guaranteed", boolean(), func(s *spec) *bool { return &s.Guaranteed },
-			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), never stopped for another role").withDefault("`false`").
+			"`true`: the tasks run only on GPUs that their role [deserves](../concepts/scheduling.md#deserved-gpus), "+
+				"never stopped for another role").withDefault("`false`").
 			withFlag(Flag{Name: "guaranteed", Kind: BoolFlag, Usage: "run only on GPUs that the role deserves, never stopped for another role"}),
 		key("gang", boolean(), func(s *spec) *bool { return &s.Gang },
 			"`true`: the tasks start together or not at all").withDefault("`false`").
@@ -187,18 +247,25 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			key("before", positiveDuration(), func(w *job.Warning) *time.Duration { return &w.Before },
 				"time between the warning and SIGTERM").needed(),
 		)), func(s *spec) **job.Warning { return &s.Warn },
-			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: a [warning](../guides/jobs.md#checkpoints-and-warnings) before preemptions, drains, requeues and the `timeout`").withDefault("none"),
+			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: "+
+				"a [warning](../guides/jobs.md#checkpoints-and-warnings) before preemptions, drains, requeues and the `timeout`").withDefault("none"),
 		key("min_run_time", duration(), func(s *spec) *time.Duration { return &s.MinRunTime },
 			"how long a `preemptible` task runs before it may be preempted").withDefault("0").
 			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a preemptible task runs before it may be preempted"}),
 		key("preempt_after", duration(), func(s *spec) *time.Duration { return &s.PreemptAfter },
 			"how long after its submission others are stopped for the job at the earliest; their warnings run within this time").withDefault("0").
-			withFlag(Flag{Name: "preempt-after", Kind: DurationFlag, Usage: "how long after its submission others are stopped for the job at the earliest; their warning runs within this time"}),
+			withFlag(Flag{
+				Name:  "preempt-after",
+				Kind:  DurationFlag,
+				Usage: "how long after its submission others are stopped for the job at the earliest; their warning runs within this time",
+			}),
 		key("checkpoint_dir", word("^/"), func(s *spec) *string { return &s.CheckpointDir },
-			"folder that all attempts see, such as a volume: the task's [`MESOS_GPU_CHECKPOINT_DIR`](../guides/jobs.md#checkpoints-and-warnings) is below it").withDefault("none").
+			"folder that all attempts see, such as a volume: "+
+				"the task's [`MESOS_GPU_CHECKPOINT_DIR`](../guides/jobs.md#checkpoints-and-warnings) is below it").withDefault("none").
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("notify", notificationRules(), func(s *spec) *[]job.NotificationRule { return &s.Notify },
-			"[notifications](../guides/jobs.md#notifications) by mail and webhook: `[mailto:alice@example.org]`, or `{to, on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
+			"[notifications](../guides/jobs.md#notifications) by mail and webhook: `[mailto:alice@example.org]`, or `{to, "+
+				"on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),
@@ -423,10 +490,11 @@ func dependencyList() valueFormat[[]job.Dependency] {
 		return list(n, to)
 	}
 	f.schema = eitherSchema(wordSchema(""), listSchema(1, one.schema))
-	return f.withFlags(appendFlag(Flag{Name: "after", Kind: ListFlag, Usage: "jobs that must finish first, or JOB:ended, JOB:failed"}, func(text string) (job.Dependency, error) {
-		name, outcome, _ := strings.Cut(text, ":")
-		return job.Dependency{Job: name, Outcome: job.DependencyOutcome(outcome)}, nil
-	}))
+	return f.withFlags(appendFlag(Flag{Name: "after", Kind: ListFlag, Usage: "jobs that must finish first, or JOB:ended, JOB:failed"},
+		func(text string) (job.Dependency, error) {
+			name, outcome, _ := strings.Cut(text, ":")
+			return job.Dependency{Job: name, Outcome: job.DependencyOutcome(outcome)}, nil
+		}))
 }
 
 // notificationRules is a list of targets and of mappings.
@@ -437,7 +505,11 @@ func notificationRules() valueFormat[[]job.NotificationRule] {
 		key("on", listOf("[end, failure]", oneOf(job.NotificationEvents()...)), func(r *job.NotificationRule) *[]job.NotificationEvent { return &r.On },
 			"events: `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle`, `quota`; absent, `[end, failure]`"),
 	).orShort(func(n *yaml.Node, r *job.NotificationRule) error { return readText(n, &r.To) }, wordSchema("^(mailto:|https?://)"))).
-		withFlags(appendFlag(Flag{Name: "notify", Kind: RepeatedFlag, Usage: "mailto:ADDRESS or URL of a webhook to notify of the job's end and failure; or EVENT,EVENT,TARGET for other events"}, func(text string) (r job.NotificationRule, err error) {
+		withFlags(appendFlag(Flag{
+			Name:  "notify",
+			Kind:  RepeatedFlag,
+			Usage: "mailto:ADDRESS or URL of a webhook to notify of the job's end and failure; or EVENT,EVENT,TARGET for other events",
+		}, func(text string) (r job.NotificationRule, err error) {
 			for r.To = text; ; {
 				event, rest, ok := strings.Cut(r.To, ",")
 				if !ok || !slices.Contains(job.NotificationEvents(), job.NotificationEvent(event)) {

@@ -27,13 +27,15 @@ var services = []struct {
 		Group:   "/web/front",
 	}},
 	{"never replaced", "service: {replace_after: never}", job.Spec{Service: &job.Service{Backoff: marathonBackoff, ReplaceAfter: job.Unlimited}}},
-	{"scaled by a queue", "ports: 2\nservice: {min: 1, max: 4, target: {metric: queue_length, value: 10, path: /m, port_index: 1}, cooldown: 2m, stabilization: {up: 30s, down: 10m}}", job.Spec{
-		Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
-			Min: 1, Max: 4, Target: job.LoadTarget{Metric: "queue_length", Value: 10, Path: "/m", PortIndex: 1},
-			Cooldown: 2 * time.Minute, Stabilization: job.StabilizationWindows{Up: 30 * time.Second, Down: 10 * time.Minute},
+	{"scaled by a queue",
+		"ports: 2\nservice: {min: 1, max: 4, target: {metric: queue_length, value: 10, path: /m, port_index: 1}, cooldown: 2m, " +
+			"stabilization: {up: 30s, down: 10m}}", job.Spec{
+			Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
+				Min: 1, Max: 4, Target: job.LoadTarget{Metric: "queue_length", Value: 10, Path: "/m", PortIndex: 1},
+				Cooldown: 2 * time.Minute, Stabilization: job.StabilizationWindows{Up: 30 * time.Second, Down: 10 * time.Minute},
+			}},
+			Container: job.Container{Ports: []job.Port{{}, {}}},
 		}},
-		Container: job.Container{Ports: []job.Port{{}, {}}},
-	}},
 	{"scaled by requests", "ports: 1\nservice: {max: 4, target: {requests_per_second: 50}}", job.Spec{
 		Service: &job.Service{Backoff: marathonBackoff, Autoscaling: job.AutoscalingPolicy{
 			Min: 1, Max: 4, Target: job.LoadTarget{RequestsPerSecond: 50, Metric: "http_requests_total", Path: "/metrics"},
@@ -60,7 +62,10 @@ var services = []struct {
 		{URI: "https://example.org/model.tar.gz"}, {URI: "/opt/run.sh", Path: "bin/run", Executable: true}, {URI: "s3://bucket/data.zip", Extract: true, Cache: true},
 	}}}},
 	{"limits", "limits: {cpus: 2.5, mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{CPUs: 2.5, MemMiB: 1024}}}},
-	{"no limits", "limits: {cpus: unlimited, mem: unlimited}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{CPUs: job.Unlimited, MemMiB: job.Unlimited}}}},
+	{"no limits", "limits: {cpus: unlimited, mem: unlimited}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{
+		CPUs:   job.Unlimited,
+		MemMiB: job.Unlimited,
+	}}}},
 	{"one limit", "limits: {mem: 1GiB}", job.Spec{Container: job.Container{Limits: job.ResourceLimits{MemMiB: 1024}}}},
 	{"parameters", `parameters: [hostname=a, "sysctl=net.core.somaxconn=1024", {key: cap-add, value: IPC_LOCK}, {key: env, value: ""}]`, job.Spec{
 		Container: job.Container{Parameters: []job.DockerParameter{
@@ -93,11 +98,13 @@ func TestLaunchKeys(t *testing.T) {
 func TestLaunchKeysReject(t *testing.T) {
 	for _, c := range []struct{ name, lines, want string }{
 		{"service in a word", "service: always", `f.yaml:4:10: service: "always" is neither true nor false, nor keys such as {backoff: 1s}`},
-		{"service in a list", "service: [true]", `f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, cooldown, max, min, replace_after, shutdown_delay, stabilization, target`},
+		{"service in a list", "service: [true]",
+			`f.yaml:4:10: service: needs keys: backoff, backoff_factor, backoff_max, cooldown, max, min, replace_after, shutdown_delay, stabilization, target`},
 		{"no max", "service: {target: {gpu_duty: 50}}", `f.yaml:4:10: service: max: needed with min and target`},
 		{"two targets", "service: {max: 2, target: {gpu_duty: 50, value: 1}}", `service: target: use one of {gpu_duty: 60}`},
 		{"misspelt target", "service: {max: 2, target: {gpu_duti: 50}}", `f.yaml:4:28: service: target: unknown key "gpu_duti"; did you mean "gpu_duty"?`},
-		{"more tasks than max", "tasks: 3\nservice: {max: 2, target: {metric: m, value: 1}}\nports: 1", `f.yaml:4:8: tasks: 3 is not between the service's min: 1 and max: 2`},
+		{"more tasks than max", "tasks: 3\nservice: {max: 2, target: {metric: m, value: 1}}\nports: 1",
+			`f.yaml:4:8: tasks: 3 is not between the service's min: 1 and max: 2`},
 		{"no port for metrics", "service: {max: 2, target: {metric: m, value: 1}}", `service: target: port_index: 0: the job has 0 ports`},
 		{"misspelt key", "service:\n  backof: 1s", `f.yaml:5:3: service: unknown key "backof"; did you mean "backoff"?`},
 		{"backoff", "service: {backoff: 5}", `f.yaml:4:20: service: backoff: "5" is not a duration`},

@@ -122,9 +122,12 @@ func plainValue(n *yaml.Node) any {
 // beyondSchema are files that Read rejects for reasons that no schema expresses: keys that exclude or require each
 // other, numbers that depend on others, duplicates, and the syntax of other languages such as cron's.
 var beyondSchema = []string{
-	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice", "interval", "label twice", "matrix and env",
+	"after itself", "after twice", "axis twice", "cron's seconds", "cron's zone", "host port too large", "host port twice",
+	"interval", "label twice", "matrix and env",
 	"matrix of a gang", "no axis", "no command", "no cron", "no image", "no interval", "no such day", "no such index", "no zone", "none left", "other tasks",
-	"parallel gang", "path of a secret's file", "placeholder of some", "port of the host's network", "pull secret of a mesos container", "pull secret's path", "relative source", "scheduled dependency", "scheduled service", "secret and env", "secret of the matrix", "secret's path", "share with topology", "too many",
+	"parallel gang", "path of a secret's file", "placeholder of some", "port of the host's network",
+	"pull secret of a mesos container", "pull secret's path", "relative source", "scheduled dependency", "scheduled service",
+	"secret and env", "secret of the matrix", "secret's path", "share with topology", "too many",
 	"twice", "two jobs", "two numbers of GPUs", "type without GPU", "ulimit's name", "unknown placeholder", "value twice",
 }
 
@@ -289,7 +292,10 @@ func TestExplain(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for name, want := range map[string]string{"gpu_typ": `a job file has no key "gpu_typ"; did you mean "gpu_type"?`, "zzzzzzzz": `a job file has no key "zzzzzzzz"`} {
+	for name, want := range map[string]string{
+		"gpu_typ":  `a job file has no key "gpu_typ"; did you mean "gpu_type"?`,
+		"zzzzzzzz": `a job file has no key "zzzzzzzz"`,
+	} {
 		if _, err := ExplainKey(name); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

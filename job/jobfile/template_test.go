@@ -37,7 +37,8 @@ func TestChangedFile(t *testing.T) {
 		variables, overrides []string
 	}{
 		"variables": {
-			file:      "name: train-{{lr}}\ngpus: \"{{n}}\"\npreemptible: '{{ yes_or_no }}'\nenv: {LR: \"{{lr}}\", TEXT: \"a {{lr}} b {{n}}\"}\ncommand: |\n  run --lr {{lr}}\n",
+			file: "name: train-{{lr}}\ngpus: \"{{n}}\"\npreemptible: '{{ yes_or_no }}'\nenv: {LR: \"{{lr}}\", TEXT: " +
+				"\"a {{lr}} b {{n}}\"}\ncommand: |\n  run --lr {{lr}}\n",
 			want:      "name: train-0.1\ngpus: 2\npreemptible: true\nenv: {LR: \"0.1\", TEXT: \"a 0.1 b 2\"}\ncommand: |\n  run --lr 0.1\n",
 			variables: []string{"lr=0.1", "n=2", "yes_or_no=true"},
 		},
@@ -56,9 +57,12 @@ func TestChangedFile(t *testing.T) {
 			want: "name: a\ncommand: [docker, '{{.Names}}', '\\{{x}}', '\\\\{{x}}', '${X}', '{{ a b }}']\n",
 		},
 		"overrides": {
-			file:      "name: a\ngpus: 1\ngpu_type: V100\nimage: i\nenv: {A: \"1\", B: \"2\"}\ncommand: ls\ntimeout: 1h\n",
-			want:      "name: b\ngpus: 2\ngpu_type: [A100, H100]\nshare: {memory: 4GiB}\nenv: {B: \"2\", C.D: \"x=y\"}\nmem: 8GiB\ncommand: [ls, -l]\n",
-			overrides: []string{"name=b", "gpus=2", "gpu_type=[A100, H100]", "image=", "env.A=", "env.C.D=x=y", "share.memory=4GiB", "mem=8GiB", "command=[ls, -l]", "timeout=", "labels.x="},
+			file: "name: a\ngpus: 1\ngpu_type: V100\nimage: i\nenv: {A: \"1\", B: \"2\"}\ncommand: ls\ntimeout: 1h\n",
+			want: "name: b\ngpus: 2\ngpu_type: [A100, H100]\nshare: {memory: 4GiB}\nenv: {B: \"2\", C.D: \"x=y\"}\nmem: 8GiB\ncommand: [ls, -l]\n",
+			overrides: []string{
+				"name=b", "gpus=2", "gpu_type=[A100, H100]", "image=", "env.A=", "env.C.D=x=y", "share.memory=4GiB",
+				"mem=8GiB", "command=[ls, -l]", "timeout=", "labels.x=",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,12 +87,13 @@ func TestChangeMistakes(t *testing.T) {
 		file, want           string
 		variables, overrides []string
 	}{
-		"undefined":       {file: "name: a\nenv: {X: \"{{lr}}\"}\n", want: "f.yaml:2:10: variable lr has no value: give one by --var lr=VALUE"},
-		"without quotes":  {file: "name: a\ngpus: {{n}}\n", variables: []string{"n=1"}, want: `f.yaml:2:7: write a value that begins with a variable in quotes`},
-		"no such key":     {file: "name: a\ncommand: ls\n", overrides: []string{"gpuz=1"}, want: `f.yaml: unknown key "gpuz"; did you mean "gpus"?`},
-		"no such value":   {file: "name: a\ncommand: ls\n", overrides: []string{"gpus=few"}, want: `f.yaml: gpus: "few" is not a whole number`},
-		"pair as value":   {file: "name: a\ncommand: ls\n", overrides: []string{"env=FOO=1"}, want: `f.yaml: env: needs NAME: value pairs, such as --set KEY.FOO=1`},
-		"short form":      {file: "name: a\ncommand: ls\nschedule: \"@daily\"\n", overrides: []string{"schedule.overlap=skip"}, want: "f.yaml:3:11: schedule has no keys in this file"},
+		"undefined":      {file: "name: a\nenv: {X: \"{{lr}}\"}\n", want: "f.yaml:2:10: variable lr has no value: give one by --var lr=VALUE"},
+		"without quotes": {file: "name: a\ngpus: {{n}}\n", variables: []string{"n=1"}, want: `f.yaml:2:7: write a value that begins with a variable in quotes`},
+		"no such key":    {file: "name: a\ncommand: ls\n", overrides: []string{"gpuz=1"}, want: `f.yaml: unknown key "gpuz"; did you mean "gpus"?`},
+		"no such value":  {file: "name: a\ncommand: ls\n", overrides: []string{"gpus=few"}, want: `f.yaml: gpus: "few" is not a whole number`},
+		"pair as value":  {file: "name: a\ncommand: ls\n", overrides: []string{"env=FOO=1"}, want: `f.yaml: env: needs NAME: value pairs, such as --set KEY.FOO=1`},
+		"short form": {file: "name: a\ncommand: ls\nschedule: \"@daily\"\n", overrides: []string{"schedule.overlap=skip"},
+			want: "f.yaml:3:11: schedule has no keys in this file"},
 		"second document": {file: "name: a\ncommand: ls\n---\nname: b\ngpus: x\n", want: "f.yaml:5:7: gpus"},
 	} {
 		t.Run(name, func(t *testing.T) {

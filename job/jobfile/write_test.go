@@ -145,8 +145,10 @@ func TestWriteHasEveryKey(t *testing.T) {
 // Text is preserved, including characters with a meaning in YAML.
 func TestWriteKeepsText(t *testing.T) {
 	for _, text := range []string{
-		" a", "a ", "\ta", "a\n", "a\n\n", "\na", "\n a\n", "a\n  b\n c", "a\r\nb", "a\rb", "a\u0085b", "a\u2028b", "\ufeffa", "a\x1bb", "ü: #x", "- a", "null", "~", "1e3", "0x10",
-		"yes", "2026-01-02", "'a\"", "a: b", "a #b", "*a", "&a", "!!a", "---", "a\n---\nb", "%a", "@a", "`a", "{a}", "[a", "{{x}}", `a \{{ x }} \\{{y}}`, "{{matrix.x}}", strings.Repeat("long ", 100),
+		" a", "a ", "\ta", "a\n", "a\n\n", "\na", "\n a\n", "a\n  b\n c", "a\r\nb", "a\rb", "a\u0085b", "a\u2028b", "\ufeffa",
+		"a\x1bb", "ü: #x", "- a", "null", "~", "1e3", "0x10",
+		"yes", "2026-01-02", "'a\"", "a: b", "a #b", "*a", "&a", "!!a", "---", "a\n---\nb", "%a", "@a", "`a", "{a}", "[a",
+		"{{x}}", `a \{{ x }} \\{{y}}`, "{{matrix.x}}", strings.Repeat("long ", 100),
 	} {
 		spec := &job.Spec{Name: "a", Image: "i", Command: []string{"run", text}, Env: map[string]string{"A": text}}
 		spec.SetDefaults()

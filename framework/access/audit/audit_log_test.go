@@ -93,7 +93,8 @@ func TestEntries(t *testing.T) {
 	want := []AuditEntry{
 		{Time: at, User: "ci", RemoteAddr: "192.0.2.1", Method: "POST", Path: "/v1/jobs", Job: "train", Role: "research", Created: "/v1/jobs/train", Status: 201},
 		{Time: at, User: "ci", RemoteAddr: "192.0.2.1", Method: "DELETE", Path: "/v1/jobs/train", Job: "train", Role: "research", Status: 403},
-		{Time: at, User: "ci\nwho", RemoteAddr: "192.0.2.1", Method: "PUT", Path: "/" + strings.Repeat("x", maxFieldSize-1), Job: "train", Role: "research", Status: 200},
+		{Time: at, User: "ci\nwho", RemoteAddr: "192.0.2.1", Method: "PUT", Path: "/" + strings.Repeat("x", maxFieldSize-1),
+			Job: "train", Role: "research", Status: 200},
 	}
 	if diff := cmp.Diff(want, entries(l.path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -189,7 +190,18 @@ func TestExecEntries(t *testing.T) {
 		})).ServeHTTP(httptest.NewRecorder(), r)
 	}
 	of := func(status int) AuditEntry {
-		return AuditEntry{Time: time.Unix(1, 0).UTC(), User: "ci", RemoteAddr: "192.0.2.1", Method: "GET", Path: "/v1/jobs/train/tasks/0/exec", Job: "train", Role: "research", Task: "train.0.1.x", Argv: `["id"]`, Status: status}
+		return AuditEntry{
+			Time:       time.Unix(1, 0).UTC(),
+			User:       "ci",
+			RemoteAddr: "192.0.2.1",
+			Method:     "GET",
+			Path:       "/v1/jobs/train/tasks/0/exec",
+			Job:        "train",
+			Role:       "research",
+			Task:       "train.0.1.x",
+			Argv:       `["id"]`,
+			Status:     status,
+		}
 	}
 	if diff := cmp.Diff([]AuditEntry{of(101), of(403)}, entries(l.path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -269,7 +269,8 @@ func TestRejectionNamesScheme(t *testing.T) {
 	r.Header.Set("Authorization", "Basic x")
 	w := httptest.NewRecorder()
 	g.Wrap(http.NotFoundHandler()).ServeHTTP(w, r)
-	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasPrefix(got, "Bearer ") || !strings.Contains(w.Body.String(), "send Bearer and a token") {
+	if got := w.Header().Get("WWW-Authenticate"); w.Code != http.StatusUnauthorized || !strings.HasPrefix(got, "Bearer ") ||
+		!strings.Contains(w.Body.String(), "send Bearer and a token") {
 		t.Errorf("%d %s %s", w.Code, got, w.Body)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none"), nil, discardLogger()); err == nil {

@@ -38,7 +38,9 @@ func newTestIssuer(t testing.TB) *testIssuer {
 	i := &testIssuer{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256"],"authorization_endpoint":%q,"token_endpoint":%q}`, i.URL, i.URL+"/keys", i.URL+"/authorize", i.URL+"/token")
+		fmt.Fprintf(w,
+			`{"issuer":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256","ES256"],"authorization_endpoint":%q,"token_endpoint":%q}`,
+			i.URL, i.URL+"/keys", i.URL+"/authorize", i.URL+"/token")
 	})
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) { i.answerCode(w, r) })
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
@@ -173,7 +175,8 @@ func TestOIDCTokens(t *testing.T) {
 		{"another's key", signToken(t, jose.RS256, rsaKey(t), "one", i.claims(nil)), "the token is not a valid token of the issuer", 401},
 		{"no signature", unsignedToken(t, i.claims(nil)), "the token is not a valid token of the issuer", 401},
 		{"another's claims", parts[0] + "." + strings.Split(forged, ".")[1] + "." + parts[2], "the token is not a valid token of the issuer", 401},
-		{"signed by what is public", signToken(t, jose.HS256, []byte(strings.Repeat("k", 32)), "one", i.claims(nil)), "the token is not a valid token of the issuer", 401},
+		{"signed by what is public", signToken(t, jose.HS256, []byte(strings.Repeat("k", 32)), "one", i.claims(nil)),
+			"the token is not a valid token of the issuer", 401},
 		{"no token", "x.y.z", "the token is not a valid token of the issuer", 401},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,7 +85,8 @@ func (i *oidcIssuer) exchangeCode(ctx context.Context, code api.CodeExchange) (s
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, i.codeClient)
 	token, err := cfg.Exchange(ctx, code.Code, oauth2.VerifierOption(code.CodeVerifier))
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response != nil && refused.Response.StatusCode < http.StatusInternalServerError {
-		return "", api.NewProblemf(http.StatusUnauthorized, "the issuer rejects the sign-in: %s", cmp.Or(refused.ErrorDescription, refused.ErrorCode, refused.Response.Status))
+		return "", api.NewProblemf(http.StatusUnauthorized, "the issuer rejects the sign-in: %s", cmp.Or(refused.ErrorDescription,
+			refused.ErrorCode, refused.Response.Status))
 	}
 	if err != nil {
 		return "", api.NewUnavailable("sign in at issuer %s: %v", i.Issuer, err)
