@@ -83,7 +83,7 @@ func TestUsage(t *testing.T) {
 	if list, err := in.Scheduler.currentBackend().Leader.Usage.ListUsage(ctx, nothing, request.UsageQuery{}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("a stranger got %+v, %v", list, err)
 	}
-	if list, err := in.Scheduler.currentBackend().Leader.Usage.ListUsage(ctx, nil, request.UsageQuery{Role: "nobody"}); err != nil || len(list.Tasks) != 0 {
+	if list, err := in.Scheduler.currentBackend().Leader.Usage.ListUsage(ctx, nil, request.UsageQuery{Role: "unknown"}); err != nil || len(list.Tasks) != 0 {
 		t.Errorf("of a role without jobs: %+v, %v", list, err)
 	}
 }

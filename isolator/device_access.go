@@ -31,7 +31,7 @@ func DetectDeviceAccessAt(procRoot, devRoot string) (gpu.DeviceAccess, error) {
 	return probeDeviceNodes(devRoot)
 }
 
-// accessFromV1List reads this process's device list of cgroup version 1. If there is none, or
+// accessFromV1List reads this process's device list of cgroup version 1. Without one, or if
 // it allows everything, the result is unconfined; a program of version 2 may still confine the
 // process.
 func accessFromV1List(procRoot, devRoot string) gpu.DeviceAccess {

@@ -44,7 +44,7 @@ func (a *App) ServicePorts() []int {
 }
 
 // AllotServicePorts returns a copy of the app in which each service port of 0 is the next one
-// that next returns; next returns 0 if there is none. With requirePorts, the ports of the
+// that next returns; next returns 0 without a free port. With requirePorts, the ports of the
 // host's network are left: 0 is any host port there.
 func (a *App) AllotServicePorts(next func() int) *App {
 	c := *a

@@ -82,7 +82,7 @@ func (c *HoldCommands) HoldJobsOf(ctx context.Context, by *access.Grant, target 
 	return c.changeHold(ctx, by, target, sched.HoldJobsOf{Target: target, By: by.UserName(), Reason: q.Reason, Drain: q.Drain})
 }
 
-// ReleaseJobsOf ends the hold of a user or a role. It is no error if there is none.
+// ReleaseJobsOf ends the hold of a user or a role. Without a hold it does nothing.
 func (c *HoldCommands) ReleaseJobsOf(ctx context.Context, by *access.Grant, target job.HoldTarget) error {
 	return c.changeHold(ctx, by, target, sched.ReleaseJobsOf{Target: target})
 }

@@ -74,7 +74,7 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	good := frameworktest.JobSpec("train", 1, 1)
 	good.SetDefaults()
 	large, unknown, nightly := good, good, frameworktest.ScheduledSpec("nightly", "0 3 * * *")
-	large.Request.GPUs, unknown.Role = 4, "nobody"
+	large.Request.GPUs, unknown.Role = 4, "unknown"
 	if v, err := b.Jobs.ValidateJob(ctx, nil, good); err != nil || len(v.Warnings) > 0 || v.Spec.Role == "" {
 		t.Errorf("a valid job: %+v, %v", v, err)
 	}

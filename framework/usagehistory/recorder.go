@@ -283,7 +283,7 @@ func (r *Recorder) JobHistory(run string, stored func(key string) []byte) api.Jo
 }
 
 // ClusterHistory returns the last hours, with at most maxViewPoints points. The last hour has a
-// point each minute as far as this leader has recorded it.
+// point for each minute that this leader has recorded.
 func (r *Recorder) ClusterHistory(now time.Time, hours int) api.ClusterHistory {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -110,7 +110,7 @@ func (s *ArchiveStore) Open(digest string) (*os.File, error) {
 
 // Put stores an archive. It removes archives that are not used to make room. used
 // returns the digests that live jobs name. created is false if the archive was stored
-// before. The archive is received into a temporary file without the lock, so that a slow client delays nobody else;
+// before. The archive is received into a temporary file without the lock, so that a slow client delays no others;
 // the rename makes it visible as a whole. More than maxUploads callers wait until ctx ends.
 func (s *ArchiveStore) Put(
 	ctx context.Context, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error),

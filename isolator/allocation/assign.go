@@ -239,8 +239,7 @@ func (a *Allocator) shrinkNested(h Allocation) []Allocation {
 	return changed
 }
 
-// nearestAncestor returns the container's nearest ancestor that is a key of among, "" if there
-// is none.
+// nearestAncestor returns the container's nearest ancestor that is a key of among, or "".
 func nearestAncestor(container string, among map[string][]gpu.DeviceShare) string {
 	id := ParentID(container)
 	for ; id != ""; id = ParentID(id) {

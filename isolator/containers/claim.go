@@ -26,7 +26,7 @@ type ContainerClaim struct {
 	// ContainerDevices are the container, its owner, and what it holds.
 	gpu.ContainerDevices
 	// PID is the executor's process and StartTicks its start time in the kernel's clock ticks
-	// since the boot, which tells it from a later process with the same number. Both are 0 if the
+	// since the boot, which distinguishes it from a later process with the same number. Both are 0 if the
 	// process is not known.
 	PID        int
 	StartTicks uint64
@@ -75,7 +75,7 @@ func (e *DeviceHeldError) sharesOnly() bool {
 	})
 }
 
-// DescribeHolder returns "container c1 (task t of framework f, job j)", as far as it is known.
+// DescribeHolder returns "container c1 (task t of framework f, job j)", with the parts that are known.
 func DescribeHolder(h gpu.ContainerDevices) string {
 	owner := ""
 	switch {

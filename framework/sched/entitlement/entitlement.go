@@ -1,6 +1,6 @@
 // Package entitlement divides one resource among a tree of roles by hierarchical max–min fairness: each role first gets
-// what it deserves, as far as it demands it, and what is left over is divided by weight among the roles that demand
-// more. It knows nothing of jobs, agents or time.
+// the amount that it deserves and demands. The rest is divided by weight among the roles that demand more. The package
+// does not depend on jobs, agents or time.
 package entitlement
 
 import (

@@ -200,7 +200,7 @@ func (t *Tracker) RestrictClaim(spec *job.Spec, r gpu.Request, n int) (restricte
 }
 
 // LimitBelowClaim returns the limit of a role in which n more tasks of a job have no room even once ending tasks have
-// ended: that of the lowest such role. It returns nil if there is none, or if a limit of the user does not permit them.
+// ended: that of the lowest such role. It returns nil without such a limit, or if a limit of the user does not permit them.
 func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest *Limit) {
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		switch {

@@ -111,7 +111,7 @@ func (r *columnReader) readRecords(bad func(error), parse func(row []string, lin
 	return list, left, nil
 }
 
-// parseSeconds parses a time or a duration in seconds, -1 if there is none.
+// parseSeconds parses a time or a duration in seconds; an empty one is -1.
 func parseSeconds(column, text string) (time.Duration, error) {
 	if text == "" || strings.EqualFold(text, "nan") {
 		return -1, nil
@@ -123,7 +123,7 @@ func parseSeconds(column, text string) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// parseAmount parses a number from 0 to most, 0 if there is none.
+// parseAmount parses a number from 0 to most; an empty one is 0.
 func parseAmount(column, text string, most float64) (float64, error) {
 	if text == "" {
 		return 0, nil

@@ -195,7 +195,7 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	return r, nil
 }
 
-// nextMoment returns when the next event of the timeline is due, false if there is none.
+// nextMoment returns when the next event of the timeline is due, or false without one.
 func (r *jobReplay) nextMoment() (time.Duration, bool) {
 	if r.timeline.Len() == 0 {
 		return 0, false

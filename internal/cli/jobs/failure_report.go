@@ -85,7 +85,7 @@ func reportFailures(to io.Writer, view *api.JobView) {
 }
 
 // describeErrorOutput returns the end of the standard error of the task that failed
-// first, with a heading, or "" if there is none.
+// first, with a heading, or "".
 func describeErrorOutput(ctx context.Context, c *client.Client, view *api.JobView) string {
 	t, ok := lastFailure(view)
 	if !ok {

@@ -147,7 +147,7 @@ func (s *jobFileFlags) readFiles(a *cli.App, args []string) (jobs []jobFromFile,
 	return jobs, checkDistinctNames(jobs, s.name)
 }
 
-// listJobFiles returns the job files of a folder by name, without those of its folders, or the path if it is none.
+// listJobFiles returns the job files of a folder by name, not recursively, or the path itself if it is no folder.
 func listJobFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if path == "-" || err != nil || !info.IsDir() {

@@ -33,7 +33,7 @@ func printRuns(p *term.TablePrinter, runs []api.JobView) error {
 	})
 }
 
-// endMessage returns the message of the first task that did not finish, "" if there is none.
+// endMessage returns the message of the first task that did not finish, or "".
 func endMessage(j api.JobView) string {
 	for i := range j.Tasks {
 		if t := &j.Tasks[i]; !t.State.IsLive() && t.State != job.Finished {

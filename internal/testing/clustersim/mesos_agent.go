@@ -38,7 +38,7 @@ type agentNode struct {
 	lives int
 	// down is whether the agent's process does not run. Its tasks run on.
 	down bool
-	// connection is nil while there is none to the master; ready is whether the agent is registered.
+	// connection is the connection to the master, or nil; ready is whether the agent is registered.
 	connection *connection
 	ready      bool
 	// tasks lists running tasks, and tasks whose end is not acknowledged. updates are the unacknowledged statuses; repeat

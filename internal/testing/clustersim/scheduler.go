@@ -29,7 +29,7 @@ type schedulerNode struct {
 	log   logrus.FieldLogger
 	// counters is shared by all processes, because counters only grow.
 	counters *metrics.SchedulerCounters
-	// process is the process that leads, nil while there is none. Without standbys it is the only one.
+	// process is the leading process, or nil. Without standbys it is the only one.
 	process *process
 }
 

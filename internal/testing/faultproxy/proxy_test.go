@@ -174,7 +174,7 @@ func TestHangLastsUntilTheCallerGoes(t *testing.T) {
 	}
 	r.ClearFaults() // for the cases that follow
 	if got := r.call(scheduler.Call_REVIVE); got != 202 {
-		t.Errorf("after Mend: %d", got)
+		t.Errorf("after the repair: %d", got)
 	}
 	select {
 	case got := <-answered:
