@@ -25,10 +25,15 @@ type Interner struct {
 
 // InternSpec replaces parts of a specification by equal ones of earlier calls.
 func (n *Interner) InternSpec(s *Spec) {
-	for _, text := range []*string{&s.Role, &s.Owner, &s.Group, &s.Image, &s.Workdir, &s.CheckpointDir, &s.Entrypoint, &s.User, &s.PullSecret, (*string)(&s.Containerizer), (*string)(&s.Network), (*string)(&s.Request.Topology)} {
+	for _, text := range []*string{
+		&s.Role, &s.Owner, &s.Group, &s.Image, &s.Workdir, &s.CheckpointDir, &s.Entrypoint, &s.User, &s.PullSecret, &s.Request.MinDriver, &s.Request.MinCUDA,
+		(*string)(&s.Containerizer), (*string)(&s.Network), (*string)(&s.IPC), (*string)(&s.Request.Topology), (*string)(&s.OnTimeout),
+	} {
 		n.internText(text)
 	}
-	for _, list := range []*[]string{&s.Command, &s.Artifacts, &s.Devices, &s.Request.Types.Include, &s.Request.Types.Exclude, &s.Request.Devices.Include, &s.Request.Devices.Exclude} {
+	for _, list := range []*[]string{
+		&s.Command, &s.Artifacts, &s.Devices, &s.Request.Types.Include, &s.Request.Types.Exclude, &s.Request.Devices.Include, &s.Request.Devices.Exclude,
+	} {
 		n.internList(list)
 	}
 	for _, texts := range []*map[string]string{&s.Env, &s.Labels, &s.Secrets, &s.SecretFiles, &s.NetworkLabels} {

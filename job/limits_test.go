@@ -219,35 +219,3 @@ func TestExpectedRunTime(t *testing.T) {
 		}
 	}
 }
-
-// Every text that a user may choose the length of counts.
-func TestTextBytesCountsAllTexts(t *testing.T) {
-	text := strings.Repeat("x", 1000)
-	list, values := []string{text}, map[string]string{"k": text}
-	check := Check{HTTP: &HTTPCheck{Path: text}}
-	for name, change := range map[string]func(*Spec){
-		"name": func(s *Spec) { s.Name = text }, "role": func(s *Spec) { s.Role = text }, "owner": func(s *Spec) { s.Owner = text }, "group": func(s *Spec) { s.Group = text },
-		"image": func(s *Spec) { s.Image = text }, "entrypoint": func(s *Spec) { s.Entrypoint = text }, "user": func(s *Spec) { s.User = text }, "network": func(s *Spec) { s.Network = NetworkMode(text) },
-		"command": func(s *Spec) { s.Command = list }, "types": func(s *Spec) { s.Request.Types.Include = list }, "excluded types": func(s *Spec) { s.Request.Types.Exclude = list },
-		"devices": func(s *Spec) { s.Request.Devices.Include = list }, "excluded devices": func(s *Spec) { s.Request.Devices.Exclude = list },
-		"env": func(s *Spec) { s.Env = values }, "secrets": func(s *Spec) { s.Secrets = values }, "labels": func(s *Spec) { s.Labels = values },
-		"names of variables": func(s *Spec) { s.Env = map[string]string{text: ""} },
-		"client key":         func(s *Spec) { s.ClientKey = &ClientKey{Key: text} }, "digest": func(s *Spec) { s.ClientKey = &ClientKey{Digest: text} },
-		"constraint": func(s *Spec) { s.Constraints = []Constraint{{Field: text}} }, "its value": func(s *Spec) { s.Constraints = []Constraint{{Value: text}} },
-		"dependency": func(s *Spec) { s.After = []Dependency{{Job: text}} }, "volume": func(s *Spec) { s.Volumes = []Volume{{Source: text}} }, "target": func(s *Spec) { s.Volumes = []Volume{{Target: text}} },
-		"driver": func(s *Spec) { s.Volumes = []Volume{{Driver: text}} }, "URI": func(s *Spec) { s.Fetch = []FetchArtifact{{URI: text}} }, "path": func(s *Spec) { s.Fetch = []FetchArtifact{{Path: text}} },
-		"port": func(s *Spec) { s.Ports = []Port{{Name: text}} }, "limit": func(s *Spec) { s.Ulimits = []Ulimit{{Name: text}} },
-		"option": func(s *Spec) { s.Parameters = []DockerParameter{{Key: text}} }, "value of an option": func(s *Spec) { s.Parameters = []DockerParameter{{Value: text}} },
-		"check": func(s *Spec) { s.Check = &check }, "health check": func(s *Spec) { s.HealthCheck = &HealthCheck{Check: check} }, "command of a check": func(s *Spec) { s.Check = &Check{Command: list} },
-		"further health check": func(s *Spec) { s.MoreHealthChecks = []HealthCheck{{Check: check}} },
-		"axis":                 func(s *Spec) { s.Matrix = &Matrix{Axes: []MatrixAxis{{Name: text}}} },
-		"value of an axis":     func(s *Spec) { s.Matrix = &Matrix{Axes: []MatrixAxis{{Values: list}}} },
-	} {
-		var s Spec
-		before := s.TextBytes()
-		change(&s)
-		if got := s.TextBytes() - before; got < len(text) || got > len(text)+100 {
-			t.Errorf("%s of %d bytes counts as %d", name, len(text), got)
-		}
-	}
-}

@@ -6,7 +6,8 @@ const specOverhead = 512
 // TextBytes returns about how many bytes the job's texts need in memory and in the journal, without its tasks. Dependencies
 // that are met and tasks that are added do not change it.
 func (s *Spec) TextBytes() int {
-	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) + len(s.User) + len(s.Network) + len(s.Workdir) + len(s.CheckpointDir)
+	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) +
+		len(s.User) + len(s.Network) + len(s.Workdir) + len(s.CheckpointDir) + len(s.Request.MinDriver) + len(s.Request.MinCUDA)
 	add := func(texts ...string) {
 		for _, text := range texts {
 			n += len(text) + 16
@@ -26,6 +27,12 @@ func (s *Spec) TextBytes() int {
 	}
 	if s.ClientKey != nil {
 		add(s.ClientKey.Key, s.ClientKey.Digest)
+	}
+	if s.Schedule != nil {
+		add(s.Schedule.Cron, s.Schedule.TimeZone)
+	}
+	if s.Service != nil {
+		add(s.Service.Autoscaling.Target.Metric, s.Service.Autoscaling.Target.Path)
 	}
 	for i := range s.Notify {
 		add(s.Notify[i].To)

@@ -123,26 +123,6 @@ func TestTextsOfLiveJobsAreBounded(t *testing.T) {
 	}
 }
 
-func TestTextBytesCountEveryText(t *testing.T) {
-	big := strings.Repeat("x", 10_000)
-	for name, s := range map[string]job.Spec{
-		"command": {Command: []string{big}}, "env": {Env: map[string]string{"A": big}}, "secrets": {Secrets: map[string]string{"A": big}},
-		"constraint": {Constraints: []job.Constraint{{Field: "a", Operator: job.Is, Value: big}}},
-		"labels":     {Container: job.Container{Labels: map[string]string{"a": big}}},
-		"volume":     {Container: job.Container{Volumes: []job.Volume{{Source: big}}}},
-		"fetch":      {Container: job.Container{Fetch: []job.FetchArtifact{{URI: big}}}},
-		"parameter":  {Container: job.Container{Parameters: []job.DockerParameter{{Key: "env", Value: big}}}},
-		"check":      {Container: job.Container{MoreHealthChecks: []job.HealthCheck{{Check: job.Check{Command: []string{big}}}}}},
-		"matrix":     {Matrix: &job.Matrix{Axes: []job.MatrixAxis{{Name: "a", Values: []string{big}}}}},
-		"included":   {Matrix: &job.Matrix{Include: []map[string]string{{"a": big}}}},
-		"dependency": {After: []job.Dependency{{Job: big}}},
-	} {
-		if got := s.TextBytes(); got < len(big) || got > len(big)+2000 {
-			t.Errorf("%s: %d bytes", name, got)
-		}
-	}
-}
-
 // TestEndedJobsOfLargestOwnerAreForgottenFirst checks that a user who submits and ends many jobs makes the scheduler forget
 // the user's own.
 func TestEndedJobsOfLargestOwnerAreForgottenFirst(t *testing.T) {
