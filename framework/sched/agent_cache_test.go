@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
@@ -20,7 +21,7 @@ func TestAgentCacheDoesNotChangePlans(t *testing.T) {
 	kept := 0
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := SchedulerSettings{MaxEndedTasks: 1}
-		cfg.Policy.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "fgd", "topology", "spread"}).Draw(t, "policy")
+		cfg.Policy.Fit.Name = rapid.SampledFrom(fit.PolicyNames()).Draw(t, "policy")
 		if rapid.Bool().Draw(t, "two policies") {
 			cfg.Policy.Roles = []queue.Role{{Name: "a"}, {Name: "b", FitPolicy: "spread"}}
 		}

@@ -62,7 +62,7 @@ func BenchmarkPlace(b *testing.B) {
 		agents, jobs int
 		own          bool
 	}{{"1000x2000", 1000, 2000, false}, {"10000x10000", 10_000, 10_000, false}, {"10000x10000-all-differ", 10_000, 10_000, true}} {
-		for _, policy := range []string{"headroom", "binpack", "fgd"} {
+		for _, policy := range fit.PolicyNames() {
 			b.Run(c.name+"/"+policy, func(b *testing.B) {
 				offers, waiting, p := benchmarkOffers(c.agents), benchmarkQueue(c.jobs, c.own), testPolicy()
 				p.Fit.Name = policy

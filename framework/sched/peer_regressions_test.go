@@ -176,7 +176,7 @@ func (c *peerCluster) round() {
 // TestFailingAcceptsDoNotStarveJobs is KAI-Scheduler #2075: a job whose binding to a node always failed was tried there in
 // each cycle, and kept the jobs behind it from starting. Here the ACCEPTs of an agent that the policy prefers always fail.
 func TestFailingAcceptsDoNotStarveJobs(t *testing.T) {
-	for _, name := range []string{"binpack", "headroom", "spread"} {
+	for _, name := range fit.PolicyNames() {
 		t.Run(name, func(t *testing.T) {
 			c := newPeerCluster(t, placement.Policy{Fit: fit.PlacementPolicy{Name: name}}, map[string]int{"bad": 4, "good": 2})
 			c.rejects["bad"], c.length = true, 5

@@ -26,7 +26,7 @@ func TestEarliestFitMatchesSearch(t *testing.T) {
 			c.offers = c.offers[1:]
 		}
 		p := testPolicy()
-		p.Fit.Name = rapid.SampledFrom([]string{"headroom", "binpack", "spread", "topology"}).Draw(t, "policy")
+		p.Fit.Name = rapid.SampledFrom(fit.PolicyNames()).Draw(t, "policy")
 		cluster, leftoverOf := NewClusterOfOffers(pointersTo(c.offers), &c.in, &p)
 		pl := newPlanner(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &p)
 		forecaster := pl.backfill.forecaster

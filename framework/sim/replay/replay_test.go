@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 )
 
@@ -178,6 +179,7 @@ func TestFairShareBetweenRoles(t *testing.T) {
 // TestNoGPUIsAllocatedTwice checks that at any time the GPUs that tasks hold, that are offered and that are free add
 // up to those of each agent, for any events.
 func TestNoGPUIsAllocatedTwice(t *testing.T) {
+	policies := fit.PolicyNames()
 	for seed := range int64(8) {
 		rnd := rand.New(rand.NewSource(seed))
 		cfg := ReplaySettings{Agents: agents(1 + rnd.Intn(6)), RunTimes: []RunTimeSource{RunTimeGiven, RunTimePredicted, RunTimeExact}[rnd.Intn(3)], Seed: seed}
@@ -185,7 +187,7 @@ func TestNoGPUIsAllocatedTwice(t *testing.T) {
 		if rnd.Intn(2) == 0 {
 			cfg.Short = 5 * time.Minute
 		}
-		cfg.Sched.Policy.Fit.Name = []string{"binpack", "spread", "fgd", "topology"}[rnd.Intn(4)]
+		cfg.Sched.Policy.Fit.Name = policies[rnd.Intn(len(policies))]
 		cfg.Sched.Policy.Roles = []queue.Role{{Name: "a", Order: queue.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"}}
 		r, err := newReplay(cfg)
 		if err != nil {
