@@ -60,6 +60,9 @@ func TestStateTransitionsAreConsistent(t *testing.T) {
 		if _, ok := transitions[s]; !ok {
 			t.Errorf("%s has no row", s)
 		}
+		if s.jobRank() < 0 {
+			t.Errorf("%s has no rank among the states of a job", s)
+		}
 		if !s.CanBecome(s) {
 			t.Errorf("%s may not follow itself", s)
 		}

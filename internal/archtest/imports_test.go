@@ -1,6 +1,7 @@
 // Package archtest tests the architecture: which package may import which, that
-// documents name identifiers and tests that exist, that their links resolve, and
-// that each dependency is explained. It contains no other code.
+// documents name identifiers and tests that exist, that their links resolve, that
+// each dependency is explained, and that lists of constants are complete. It contains
+// no other code.
 package archtest
 
 import (
