@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +54,10 @@ func describeFile(t *testing.T, file string, wide bool) (lines map[string]string
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := api.JobView{Job: job.Job{Spec: spec, Submitted: time.Now()}, State: job.Waiting}
+	j := api.JobView{Job: job.Job{Spec: spec, Submitted: time.Now(), Tasks: make([]job.Task, spec.Tasks)}, State: job.Waiting}
+	for i := range j.Tasks {
+		j.Tasks[i].State = job.Waiting
+	}
 	var out bytes.Buffer
 	if err := printJob(&term.TablePrinter{Writer: &out, Wide: wide}, &j); err != nil {
 		t.Fatal(err)
@@ -117,6 +122,39 @@ func TestWideDescribeShowsDefaults(t *testing.T) {
 	}
 	if got, want := wide["kill_grace"], "5s"; got != want {
 		t.Errorf("kill_grace is %q, want %q", got, want)
+	}
+}
+
+// Each key that describe formats itself changes its output. A key that is listed without being shown would be in neither part.
+func TestDescribeShowsDescribedKeys(t *testing.T) {
+	changes := map[string]string{
+		"name": "other", "tasks": "3", "matrix": "{LR: [1, 2]}", "max_parallel": "2", "gpus": "2", "share": "{memory: 1GiB}",
+		"gpu_type": "[A100]", "cpus": "7", "mem": "7GiB", "command": "test", "image": "debian:12", "container": "docker",
+		"service": "{}", "after": "[prepare]",
+	}
+	describe := func(keys map[string]string) string {
+		t.Helper()
+		file := ""
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			file += key + ": " + keys[key] + "\n"
+		}
+		_, all := describeFile(t, file, true)
+		return all
+	}
+	for _, key := range describedKeys() {
+		plain := map[string]string{"name": "a", "command": "train", "gpus": "1"}
+		if key == "container" {
+			plain["image"] = "debian:12"
+			plain["container"] = "mesos"
+		}
+		without := describe(plain)
+		if plain[key] = changes[key]; plain[key] == "" {
+			t.Errorf("%s needs a value here that changes the job", key)
+			continue
+		}
+		if describe(plain) == without {
+			t.Errorf("describe formats %s itself, and shows nothing of %s: %s", key, key, changes[key])
+		}
 	}
 }
 
