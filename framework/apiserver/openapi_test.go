@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -27,6 +29,7 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/openapitest"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 func findRoute(request string) *route {
@@ -129,6 +132,8 @@ func fillValue(v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Float64:
 		v.SetFloat(1.5)
+	case reflect.Uint8:
+		v.SetUint(7)
 	default:
 		v.SetInt(7)
 	}
@@ -143,7 +148,9 @@ func filledValue[T any]() (v T) {
 // that are encoded and decoded.
 func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	doc := openapitest.ReadDocument(t, api.OpenAPIDocument(), "")
-	for name, v := range map[string]any{
+	outputPart := filledValue[api.OutputPart]()
+	outputPart.Stream = "stderr"
+	schemas := map[string]any{
 		"Problem": filledValue[api.Problem](), "ClusterHistory": filledValue[api.ClusterHistory](), "JobUsageHistory": filledValue[api.JobUsageHistory](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
 		"ClientKey": filledValue[job.ClientKey](), "Warning": filledValue[job.Warning](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
 		"Part": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
@@ -157,7 +164,40 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
 		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
 		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "ArtifactReport": filledValue[api.ArtifactReport](), "ArtifactFile": filledValue[api.Artifact](), "ArtifactList": filledValue[api.ArtifactList](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
-	} {
+		"HealthFailure":     filledValue[job.HealthFailure](),
+		"AutoscalingPolicy": filledValue[job.AutoscalingPolicy](),
+		"LoadTarget":        filledValue[job.LoadTarget](),
+		"ScalingChange":     filledValue[job.Scaling](),
+		"AutoscalingStatus": filledValue[api.AutoscalingStatus](),
+		"SharedGPUs":        filledValue[api.SharedGPUs](),
+		"OutputPart":        outputPart,
+		"StartEstimate":     filledValue[api.StartEstimate](),
+		"TimeRange":         filledValue[api.TimeRange](),
+		"MesosQuota":        filledValue[api.MesosQuota](),
+		"RoleUserLimits":    filledValue[api.RoleUserLimits](),
+		"UserLimits":        filledValue[api.UserLimits](),
+		"LimitedUser":       filledValue[api.LimitedUser](),
+		"UserUsage":         filledValue[api.UserUsage](),
+		"MeasuredUsage":     filledValue[api.MeasuredUsage](),
+		"AccountingSums":    filledValue[api.AccountingSums](),
+		"AccountingGroup":   filledValue[api.AccountingGroup](),
+		"AccountingReport":  filledValue[api.AccountingReport](),
+		"AccountedAttempt":  filledValue[api.AccountedAttempt](),
+		"AccountingList":    filledValue[api.AccountingList](),
+		"JobAccounting":     filledValue[api.JobAccounting](),
+		"UsageTotals":       filledValue[gpu.UsageTotals](),
+		"JobHistory":        filledValue[api.JobHistory](),
+	}
+	for name, schema := range doc.Components.Schemas {
+		if _, ok := schemas[name]; !ok && schema.Value.Type.Is("object") && !slices.Contains([]string{"Edit", "Nothing"}, name) {
+			t.Errorf("the schema %s is not compared with a type: add it above", name)
+		}
+	}
+	editable := doc.Components.Schemas["Edit"].Value.Properties // its fields have no type: they are keys of a job file
+	if diff := gocmp.Diff(jobfile.EditableKeys(), slices.Sorted(maps.Keys(editable))); diff != "" {
+		t.Errorf("Edit: %s", diff)
+	}
+	for name, v := range schemas {
 		text, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -174,6 +214,64 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestOpenAPIEnumsAreComplete checks that each enumeration of the document that has values of a type has all of them.
+func TestOpenAPIEnumsAreComplete(t *testing.T) {
+	var document struct{ Components struct{ Schemas any } }
+	if err := yaml.Unmarshal(api.OpenAPIDocument(), &document); err != nil {
+		t.Fatal(err)
+	}
+	var enums [][]any
+	collectEnums(document.Components.Schemas, &enums)
+	for _, all := range [][]string{
+		toStrings(job.States()), toStrings(job.NotificationEvents()), toStrings(gpu.AllTopologies()), toStrings(gpu.EnforcementMethods()),
+	} {
+		found := 0
+		for _, enum := range enums {
+			var values []string
+			for _, v := range enum {
+				values = append(values, fmt.Sprint(v))
+			}
+			known := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !slices.Contains(all, v) })
+			if len(known) < min(3, len(all)) {
+				continue
+			}
+			found++
+			slices.Sort(values)
+			if diff := gocmp.Diff(slices.Sorted(slices.Values(all)), values); diff != "" {
+				t.Errorf("an enumeration (-code +document):\n%s", diff)
+			}
+		}
+		if found == 0 {
+			t.Errorf("the document has no enumeration of %s", all)
+		}
+	}
+}
+
+// collectEnums appends the values of all keys enum of a document.
+func collectEnums(node any, enums *[][]any) {
+	switch n := node.(type) {
+	case map[string]any:
+		if values, ok := n["enum"].([]any); ok {
+			*enums = append(*enums, values)
+		}
+		for _, child := range n {
+			collectEnums(child, enums)
+		}
+	case []any:
+		for _, child := range n {
+			collectEnums(child, enums)
+		}
+	}
+}
+
+func toStrings[T ~string](values []T) []string {
+	var texts []string
+	for _, v := range values {
+		texts = append(texts, string(v))
+	}
+	return texts
 }
 
 // fullBackend is a Backend whose responses have all fields set.
