@@ -37,37 +37,6 @@ func TestParseTaskShares(t *testing.T) {
 	}
 }
 
-// The environment variables for tasks written for gpushare and HAMi.
-func TestShareEnvironment(t *testing.T) {
-	parts := []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4096, Cores: 30}, {UUID: "GPU-b", MemMiB: 1000}}
-	devices := []gpu.Device{{UUID: "GPU-b", Minor: 1, MemMiB: 16384}, {UUID: "GPU-a", Minor: 2, MemMiB: 32510}, {UUID: "GPU-c"}}
-	for _, c := range []struct {
-		name    string
-		parts   []gpu.DeviceShare
-		devices []gpu.Device
-		want    map[string]string
-	}{
-		{"one", parts[:1], devices, map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_POD": "4", "ALIYUN_COM_GPU_MEM_DEV": "32", "ALIYUN_COM_GPU_MEM_IDX": "2",
-			"CUDA_DEVICE_MEMORY_LIMIT": "4096m", "CUDA_DEVICE_MEMORY_LIMIT_0": "4096m", "CUDA_DEVICE_SM_LIMIT": "30", "MESOS_GPU_SHARE": "GPU-a 4096 30",
-		}},
-		{"two", parts, devices, map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "5", "ALIYUN_COM_GPU_MEM_POD": "5", "ALIYUN_COM_GPU_MEM_DEV": "48", "ALIYUN_COM_GPU_MEM_IDX": "1,2",
-			"CUDA_DEVICE_MEMORY_LIMIT_0": "1000m", "CUDA_DEVICE_MEMORY_LIMIT_1": "4096m", "CUDA_DEVICE_SM_LIMIT": "30", "MESOS_GPU_SHARE": "GPU-b 1000 0;GPU-a 4096 30",
-		}},
-		{"on unknown devices", parts[1:], nil, map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_POD": "1",
-			"CUDA_DEVICE_MEMORY_LIMIT": "1000m", "CUDA_DEVICE_MEMORY_LIMIT_0": "1000m", "MESOS_GPU_SHARE": "GPU-b 1000 0",
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, shareEnvironment(c.parts, c.devices)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // A task with shares starts with its limit, or does not start.
 func TestApplyShareLimit(t *testing.T) {
 	log, hook := logtest.NewNullLogger()

@@ -23,25 +23,18 @@ func (s *Spec) matrixPlaceholders() []string {
 	return slices.Compact(names)
 }
 
-// TaskProgram returns the command and the environment of the task with these values of
-// the matrix. The values are added to the environment, and replace {{matrix.NAME}} in
-// Command and Env. Without a matrix it returns Command and Env.
-func (s *Spec) TaskProgram(values map[string]string) (command []string, env map[string]string) {
+// TaskCommand returns the command of the task with these values of the matrix, which
+// replace {{matrix.NAME}}. Without a matrix it returns Command. TaskEnvironment replaces
+// them in Env.
+func (s *Spec) TaskCommand(values map[string]string) []string {
 	if s.Matrix == nil {
-		return s.Command, s.Env
+		return s.Command
 	}
-	command, env = slices.Clone(s.Command), maps.Clone(s.Env)
+	command := slices.Clone(s.Command)
 	for i := range command {
 		command[i] = fillPlaceholders(command[i], values)
 	}
-	if env == nil {
-		env = map[string]string{}
-	}
-	for name, text := range env {
-		env[name] = fillPlaceholders(text, values)
-	}
-	maps.Copy(env, values)
-	return command, env
+	return command
 }
 
 // fillPlaceholders inserts values into the text. Unknown names are left unchanged.

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -91,14 +90,4 @@ func (s *Spec) validateInterruption(bad reportFunc) {
 func isSandboxPath(name string) bool {
 	return name != "" && !path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." &&
 		!strings.HasPrefix(name, "../") && len(name) <= maxURI && !strings.ContainsRune(name, 0)
-}
-
-// RestartEnvironment returns the variables that tell an attempt of a task about the attempts before it, and where they
-// kept their state.
-func (s *Spec) RestartEnvironment(run RunID, index, attempt int) map[string]string {
-	env := map[string]string{"MESOS_GPU_RESTART_COUNT": fmt.Sprint(max(attempt, 1) - 1)}
-	if s.CheckpointDir != "" {
-		env["MESOS_GPU_CHECKPOINT_DIR"] = path.Join(s.CheckpointDir, run.String(), fmt.Sprint(index))
-	}
-	return env
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestInvalidWarnings(t *testing.T) {
@@ -33,17 +31,5 @@ func TestInvalidWarnings(t *testing.T) {
 		if err := s.Complete(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
-	}
-}
-
-func TestRestartEnvironment(t *testing.T) {
-	s := Spec{CheckpointDir: "/data"}
-	want := map[string]string{"MESOS_GPU_RESTART_COUNT": "2", "MESOS_GPU_CHECKPOINT_DIR": "/data/train@4/7"}
-	if diff := cmp.Diff(want, s.RestartEnvironment(RunID{"train", 4}, 7, 3)); diff != "" {
-		t.Error(diff)
-	}
-	s.CheckpointDir = ""
-	if diff := cmp.Diff(map[string]string{"MESOS_GPU_RESTART_COUNT": "0"}, s.RestartEnvironment(RunID{"train", 4}, 7, 0)); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -107,6 +105,9 @@ type TaskSpec struct {
 type ShareLimit struct {
 	Mounts []HostMount
 	Env    map[string]string
+	// Devices are all devices of the host, which the variables of shares describe.
+	// They are empty if the agent does not know them.
+	Devices []gpu.Device
 }
 
 // HostMounts returns the mounts that the executor adds to those of the task's
@@ -177,37 +178,4 @@ type ProbeTarget interface {
 	// ProbeAddress returns the host address of the task's ports; empty if this
 	// process cannot reach the task's network.
 	ProbeAddress() string
-}
-
-// Environment returns the environment of the task's process: the job's
-// variables, and those that identify the task and its devices, which have
-// precedence.
-func (t TaskSpec) Environment() map[string]string {
-	env := make(map[string]string, len(t.Env)+4)
-	for name, value := range t.Env {
-		env[name] = value
-	}
-	if t.Job != "" { // not every framework names its tasks
-		env["MESOS_GPU_JOB"] = t.Job
-		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Index)
-	}
-	if t.Role != "" {
-		env["MESOS_ALLOCATION_ROLE"] = t.Role
-	}
-	for name, value := range t.ShareLimit.Env {
-		env[name] = value
-	}
-	env["MESOS_TASK_ID"] = t.ID
-	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()
-	return env
-}
-
-// visibleDevices is for NVIDIA's container toolkit, which may be the engine's
-// default runtime. "void" keeps the toolkit from adding every GPU of the host
-// to a container without GPUs, or with GPUs of unknown UUIDs.
-func (t TaskSpec) visibleDevices() string {
-	if t.GPUs == 0 || len(t.DeviceIDs) == 0 {
-		return "void"
-	}
-	return strings.Join(t.DeviceIDs, ",")
 }

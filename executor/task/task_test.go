@@ -3,35 +3,7 @@ package task
 import (
 	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-func TestTaskEnvironment(t *testing.T) {
-	tests := []struct {
-		name string
-		task TaskSpec
-		want map[string]string
-	}{
-		{"named devices", TaskSpec{GPUs: 2, DeviceIDs: []string{"GPU-a", "GPU-b"}, Env: map[string]string{"A": "b"}},
-			map[string]string{"A": "b", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-b"}},
-		{"a job cannot name more", TaskSpec{Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "all", "MESOS_TASK_ID": "x"}},
-			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"a job's task knows its place", TaskSpec{Job: "train", Index: 2}, map[string]string{
-			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"another framework's knows its name", TaskSpec{Job: "web"}, map[string]string{
-			"MESOS_GPU_JOB": "web", "MESOS_GPU_TASK_INDEX": "0", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-		{"devices without names", TaskSpec{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.task.ID = "t"
-			if diff := cmp.Diff(tt.want, tt.task.Environment()); diff != "" {
-				t.Errorf("environment (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestExitStatus(t *testing.T) {
 	tests := []struct {

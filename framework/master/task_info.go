@@ -90,8 +90,7 @@ func (c *Client) buildTask(
 	if err != nil {
 		return task, nil, err
 	}
-	command, env := s.TaskProgram(l.Values)
-	command = s.WrapForWorkdir(command)
+	command := s.WrapForWorkdir(s.TaskCommand(l.Values))
 	var killGrace *time.Duration
 	killPolicy := &mesos.KillPolicy{GracePeriod: durationInfo(s.KillGrace)}
 	if s.Warn != nil {
@@ -101,7 +100,7 @@ func (c *Client) buildTask(
 		Job:             s.Name,
 		Index:           l.Index,
 		Command:         command,
-		Env:             mergeEnvironment(env, l.Env),
+		Env:             l.Environment(),
 		Secrets:         s.Secrets,
 		SecretFiles:     s.SecretFiles,
 		PullSecret:      s.PullSecret,
@@ -183,18 +182,6 @@ func executorLabels(l sched.TaskLaunch, files []job.FetchArtifact, labels *mesos
 	}
 	hosts := strings.Join(allowed, " ")
 	return &mesos.Labels{Labels: append([]mesos.Label{{Key: job.FetchHostsLabel, Value: &hosts}}, labels.Labels...)}
-}
-
-// mergeEnvironment adds the scheduler's variables (rank, peers, ports) to the
-// job's. They have precedence.
-func mergeEnvironment(own, given map[string]string) map[string]string {
-	if len(given) == 0 {
-		return own
-	}
-	all := map[string]string{}
-	maps.Copy(all, own)
-	maps.Copy(all, given)
-	return all
 }
 
 // buildExecutor returns the executor of one task. Each task has its own, so

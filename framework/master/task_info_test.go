@@ -1,6 +1,7 @@
 package master
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -96,11 +97,12 @@ func newOffer(id, role string, resources ...mesos.Resource) mesos.Offer {
 	return mesos.Offer{ID: mesos.OfferID{Value: id}, AllocationInfo: &mesos.Resource_AllocationInfo{Role: &role}, Resources: resources}
 }
 
-// TestTaskGetsPortsAndEnvironment checks that variables set by the scheduler take precedence.
+// TestTaskGetsPortsAndEnvironment checks that a task is sent the variables of its job and of the scheduler, which take
+// precedence.
 func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 	spec := &job.Spec{Name: "t", CPUs: 1, Env: map[string]string{"RANK": "mine", "LANG": "C"}}
 	accept := sched.AcceptOffers{AgentID: "a1", Launches: []sched.TaskLaunch{
-		{TaskID: "t1", Spec: spec, Ports: []int{31001}, Env: map[string]string{"RANK": "0", "PORT0": "31001"}},
+		{TaskID: "t1", Spec: spec, Attempt: 3, Host: "a", Ports: []int{31001}, Peers: []job.GangPeer{{Host: "a"}}},
 		{TaskID: "t2", Spec: spec, Ports: []int{31000, 31002}},
 	}}
 	tasks, _, err := newTestClient(t).buildTasks(accept, []mesos.Offer{newOffer("o1", "r", parseResource("cpus:2"), parseResource("ports:[31000-31002]"))}, "f")
@@ -111,13 +113,14 @@ func TestTaskGetsPortsAndEnvironment(t *testing.T) {
 		resources string
 		env       map[string]string
 	}{
-		{"cpus:1 ports:[31001-31001]", map[string]string{"RANK": "0", "PORT0": "31001", "LANG": "C"}},
-		{"cpus:1 ports:[31000-31000,31002-31002]", map[string]string{"RANK": "mine", "LANG": "C"}},
+		{"cpus:1 ports:[31001-31001]", map[string]string{"RANK": "0", "PORT0": "31001", "LANG": "C", "MESOS_GPU_RESTART_COUNT": "2"}},
+		{"cpus:1 ports:[31000-31000,31002-31002]", map[string]string{"RANK": "mine", "PORT1": "31002", "LANG": "C", "MESOS_GPU_RESTART_COUNT": "0"}},
 	} {
 		launch, _, err := job.ParseLaunch(tasks[i].Data)
 		if err != nil {
 			t.Fatal(err)
 		}
+		maps.DeleteFunc(launch.Env, func(name, _ string) bool { return want.env[name] == "" })
 		if diff := cmp.Diff(want.env, launch.Env); diff != "" || formatResources(t, tasks[i].Resources) != want.resources {
 			t.Errorf("task %s has %s, environment (-want +got):\n%s", tasks[i].TaskID.Value, formatResources(t, tasks[i].Resources), diff)
 		}

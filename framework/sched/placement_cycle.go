@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -149,16 +148,6 @@ func (s *State) setWaitTimes(accepted []placement.AgentLaunches) {
 	}
 }
 
-// mergeEnvironment returns both sets of variables. It does not change them: tasks may share a set.
-func mergeEnvironment(env, more map[string]string) map[string]string {
-	all := maps.Clone(env)
-	if all == nil {
-		return more
-	}
-	maps.Copy(all, more)
-	return all
-}
-
 // recordLaunches records the intent to launch tasks, and removes the offers and what the tasks take of them. The caller
 // journals it before the ACCEPT is sent.
 func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
@@ -175,8 +164,7 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		t := s.changeTask(ref)
 		permissions := s.permissionsFor(ref.job.Spec.Role)
 		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
-		l.Run = ref.job.RunID().Run
-		l.Env = mergeEnvironment(l.Env, ref.job.Spec.RestartEnvironment(ref.job.RunID(), ref.index, t.Attempt))
+		l.Run, l.Attempt = ref.job.RunID().Run, t.Attempt
 		s.submittedParts.InternCounts(&l.GPUTypes)
 		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL

@@ -230,11 +230,9 @@ func (p *scenarioRunner) runCommand(words []string) {
 		}
 	case "env":
 		for _, l := range p.launched {
-			for _, name := range slices.Sorted(maps.Keys(l.Env)) {
-				fmt.Fprintf(&p.out, "%s %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, l.Env[name])
-			}
-			for _, name := range slices.Sorted(maps.Keys(l.Values)) {
-				fmt.Fprintf(&p.out, "%s matrix %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, l.Values[name])
+			env := l.Environment()
+			for _, name := range slices.Sorted(maps.Keys(env)) {
+				fmt.Fprintf(&p.out, "%s %s=%s\n", l.TaskID[:strings.LastIndex(l.TaskID, ".")], name, env[name])
 			}
 		}
 	case "restart":

@@ -99,8 +99,9 @@ type TaskLaunch struct {
 	// TaskID is the waiting attempt, Index that of the task in its job.
 	TaskID string
 	Index  int
-	// Run is the number of the job's run. A plan does not set it.
-	Run int
+	// Run is the number of the job's run, Attempt that of the task's attempt. A plan does not set them.
+	Run     int
+	Attempt int
 	// Spec is shared with the queue and must not be changed. FetchHosts are the hosts from which the agent may fetch the
 	// job's files, nil for every host. The scheduler sets it when it records the launch: it is empty in a plan.
 	Spec       *job.Spec
@@ -112,13 +113,27 @@ type TaskLaunch struct {
 	Shares []gpu.DeviceShare
 	// Overhead is for the task's executor.
 	Overhead fit.Amount
-	// Ports are the task's host ports. Env are variables that only the scheduler can set: ports, rank and peers.
+	// Host is the agent's host name, Ports are the task's host ports. Peers are the addresses of all tasks of a gang.
+	Host  string
 	Ports []int
-	Env   map[string]string
+	Peers []job.GangPeer
 	// Values is the task's combination of the job's matrix.
 	Values map[string]string
 	// Waited is how long only a place was missing. A plan does not set it.
 	Waited time.Duration
+}
+
+// Environment returns the variables that the scheduler sets for the task, those of its job included.
+func (l *TaskLaunch) Environment() map[string]string {
+	return l.Spec.TaskEnvironment(job.AttemptContext{
+		Run:     job.RunID{Name: l.Spec.Name, Run: l.Run},
+		Index:   l.Index,
+		Attempt: l.Attempt,
+		Values:  l.Values,
+		Host:    l.Host,
+		Ports:   l.Ports,
+		Peers:   l.Peers,
+	})
 }
 
 // DeclinedOffer is an offer that no task takes now.

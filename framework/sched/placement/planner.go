@@ -187,7 +187,7 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 		launch := TaskLaunch{
 			TaskID: t.ID, Index: t.Index, Spec: j.Spec, Overhead: pl.policy.Overhead, Values: values(t.Index),
 			DeviceIDs: deviceIDsOf(p), GPUTypes: got.GPUTypes[i], Shares: p.Shares, Ports: p.Ports,
-			Env: taskEnvironment(j, t.Index, a.Hostname, p.Ports, peers),
+			Host: a.Hostname, Peers: peers,
 		}
 		pl.launches[p.Agent] = append(pl.launches[p.Agent], launch)
 		if pl.reclaim != nil {

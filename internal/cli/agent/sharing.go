@@ -154,7 +154,7 @@ func shareReader(path string) func(context.Context, string) (executor.ShareEnfor
 		}
 		list, err := client.ListDevices(ctx)
 		for _, d := range list {
-			answer.Devices = append(answer.Devices, d.Device)
+			answer.Limit.Devices = append(answer.Limit.Devices, d.Device)
 		}
 		return answer, err
 	}
