@@ -13,5 +13,5 @@ type ContainerDevices struct {
 	Job     string   `json:"job,omitempty"`
 	Devices []string `json:"devices"`
 	// Shares describe those of Devices that other containers may use too.
-	Shares []DeviceShare `json:"parts,omitempty"`
+	Shares []DeviceShare `json:"shares,omitempty"`
 }

@@ -191,9 +191,9 @@ type Task struct {
 	// GPUTypes counts its devices by type. "" is an unknown type.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
-	// Shares are its parts of shared devices. DeviceIDs contains their UUIDs;
+	// Shares are its shares of shared devices. DeviceIDs contains their UUIDs;
 	// GPUTypes does not count them.
-	Shares []gpu.DeviceShare `json:"parts,omitempty"`
+	Shares []gpu.DeviceShare `json:"shares,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`
 	Reason  string `json:"reason,omitempty"`

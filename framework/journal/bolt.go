@@ -32,8 +32,9 @@ import (
 // documents; OpenBolt rewrites such files. Schema 3 has the same layout as schema 4,
 // but releases that only know schema 3 would ignore what schema 4 added to jobs and
 // documents: job dependencies, matrices, cordons and manual quotas. Releases that only
-// know schema 4 cannot read several runs of a job, which schema 5 added.
-const Schema = 5
+// know schema 4 cannot read several runs of a job, which schema 5 added. Releases that
+// only know schema 5 would ignore the shares of tasks, which schema 6 renamed from parts.
+const Schema = 6
 
 // OldestSchema is the oldest schema of a file that OpenBolt opens. Journals in ZooKeeper
 // started with schema 2.

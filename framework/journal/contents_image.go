@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"runtime"
@@ -149,7 +148,7 @@ func (j jobImage) decodeJob(name string, parts *job.Interner) (*job.Job, error) 
 			return nil, fmt.Errorf("task %d of job %q is missing", i, name)
 		}
 		t := &decoded.Tasks[i]
-		if err := json.Unmarshal(j.tasks[i], t); err != nil {
+		if err := decodeTask(j.tasks[i], t); err != nil {
 			return nil, fmt.Errorf("task %d of job %q: %w", i, name, err)
 		}
 		t.Run = t.RunID().Run

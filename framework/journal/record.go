@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -156,7 +158,7 @@ func decodeChange(all []journalRecord) (Change, error) {
 			c.Jobs = append(c.Jobs, s.newJob())
 		case taskRecord:
 			var t job.Task
-			if err := json.Unmarshal(r.value, &t); err != nil {
+			if err := decodeTask(r.value, &t); err != nil {
 				return c, fmt.Errorf("task %q: %w", r.key, err)
 			}
 			t.Run = t.RunID().Run
@@ -171,6 +173,20 @@ func decodeChange(all []journalRecord) (Change, error) {
 		}
 	}
 	return c, nil
+}
+
+// decodeTask decodes the record of a task. Up to schema 5 its shares were called parts. A journal has many tasks, so that the
+// old name costs only those that have it.
+func decodeTask(value []byte, t *job.Task) error {
+	if err := json.Unmarshal(value, t); err != nil || t.Shares != nil || !bytes.Contains(value, []byte(`"parts"`)) {
+		return err
+	}
+	var old struct {
+		Parts []gpu.DeviceShare `json:"parts"`
+	}
+	err := json.Unmarshal(value, &old)
+	t.Shares = old.Parts
+	return err
 }
 
 // maxTasks limits the tasks of a job, so that a damaged record cannot cause a huge allocation.

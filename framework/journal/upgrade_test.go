@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"mesos-gpu/framework/internal/zkconn"
+	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
@@ -29,6 +30,9 @@ func contentsOfSchema(schema int) JournalContents {
 	all := JournalContents{FrameworkID: "f1", Jobs: []*job.Job{one, three}}
 	if schema >= 2 {
 		three.Spec.Constraints = []job.Constraint{{Field: "@hostname", Operator: job.Like, Value: "gpu-[0-9]+"}}
+	}
+	if schema >= 5 { // their names changed with schema 6
+		one.Tasks[0].Shares = []gpu.DeviceShare{{UUID: "GPU-a", Type: "V100", MemMiB: 4096, Cores: 30, MilliDevices: 300}}
 	}
 	if schema >= 3 {
 		all.Documents = map[string][]byte{"k": []byte("v")}

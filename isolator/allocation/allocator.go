@@ -7,6 +7,7 @@ package allocation
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -27,10 +28,26 @@ type Allocation struct {
 	Stock []string `json:"stock,omitempty"`
 	// Shares are shares of shared devices, sorted by device: UUID, MemMiB and Cores. A share
 	// restored from a cgroup has no amounts, because the kernel stores none.
-	Shares []gpu.DeviceShare `json:"parts,omitempty"`
+	Shares []gpu.DeviceShare `json:"shares,omitempty"`
 	// Inherits is set for a nested container that requested no devices. It may open what its
 	// nearest ancestor without Inherits may open.
 	Inherits bool `json:"inherits,omitempty"`
+}
+
+// UnmarshalJSON also reads the records of release 0.1.0, which called the shares parts.
+func (h *Allocation) UnmarshalJSON(text []byte) error {
+	type current Allocation
+	decoded := struct {
+		*current
+		Parts []gpu.DeviceShare `json:"parts"`
+	}{current: (*current)(h)}
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		return err
+	}
+	if h.Shares == nil {
+		h.Shares = decoded.Parts
+	}
+	return nil
 }
 
 // Devices returns all devices that the container itself holds, whole or a share of.

@@ -3,6 +3,7 @@ package containers_test
 import (
 	gocmp "cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -214,6 +215,34 @@ func TestSharesSurviveRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantAdmitted(t, "recovered without b", "a:60")
+}
+
+// The records and answers of release 0.1.0 have the shares under another name.
+func TestSharesOfEarlierRelease(t *testing.T) {
+	m, l := newSharingFixture(t)
+	m.launch(t, "a", shareResources(60, 30))
+	record := filepath.Join(m.cfg.Dir, "a.json")
+	text, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.Replace(string(text), `"shares"`, `"parts"`, 1)
+	if old == string(text) {
+		t.Fatalf("the record has no shares: %s", text)
+	}
+	if err := os.WriteFile(record, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.admitted = map[string]int64{}
+	m.restart(t)
+	l.wantAdmitted(t, "after an upgrade", "a:60")
+	var answer containers.ContainerShare
+	if err := json.Unmarshal([]byte(`{"method":"mps","parts":[{"uuid":"GPU-a","mem_mib":60}]}`), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Shares) != 1 || answer.Shares[0].MemMiB != 60 || answer.Method != gpu.EnforcedByMPS {
+		t.Errorf("got %+v", answer)
+	}
 }
 
 // A limit on the cgroup is applied once the cgroup exists. If that fails, the container

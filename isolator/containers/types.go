@@ -1,6 +1,8 @@
 package containers
 
 import (
+	"encoding/json"
+
 	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
 	"mesos-gpu/isolator/share"
@@ -53,12 +55,29 @@ type BindMount = share.LimitMount
 // processes need for that.
 type ContainerShare struct {
 	Method gpu.EnforcementMethod `json:"method"`
-	Shares []gpu.DeviceShare     `json:"parts"`
+	Shares []gpu.DeviceShare     `json:"shares"`
 	// Mounts are for the container, Environment is for its processes.
 	Mounts      []BindMount       `json:"mounts"`
 	Environment map[string]string `json:"environment"`
 	// Warning, if set, is for the owner of the task.
 	Warning string `json:"warning,omitempty"`
+}
+
+// UnmarshalJSON also reads the answer of a daemon of release 0.1.0, which called the shares parts: during an upgrade a task
+// may start before the daemon does.
+func (s *ContainerShare) UnmarshalJSON(text []byte) error {
+	type current ContainerShare
+	decoded := struct {
+		*current
+		Parts []gpu.DeviceShare `json:"parts"`
+	}{current: (*current)(s)}
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		return err
+	}
+	if s.Shares == nil {
+		s.Shares = decoded.Parts
+	}
+	return nil
 }
 
 // ContainerStatus is a container's allocation, and the kernel's rules for its cgroup.

@@ -2,6 +2,7 @@ package mig
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,6 +249,19 @@ func TestRebootForgetsOwnInstances(t *testing.T) {
 	c = mustOpen(t, card, dir, "d") // another program has created it meanwhile
 	if c.ApplyLayouts(allIdle); card.describeLayout() != "3g.20gb at 0, 3g.20gb at 4" {
 		t.Errorf("next to another's, partitioned into %q", card.describeLayout())
+	}
+}
+
+// The file of release 0.1.0 has the requested layout under another name.
+func TestLayoutOfEarlierRelease(t *testing.T) {
+	card, dir := &fakeDriver{left: -1}, t.TempDir()
+	old := fmt.Sprintf(`{"boot":"b","gpus":{%q:{"asked":["3g.20gb"]}}}`, a100)
+	if err := os.WriteFile(filepath.Join(dir, stateFile), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := mustOpen(t, card, dir, "b")
+	if c.ApplyLayouts(allIdle); card.describeLayout() != "3g.20gb at 0" {
+		t.Errorf("got the layout %q", card.describeLayout())
 	}
 }
 

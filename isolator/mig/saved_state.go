@@ -27,8 +27,24 @@ type savedState struct {
 // created for it. An instance has no name that is known in advance: profile and place identify
 // it while it exists.
 type savedGPU struct {
-	Requested []string             `json:"asked,omitempty"`
+	Requested []string             `json:"requested,omitempty"`
 	Made      []layout.GPUInstance `json:"made,omitempty"`
+}
+
+// UnmarshalJSON also reads the file of release 0.1.0, in which requested was called asked.
+func (g *savedGPU) UnmarshalJSON(text []byte) error {
+	type current savedGPU
+	decoded := struct {
+		*current
+		Asked []string `json:"asked"`
+	}{current: (*current)(g)}
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		return err
+	}
+	if g.Requested == nil {
+		g.Requested = decoded.Asked
+	}
+	return nil
 }
 
 // loadState reads the state of an earlier daemon. A boot destroys all instances, so those that

@@ -136,6 +136,23 @@ func TestRequestMode(t *testing.T) {
 	}
 }
 
+// The file of release 0.1.0 has the requests under another name.
+func TestModesOfEarlierRelease(t *testing.T) {
+	dir := t.TempDir()
+	old := `{"asked":{"GPU-a":true},"shared":{"GPU-a":false,"GPU-b":true}}`
+	if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, config(dir, "GPU-b"))
+	if got, want := shared(f), "GPU-a!whole GPU-b"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	settle(t, f, nil, true)
+	if got, want := shared(open(t, config(dir, "GPU-b"))), "GPU-a GPU-b"; got != want {
+		t.Errorf("once idle and after a restart: got %q, want %q", got, want)
+	}
+}
+
 // If the agent's flags set the modes, nothing changes them at run time, and the file is
 // ignored.
 func TestStaticModes(t *testing.T) {
@@ -164,8 +181,8 @@ func TestModesWithFullDisk(t *testing.T) {
 		t.Errorf("got %v and %q", err, shared(f))
 	}
 	for content, want := range map[string]string{
-		"{":              "with 1 bytes is malformed (unexpected end of JSON input): remove it to start with --share",
-		`{"asked":null}`: "with 14 bytes is malformed (asked or shared is null): remove it to start with --share",
+		"{":                  "with 1 bytes is malformed (unexpected end of JSON input): remove it to start with --share",
+		`{"requested":null}`: "with 18 bytes is malformed (requested or shared is null): remove it to start with --share",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, stateFileName), []byte(content), 0o644); err != nil {
 			t.Fatal(err)

@@ -70,10 +70,26 @@ type ModeStore struct {
 type savedModes struct {
 	// Requested are the operators' requests that differ from the list, by
 	// device: true for shared. A request that equals the list removes the entry.
-	Requested map[string]bool `json:"asked"`
+	Requested map[string]bool `json:"requested"`
 	// Shared is each device's mode now. It follows the request when the device
 	// is idle.
 	Shared map[string]bool `json:"shared"`
+}
+
+// UnmarshalJSON also reads the file of release 0.1.0, in which requested was called asked.
+func (m *savedModes) UnmarshalJSON(text []byte) error {
+	type current savedModes
+	decoded := struct {
+		*current
+		Asked map[string]bool `json:"asked"`
+	}{current: (*current)(m)}
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		return err
+	}
+	if decoded.Asked != nil {
+		m.Requested = decoded.Asked
+	}
+	return nil
 }
 
 // stateFileName is the name of the file in StateDir.
@@ -121,7 +137,7 @@ func OpenModes(cfg ModeConfig) (*ModeStore, error) {
 	default:
 		err := json.Unmarshal(text, &f.saved)
 		if err == nil && (f.saved.Requested == nil || f.saved.Shared == nil) {
-			err = errors.New("asked or shared is null")
+			err = errors.New("requested or shared is null")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read which GPUs are shared: %s with %d bytes is malformed (%w): remove it to start with --share", f.statePath(), len(text), err)

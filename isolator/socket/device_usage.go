@@ -42,7 +42,7 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 		d := &all[i]
 		u := gpu.UsageOf(uuid, d.Condition.Health, d.Sample)
 		if shared {
-			applyShareUsage(&u, own.Parts)
+			applyShareUsage(&u, own.Shares)
 		}
 		if s := d.Sample; s != nil && (use.Time.IsZero() || s.At.Before(use.Time)) {
 			use.Time = s.At

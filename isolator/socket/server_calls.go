@@ -50,7 +50,7 @@ func (s *Server) handleUsage(r *http.Request) (any, error) {
 		}
 		usage.Devices = append(usage.Devices, u)
 	}
-	usage.Parts, err = s.readShareUsage(r.URL.Query().Get("container"))
+	usage.Shares, err = s.readShareUsage(r.URL.Query().Get("container"))
 	return usage, err
 }
 

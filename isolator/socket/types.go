@@ -73,7 +73,7 @@ type DeviceSharing struct {
 	Cores  int   `json:"cores"`
 	// Limit is how shares are enforced.
 	Limit      gpu.EnforcementMethod `json:"limit"`
-	Containers []ContainerShare      `json:"parts"`
+	Containers []ContainerShare      `json:"shares"`
 }
 
 // ContainerShare is one container's share of a device.
@@ -86,9 +86,9 @@ type ContainerShare struct {
 // ContainerUsage is the answer to GET /v1/usage.
 type ContainerUsage struct {
 	Devices []DeviceSample `json:"devices"`
-	// Parts are the container's shares of devices, if its limiter reports
+	// Shares are the container's shares of devices, if its limiter reports
 	// them.
-	Parts []ShareUsage `json:"parts,omitempty"`
+	Shares []ShareUsage `json:"shares,omitempty"`
 }
 
 // ShareUsage is one share of a container.

@@ -71,7 +71,7 @@ export function formatRequest({ request }) {
 // milliGPUs returns the GPUs that a task holds, in thousandths.
 function milliGPUs(task) {
   let milli = 1000 * Object.values(task.gpu_types ?? {}).reduce((sum, count) => sum + count, 0);
-  for (const share of task.parts ?? []) milli += share.milli ?? 0;
+  for (const share of task.shares ?? []) milli += share.milli ?? 0;
   return milli;
 }
 
@@ -97,7 +97,7 @@ function indexTasks(jobs) {
 // countUnnamed returns how many GPUs without a device id the tasks hold.
 function countUnnamed(tasks) {
   let unnamed = 0;
-  for (const task of tasks) if (!task.parts) unnamed += Math.max(0, milliGPUs(task) / 1000 - (task.device_ids?.length ?? 0));
+  for (const task of tasks) if (!task.shares) unnamed += Math.max(0, milliGPUs(task) / 1000 - (task.device_ids?.length ?? 0));
   return unnamed;
 }
 
@@ -142,7 +142,7 @@ function sharedFraction(gpu, tasks) {
 
 function sumShares(uuid, tasks) {
   const sum = { mem: 0, cores: 0 };
-  for (const share of tasks.flatMap((task) => task.parts ?? [])) {
+  for (const share of tasks.flatMap((task) => task.shares ?? [])) {
     if (share.uuid !== uuid) continue;
     sum.mem += share.mem_mib;
     sum.cores += share.cores ?? 0;
@@ -306,5 +306,5 @@ function addHeld(held, task) {
     held['*'] = (held['*'] ?? 0) + count;
   };
   for (const [type, count] of Object.entries(task.gpu_types ?? {})) add(type || 'unknown', count);
-  for (const share of task.parts ?? []) add(share.type || 'unknown', (share.milli ?? 0) / 1000);
+  for (const share of task.shares ?? []) add(share.type || 'unknown', (share.milli ?? 0) / 1000);
 }

@@ -158,7 +158,7 @@ function drawAgent(cell, { agent_id: agent, hostname = '' }) {
 // drawDevices shows types and shares, and the ids of the devices in the title.
 function drawDevices(cell, task) {
   const types = Object.entries(task.gpu_types ?? {}).map(([type, count]) => `${count} × ${type || 'GPU'}`);
-  const shares = (task.parts ?? []).map((share) => `${formatSize(share.mem_mib)}${share.cores ? ` and ${share.cores} %` : ''} of a ${share.type || 'GPU'}`);
+  const shares = (task.shares ?? []).map((share) => `${formatSize(share.mem_mib)}${share.cores ? ` and ${share.cores} %` : ''} of a ${share.type || 'GPU'}`);
   setText(cell, [...types, ...shares].join(', '));
   setAttribute(cell, 'title', task.device_ids?.join('\n') ?? null);
   setAttribute(cell, 'data-empty', !cell.textContent);
