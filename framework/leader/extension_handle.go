@@ -13,8 +13,8 @@ import (
 
 // WaitForChange waits until there may be changes that TakeChanges has not returned.
 // It may return without any.
-func (c *ExtensionHandle) WaitForChange(ctx context.Context) error {
-	return c.changes.AwaitChange(ctx)
+func (h *ExtensionHandle) WaitForChange(ctx context.Context) error {
+	return h.changes.AwaitChange(ctx)
 }
 
 // TakeChanges returns the jobs that have changed since the last call by name; the
@@ -22,8 +22,8 @@ func (c *ExtensionHandle) WaitForChange(ctx context.Context) error {
 // state changes since then, each once and in order, with the task as it was after the
 // change. They include changes of attempts that have been replaced since. A task in
 // state Lost may appear again if it reappears and ends.
-func (c *ExtensionHandle) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
-	return c.changes.TakeChanges()
+func (h *ExtensionHandle) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
+	return h.changes.TakeChanges()
 }
 
 // ExtensionHandle lets an extension submit and control jobs. When a method returns
@@ -37,19 +37,19 @@ type ExtensionHandle struct {
 
 // DescribeScheduler returns the URL of this scheduler's API, the framework id and the
 // default role of jobs.
-func (c *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error) {
-	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
-		url, frameworkID, role = c.leader.url, st.FrameworkID(), st.DefaultRole()
+func (h *ExtensionHandle) DescribeScheduler(ctx context.Context) (url, frameworkID, role string, err error) {
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		url, frameworkID, role = h.leader.url, st.FrameworkID(), st.DefaultRole()
 		return nil
 	})
 	return url, frameworkID, role, err
 }
 
 // SubmitJobs submits all of the jobs, or none if one of them is not admitted.
-func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
-	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) error {
+	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		for i := range specs {
-			if err := c.leader.checkInLoop(st, &submission{origin: byExtension, spec: &specs[i]}); err != nil {
+			if err := h.leader.checkInLoop(st, &submission{origin: byExtension, spec: &specs[i]}); err != nil {
 				return err
 			}
 		}
@@ -61,8 +61,8 @@ func (c *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) err
 }
 
 // ScaleJob sets the number of a service's tasks.
-func (c *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) error {
-	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) error {
+	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return err
 		}
@@ -73,16 +73,16 @@ func (c *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) 
 
 // StopTasks kills tasks. A service starts replacements unless retire is true. Tasks
 // that have ended are ignored.
-func (c *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bool) error {
-	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bool) error {
+	return h.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.StopTasks{TaskIDs: ids, Retire: retire})
 		return nil
 	})
 }
 
 // EndBackoff ends the backoff of pending tasks, so that they are restarted as soon as possible.
-func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
-	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
+	return h.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		apply(sched.EndBackoff{TaskIDs: ids})
 		return nil
 	})
@@ -91,11 +91,11 @@ func (c *ExtensionHandle) EndBackoff(ctx context.Context, ids []string) error {
 // CheckAdmission returns why a job could not be submitted, or as err why that cannot
 // be checked. It changes nothing. It ignores existing jobs of the same name and the
 // limit on all tasks.
-func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error) {
-	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+func (h *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error) {
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for i := range specs {
 			spec := specs[i]
-			rejected = c.leader.checkInLoop(st, &submission{origin: byExtension, spec: &spec, isDryRun: true})
+			rejected = h.leader.checkInLoop(st, &submission{origin: byExtension, spec: &spec, isDryRun: true})
 			if errors.As(rejected, new(*sched.JobNotEndedError)) || errors.As(rejected, new(*sched.LimitError)) {
 				rejected = nil
 			}
@@ -109,8 +109,8 @@ func (c *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec)
 }
 
 // KillJobs kills jobs. Jobs that have ended are ignored.
-func (c *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
-	return c.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
+	return h.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
 		for _, name := range names {
 			apply(sched.KillJob{Job: name})
 		}
@@ -119,8 +119,8 @@ func (c *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
 }
 
 // PutDocuments stores all of the documents or none; an empty value deletes a document.
-func (c *ExtensionHandle) PutDocuments(ctx context.Context, documents map[string][]byte) error {
-	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
+func (h *ExtensionHandle) PutDocuments(ctx context.Context, documents map[string][]byte) error {
+	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitDocuments(documents); err != nil {
 			return err
 		}
@@ -132,8 +132,8 @@ func (c *ExtensionHandle) PutDocuments(ctx context.Context, documents map[string
 }
 
 // LoadDocuments returns all documents of extensions. Callers must not modify the values.
-func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]byte, err error) {
-	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+func (h *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]byte, err error) {
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		all = st.Documents()
 		maps.DeleteFunc(all, func(key string, _ []byte) bool { return sched.IsReservedDocument(key) })
 		return nil
@@ -143,19 +143,19 @@ func (c *ExtensionHandle) LoadDocuments(ctx context.Context) (all map[string][]b
 
 // MasterURL returns the base URL of the leading master; "" while the scheduler is not
 // subscribed to one.
-func (c *ExtensionHandle) MasterURL() string { return c.leader.Client.LeaderURL() }
+func (h *ExtensionHandle) MasterURL() string { return h.leader.Client.LeaderURL() }
 
 // ExplainWaiting returns why tasks of the jobs wait, by job. Jobs without waiting tasks
 // are left out.
-func (c *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (why map[string]job.WaitReason, err error) {
+func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (why map[string]job.WaitReason, err error) {
 	why = make(map[string]job.WaitReason, len(names))
 	if len(names) == 0 {
 		return why, nil
 	}
-	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons, counts := st.PendingReasons(names...), st.CountExclusions(names...)
 		for name := range reasons {
-			why[name] = job.WaitReason{Text: c.leader.pendingText(reasons, name), Exclusions: slices.Clone(counts[name])}
+			why[name] = job.WaitReason{Text: h.leader.pendingText(reasons, name), Exclusions: slices.Clone(counts[name])}
 		}
 		return nil
 	})
@@ -163,21 +163,21 @@ func (c *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (
 }
 
 // AbdicateLeadership makes this scheduler stop leading. It does not wait for that.
-func (c *ExtensionHandle) AbdicateLeadership() { c.leader.abdicate() }
+func (h *ExtensionHandle) AbdicateLeadership() { h.leader.abdicate() }
 
 // FindJob returns a copy of the job as it is recorded now; false if it does not exist.
-func (c *ExtensionHandle) FindJob(name string) (job.Job, bool) { return c.leader.Model.CopyJob(name) }
+func (h *ExtensionHandle) FindJob(name string) (job.Job, bool) { return h.leader.Model.CopyJob(name) }
 
 // ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by name.
 // Callers must not modify them.
-func (c *ExtensionHandle) ListGroupJobs(group string) []job.Job {
-	return c.leader.Model.ListGroupJobs(group)
+func (h *ExtensionHandle) ListGroupJobs(group string) []job.Job {
+	return h.leader.Model.ListGroupJobs(group)
 }
 
 // AgentFields returns the fields of an agent that constraints compare, such as @zone
 // and its attributes, as of the master's last list. The map must not be modified.
-func (c *ExtensionHandle) AgentFields(agentID string) map[string]string {
-	return c.leader.agentFields.FieldsOf(agentID)
+func (h *ExtensionHandle) AgentFields(agentID string) map[string]string {
+	return h.leader.agentFields.FieldsOf(agentID)
 }
 
 // MeasuredExtension is an Extension that exports metrics.
