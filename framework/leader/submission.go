@@ -50,8 +50,7 @@ const (
 
 // submissionCheck is one reason to refuse a submission.
 type submissionCheck struct {
-	// name is what must be true, for the documentation. field is the key of the job file that is at fault otherwise, "" for
-	// none.
+	// name is the required condition, for the documentation. field is the key of the job file that violates it, or "".
 	name, field string
 	// of has the origins to which the check applies.
 	of submissionOrigin

@@ -44,7 +44,7 @@ func (s *State) admitJob(spec *job.Spec, textBytes int, sees func(role string) b
 
 // AdmissionCheck is one reason for which the State refuses a job.
 type AdmissionCheck struct {
-	// Name is what must be true. Field is the key of the job file that is at fault otherwise, "" for none.
+	// Name is the required condition. Field is the key of the job file that violates it, or "".
 	Name, Field string
 	// CountsUsage: the check depends on how much is submitted and waits now.
 	CountsUsage bool
@@ -74,8 +74,16 @@ var admissionChecks = []AdmissionCheck{
 	{Name: "its notification targets are allowed", Field: "notify", check: (*State).checkNotificationTargets},
 	{Name: "it is no schedule", Field: "schedule", check: (*State).checkNoSchedule},
 	{Name: "the jobs that it runs after exist", Field: "after", check: func(s *State, r *admissionRequest) error { return s.admitDependencies(r.spec, r.sees) }},
-	{Name: "the waiting jobs of the role and the user are within their limits", CountsUsage: true, check: func(s *State, r *admissionRequest) error { return s.admitWaitingJob(r.owner, nil) }},
-	{Name: "tasks and texts of all jobs are within the scheduler's limits", CountsUsage: true, check: func(s *State, r *admissionRequest) error { return s.admitUsage(r.owner, r.spec.Tasks, r.textBytes) }},
+	{
+		Name:        "the waiting jobs of the role and the user are within their limits",
+		CountsUsage: true,
+		check:       func(s *State, r *admissionRequest) error { return s.admitWaitingJob(r.owner, nil) },
+	},
+	{
+		Name:        "tasks and texts of all jobs are within the scheduler's limits",
+		CountsUsage: true,
+		check:       func(s *State, r *admissionRequest) error { return s.admitUsage(r.owner, r.spec.Tasks, r.textBytes) },
+	},
 }
 
 // AdmissionChecks returns the checks that Admit makes, in their order.
