@@ -31,6 +31,17 @@ func writeWorkdir(t *testing.T, text string) string {
 	return folder
 }
 
+// uploadFolder packs and uploads a folder.
+func uploadFolder(t *testing.T, in *testInstance, folder string, o client.UploadOptions) (api.StoredWorkdir, bool, error) {
+	t.Helper()
+	packed, err := workdir.Pack(t.Context(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	return in.UploadWorkdir(frameworktest.Timeout(t), client.WorkdirArchive{Digest: packed.Digest, Bytes: packed.Bytes, Open: packed.Reader}, o)
+}
+
 // httpGet returns the status and the body of a response.
 func httpGet(t *testing.T, method, url string) (int, []byte) {
 	t.Helper()
@@ -94,12 +105,12 @@ func TestAgentsFetchWorkdirs(t *testing.T) {
 	in := startWithJournal(t, c, path)
 	ctx := frameworktest.Timeout(t)
 	folder := writeWorkdir(t, "print(1)")
-	stored, uploaded, err := in.UploadWorkdir(ctx, folder, client.UploadOptions{})
+	stored, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{})
 	if err != nil || !uploaded {
 		t.Fatalf("uploaded %t, %v", uploaded, err)
 	}
 	sent := int64(0)
-	again, uploaded, err := in.UploadWorkdir(ctx, folder, client.UploadOptions{OnProgress: func(n, _ int64) { sent += n }})
+	again, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{OnProgress: func(n, _ int64) { sent += n }})
 	if err != nil || uploaded || again != stored || sent != 0 {
 		t.Errorf("again: %+v, uploaded %t, %d bytes, %v", again, uploaded, sent, err)
 	}
@@ -128,7 +139,7 @@ func TestAgentsFetchWorkdirs(t *testing.T) {
 	in.stopAndWait(t)
 
 	in = startWithJournal(t, c, path)
-	if _, uploaded, err := in.UploadWorkdir(ctx, folder, client.UploadOptions{}); err != nil || uploaded {
+	if _, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{}); err != nil || uploaded {
 		t.Errorf("after a restart: uploaded %t, %v", uploaded, err)
 	}
 	spec.Name = "second"
@@ -172,7 +183,7 @@ func TestWorkdirsThatAreNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "blocker", job.Running)
-	stored, _, err := in.UploadWorkdir(ctx, writeWorkdir(t, "print(2)"), client.UploadOptions{})
+	stored, _, err := uploadFolder(t, in, writeWorkdir(t, "print(2)"), client.UploadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +246,7 @@ func TestUploadErrorsNameTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p *api.Problem
-	if _, _, err := in.UploadWorkdir(frameworktest.Timeout(t), large, client.UploadOptions{}); !errors.As(err, &p) || p.Status != 507 || !strings.Contains(p.Detail, "with this one of 2.0 MiB it would have 2.0 MiB, more than its limit of 1.0 MiB") {
+	if _, _, err := uploadFolder(t, in, large, client.UploadOptions{}); !errors.As(err, &p) || p.Status != 507 || !strings.Contains(p.Detail, "with this one of 2.0 MiB it would have 2.0 MiB, more than its limit of 1.0 MiB") {
 		t.Errorf("a full store: %v", err)
 	}
 }

@@ -8,8 +8,17 @@ import (
 	"net/url"
 
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/workdir"
 )
+
+// WorkdirArchive is a packed working folder. Package framework/workdir packs folders.
+type WorkdirArchive struct {
+	// Digest identifies the archive: "sha256:" and its SHA-256 in hexadecimal.
+	Digest string
+	// Bytes is the size of the archive.
+	Bytes int64
+	// Open returns a reader of the archive from its start. UploadWorkdir calls it once for each attempt.
+	Open func() io.Reader
+}
 
 // UploadOptions change how UploadWorkdir works.
 type UploadOptions struct {
@@ -30,25 +39,19 @@ func (p *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// UploadWorkdir packs a folder without the files that its .mesosgpuignore or .gitignore
-// exclude, and uploads it unless the scheduler stores it already. A job whose Workdir is
+// UploadWorkdir uploads a packed working folder unless the scheduler stores it already. A job whose Workdir is
 // that of the result starts in a copy of the folder. uploaded is false if it was stored.
-func (c *Client) UploadWorkdir(ctx context.Context, folder string, o UploadOptions) (stored api.StoredWorkdir, uploaded bool, err error) {
-	packed, err := workdir.Pack(ctx, folder)
-	if err != nil {
-		return stored, false, err
-	}
-	defer packed.Close()
-	path := "/v1/workdirs/" + url.PathEscape(packed.Digest)
+func (c *Client) UploadWorkdir(ctx context.Context, archive WorkdirArchive, o UploadOptions) (stored api.StoredWorkdir, uploaded bool, err error) {
+	path := "/v1/workdirs/" + url.PathEscape(archive.Digest)
 	err = c.getJSON(ctx, path, &stored)
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Code != api.CodeWorkdirNotFound {
 		return stored, false, err
 	}
-	body := &requestBody{packed.Reader, packed.Bytes, "application/gzip"}
+	body := &requestBody{archive.Open, archive.Bytes, "application/gzip"}
 	if o.OnProgress != nil {
 		body.open = func() io.Reader {
-			return &progressReader{packed.Reader(), func(sent int64) { o.OnProgress(sent, packed.Bytes) }}
+			return &progressReader{archive.Open(), func(sent int64) { o.OnProgress(sent, archive.Bytes) }}
 		}
 	}
 	res, err := c.sendBody(ctx, c.timeouts.Leader, http.MethodPut, path, body, nil)

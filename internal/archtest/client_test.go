@@ -8,12 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // clientPackages are the packages that programs outside this module import to use the API.
-var clientPackages = []string{module + "/framework/client", module + "/framework/api", module + "/job", module + "/job/jobfile", module + "/gpu"}
+var clientPackages = []string{module + "/framework/client", module + "/framework/api", module + "/framework/workdir", module + "/job", module + "/job/jobfile", module + "/gpu"}
 
 // TestClientExposesNoInternalTypes checks that programs of other modules can name every
 // type that the client's packages export, also in fields, parameters and results.
@@ -47,6 +48,33 @@ func TestClientExposesNoInternalTypes(t *testing.T) {
 	}
 	if len(w.seen) < 100 {
 		t.Errorf("visited only %d types", len(w.seen))
+	}
+}
+
+// clientModules are the trees of other modules that framework/client may import, directly or not.
+var clientModules = []string{
+	"github.com/coder/websocket", // connections to tasks
+	"github.com/hashicorp/yamux", // the ports of a task over one connection
+	"github.com/docker/go-units", // sizes in job.Spec
+	"github.com/robfig/cron/v3",  // schedules in job.Spec
+}
+
+// TestClientDependsOnLittle checks that a program that submits a job compiles little besides the standard library.
+func TestClientDependsOnLittle(t *testing.T) {
+	c := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/framework/client")
+	c.Stderr = t.Output()
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := strings.Fields(string(out))
+	for _, path := range paths {
+		if !within(path, module) && !slices.ContainsFunc(clientModules, func(tree string) bool { return within(path, tree) }) {
+			t.Errorf("framework/client depends on %s: programs of others import the client", path)
+		}
+	}
+	if n := len(paths); n < 5 || n > 14 {
+		t.Errorf("framework/client depends on %d packages outside the standard library, want at most 14: %s", n, paths)
 	}
 }
 

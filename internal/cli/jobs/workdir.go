@@ -21,7 +21,7 @@ func resolveWorkdir(spec *job.Spec, base string) {
 }
 
 // uploadFunc is client.Client.UploadWorkdir.
-type uploadFunc func(ctx context.Context, folder string, o client.UploadOptions) (api.StoredWorkdir, bool, error)
+type uploadFunc func(ctx context.Context, archive client.WorkdirArchive, o client.UploadOptions) (api.StoredWorkdir, bool, error)
 
 // SubmitWithWorkdir uploads the working folder of a job and submits the job. It uploads
 // the folder again if another scheduler, which does not store it, receives the job.
@@ -48,12 +48,19 @@ func SubmitWithWorkdir[View any](
 	}
 }
 
-// uploadFolder uploads a folder, with a progress bar on a terminal.
+// uploadFolder packs a folder without the files that its .mesosgpuignore or .gitignore exclude, and uploads it, with a
+// progress bar on a terminal.
 func uploadFolder(ctx context.Context, a *cli.App, folder string, upload uploadFunc) (api.StoredWorkdir, error) {
+	packed, err := workdir.Pack(ctx, folder)
+	if err != nil {
+		return api.StoredWorkdir{}, err
+	}
+	defer packed.Close()
 	var part func(int64)
 	done := func() {}
 	defer func() { done() }()
-	stored, _, err := upload(ctx, folder, client.UploadOptions{OnProgress: func(sent, total int64) {
+	archive := client.WorkdirArchive{Digest: packed.Digest, Bytes: packed.Bytes, Open: packed.Reader}
+	stored, _, err := upload(ctx, archive, client.UploadOptions{OnProgress: func(sent, total int64) {
 		if part == nil {
 			if part, done = a.StartProgress("uploading "+folder, total); part == nil {
 				part = func(int64) {}
