@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/parquet-go/parquet-go"
-
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
@@ -77,7 +73,7 @@ func TestUsageCommand(t *testing.T) {
 	if r := commandAt(t, address, "usage", "-o", "json"); !strings.Contains(r.out, `"busy_gpu_seconds": 90000`) || !strings.Contains(r.err, "the accounting begins at 20") {
 		t.Errorf("got %s %s", r.out, r.err)
 	}
-	for _, args := range [][]string{{"--by", "colour"}, {"--by", "user,user"}, {"--since", "yesterday"}, {"--state", "tired"}, {"--csv", "-o", "json"}, {"--attempts", "--parquet", "--csv"}, {"--attempts", "--parquet", "-o", "json"}, {"--parquet"}} {
+	for _, args := range [][]string{{"--by", "colour"}, {"--by", "user,user"}, {"--since", "yesterday"}, {"--state", "tired"}, {"--csv", "-o", "json"}, {"--attempts", "--csv", "-o", "json"}} {
 		if r := commandAt(t, address, append([]string{"usage"}, args...)...); r.status != 2 {
 			t.Errorf("%v: exit code %d: %s", args, r.status, r.err)
 		}
@@ -94,34 +90,6 @@ func TestUsageAttempts(t *testing.T) {
 	r := commandAt(t, address, "usage", "--attempts", "--no-headers")
 	if lines := strings.Split(r.out, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "a.0.1.x  ada  research  FAILED  exit    A100=2  1.0 h") {
 		t.Errorf("got\n%s", r.out)
-	}
-}
-
-// TestUsageAttemptsAsParquet: another reader of the format finds each attempt, with null for what is unknown.
-func TestUsageAttemptsAsParquet(t *testing.T) {
-	address := serveBackend(t, newAccountingCluster())
-	r := commandAt(t, address, "usage", "--attempts", "--parquet")
-	if r.status != 0 || r.err != "" {
-		t.Fatalf("exit code %d: %s", r.status, r.err)
-	}
-	type row struct {
-		Task       string     `parquet:"task"`
-		ExitCode   *int64     `parquet:"exit_code,optional"`
-		Launched   *time.Time `parquet:"launched,optional,timestamp(microsecond)"`
-		Devices    []string   `parquet:"devices,list"`
-		GPUSeconds float64    `parquet:"gpu_seconds"`
-	}
-	got, err := parquet.Read[row](strings.NewReader(r.out), int64(len(r.out)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, launched := int64(1), time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC)
-	want := []row{
-		{Task: "a.0.1.x", ExitCode: &code, Launched: &launched, Devices: []string{"GPU-1", "GPU-2"}, GPUSeconds: 3600},
-		{Task: "b.0.1.x"},
-	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 

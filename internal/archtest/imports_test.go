@@ -159,7 +159,6 @@ var exclusiveImports = map[string]struct {
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore": {[]string{"framework/workdir"}, "one package excludes files"},
 	"github.com/hashicorp/yamux":                            {[]string{"internal/portrelay"}, "one package multiplexes streams"},
 	"github.com/minio/minio-go/v7":                          {[]string{"framework/artifacts"}, "one package stores artifacts"},
-	"github.com/parquet-go/parquet-go":                      {[]string{"internal/cli/cluster"}, "one package exports files"},
 	"golang.org/x/crypto/bcrypt":                            {[]string{"framework/access"}, "one package hashes secrets"},
 	"github.com/prometheus/client_golang/prometheus": {[]string{"isolator/metrics", "framework/metrics"},
 		"other packages count events and do not name series"},

@@ -25,7 +25,7 @@ type usageFlags struct {
 	query        api.AccountingQuery
 	state        string
 	attempts     bool
-	csv, parquet bool
+	csv          bool
 }
 
 func (a *clusterCommands) usageCommand() *cobra.Command {
@@ -48,7 +48,6 @@ func (a *clusterCommands) usageCommand() *cobra.Command {
 	s.StringVar(&f.state, "state", "", "only what ended in this state, such as failed")
 	s.BoolVar(&f.attempts, "attempts", false, "one line for each ended attempt, the oldest first, instead of sums")
 	s.BoolVar(&f.csv, "csv", false, "print comma-separated values, with seconds and joules")
-	s.BoolVar(&f.parquet, "parquet", false, "with --attempts: print an Apache Parquet file, with seconds and joules")
 	cli.CompleteFixed(c, "by", api.AccountingKeys())
 	return c
 }
@@ -96,15 +95,8 @@ func parseTimeFlag(flag, text string, now time.Time) (time.Time, error) {
 }
 
 func (a *clusterCommands) showUsage(ctx context.Context, f *usageFlags) error {
-	switch {
-	case (f.csv || f.parquet) && a.ForPrograms:
-		return &cli.UsageError{Err: errors.New("--csv and --parquet are formats of their own: omit -o")}
-	case f.csv && f.parquet:
-		return &cli.UsageError{Err: errors.New("--csv and --parquet: choose one")}
-	case f.parquet && !f.attempts:
-		return &cli.UsageError{Err: errors.New("--parquet needs --attempts: sums are printed as a table, CSV or JSON")}
-	case f.parquet && term.IsTerminal(a.Stdout):
-		return &cli.UsageError{Err: errors.New("--parquet prints a binary file: redirect it, for example > attempts.parquet")}
+	if f.csv && a.ForPrograms {
+		return &cli.UsageError{Err: errors.New("--csv is a format of its own: omit -o")}
 	}
 	q, err := f.accountingQuery(time.Now())
 	if err != nil {
@@ -175,11 +167,8 @@ func formatMeanWait(s *api.AccountingSums) string {
 }
 
 func (a *clusterCommands) showAttempts(ctx context.Context, c *client.Client, q api.AccountingQuery, f *usageFlags) error {
-	switch {
-	case f.csv:
+	if f.csv {
 		return writeAttemptsCSV(a.Stdout, c.EachAccountedAttempt(ctx, q))
-	case f.parquet:
-		return writeAttemptsParquet(a.Stdout, c.EachAccountedAttempt(ctx, q))
 	}
 	list := []api.AccountedAttempt{}
 	for one, err := range c.EachAccountedAttempt(ctx, q) {
