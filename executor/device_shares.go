@@ -11,14 +11,12 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/job"
 )
 
 // ShareEnforcement is how the agent's daemon enforces a container's shares of
 // devices.
 type ShareEnforcement struct {
-	Method gpu.EnforcementMethod
-	Limit  task.ShareLimit
+	Limit task.ShareLimit
 	// Warning, if not empty, is shown to the task's user.
 	Warning string
 }
@@ -65,11 +63,6 @@ func (c *ExecutorConfig) applyShareLimit(ctx context.Context, t *task.TaskSpec) 
 	s, err := c.ReadShareLimits(ctx, t.Container.Value)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
-	}
-	if s.Method == gpu.EnforcedByDriver && t.Containerizer == job.Docker {
-		return "", fmt.Errorf("%s: the driver limits the Mesos agent's cgroups, and the Docker engine's containers are in none of "+
-			"them: use container: mesos, or --share-limit preload on the agent",
-			what)
 	}
 	t.ShareLimit = s.Limit
 	if s.Warning != "" {

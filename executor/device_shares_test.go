@@ -12,7 +12,6 @@ import (
 
 	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
-	"mesos-gpu/job"
 )
 
 func amount(name string, n float64) mesos.Resource {
@@ -55,17 +54,6 @@ func TestApplyShareLimit(t *testing.T) {
 	}
 	if _, err := cfg.applyShareLimit(t.Context(), shared()); err == nil || err.Error() != "enforce the task's share of 1 GPU: MPS does not answer" {
 		t.Errorf("got %v", err)
-	}
-	cfg.ReadShareLimits = func(context.Context, string) (ShareEnforcement, error) {
-		return ShareEnforcement{Method: gpu.EnforcedByDriver}, nil
-	}
-	inDocker := shared()
-	inDocker.Containerizer = job.Docker
-	if _, err := cfg.applyShareLimit(t.Context(), inDocker); err == nil || !strings.Contains(err.Error(), "use container: mesos") {
-		t.Errorf("a docker task by the driver's limit: got %v", err)
-	}
-	if _, err := cfg.applyShareLimit(t.Context(), shared()); err != nil {
-		t.Errorf("a mesos task by the driver's limit: %v", err)
 	}
 	mount := task.HostMount{Source: "/s", Target: "/t", ReadOnly: true}
 	cfg.ReadShareLimits = func(_ context.Context, container string) (ShareEnforcement, error) {

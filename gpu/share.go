@@ -147,8 +147,6 @@ type EnforcementMethod string
 const (
 	// EnforcedByMIG rounds a share up to a MIG instance.
 	EnforcedByMIG EnforcementMethod = "mig"
-	// EnforcedByDriver has the kernel driver limit memory by cgroup.
-	EnforcedByDriver EnforcementMethod = "driver"
 	// EnforcedByMPS uses NVIDIA's Multi-Process Service. One daemon per device
 	// limits each client's device memory and its percentage of threads.
 	EnforcedByMPS EnforcementMethod = "mps"
@@ -161,5 +159,5 @@ const (
 
 // EnforcementMethods lists all methods, the strongest first.
 func EnforcementMethods() []EnforcementMethod {
-	return []EnforcementMethod{EnforcedByMIG, EnforcedByDriver, EnforcedByMPS, EnforcedByPreload, NotEnforced}
+	return []EnforcementMethod{EnforcedByMIG, EnforcedByMPS, EnforcedByPreload, NotEnforced}
 }

@@ -244,24 +244,3 @@ func TestSharesOfEarlierRelease(t *testing.T) {
 		t.Errorf("got %+v", answer)
 	}
 }
-
-// A limit on the cgroup is applied once the cgroup exists. If that fails, the container
-// does not start.
-func TestDriverLimitAppliedAfterIsolate(t *testing.T) {
-	m, l := newSharingFixture(t)
-	l.method = gpu.EnforcedByDriver
-	for _, c := range []string{"a", "b"} {
-		if _, err := m.Prepare(t.Context(), containers.LaunchRequest{Container: c, Resources: shareResources(40, 30)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	clear(l.admitted)
-	if err := m.Isolate("a", 4711); err != nil {
-		t.Fatal(err)
-	}
-	l.wantAdmitted(t, "a has its cgroup", "a:40")
-	l.refuse = errors.New("the driver does not answer")
-	if err := m.Isolate("b", 4712); !errors.Is(err, l.refuse) {
-		t.Errorf("got %v", err)
-	}
-}

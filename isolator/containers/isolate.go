@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 
-	"mesos-gpu/gpu"
 	"mesos-gpu/isolator/allocation"
 )
 
@@ -29,7 +28,6 @@ func (m *Manager) Isolate(container string, pid int) error {
 	current, known := m.allocations.Get(container)
 	info := m.infos[container]
 	grants := append(m.intermediateCgroups(container), cgroupGrant{cgroup: cgroup, devices: m.allocations.EffectiveDevices(container)})
-	shareOwner, shares := m.allocations.EffectiveShares(container)
 	m.mu.Unlock()
 	if !known {
 		return &UnknownContainerError{container}
@@ -56,13 +54,6 @@ func (m *Manager) Isolate(container string, pid int) error {
 	}
 	if err := m.cfg.Kernel.MoveProcess(cgroup, pid); err != nil {
 		return wrap(err)
-	}
-	// 4. The driver limits a cgroup, which did not exist when Prepare set the
-	// limit.
-	if m.cfg.Limiter.Method() == gpu.EnforcedByDriver {
-		if err := m.changeLimit(shareOwner, shares); err != nil {
-			return wrap(err)
-		}
 	}
 	return nil
 }

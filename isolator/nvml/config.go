@@ -1,8 +1,7 @@
 // Package nvml discovers a host's GPUs and samples them. It is the only package that loads
 // NVIDIA's management library. It loads it at run time, so one binary serves hosts with and
 // without a driver. It makes no decisions about containers or health, and changes no setting of
-// a device except the memory limits of cgroups (MemoryLimits) and, on request, the instances of
-// a GPU in MIG mode (Library.CreateInstance).
+// a device except, on request, the instances of a GPU in MIG mode (Library.CreateInstance).
 package nvml
 
 import (
@@ -71,13 +70,6 @@ func (c LibraryConfig) withDefaults() LibraryConfig {
 	}
 	return c
 }
-
-// minLimitsDriver is the first driver with memory limits for cgroups.
-const minLimitsDriver = 615
-
-// MemoryLimit is how much of a GPU's memory the processes of a cgroup may use, and how much
-// they use.
-type MemoryLimit struct{ LimitBytes, UsedBytes uint64 }
 
 // DeviceEvent is an event of a device.
 type DeviceEvent struct {

@@ -56,23 +56,6 @@ func (*Library) DestroyInstance(string, layout.GPUInstance) error { return noCgo
 // Close does nothing.
 func (*Library) Close() error { return nil }
 
-// MemoryLimits needs cgo too.
-type MemoryLimits struct{ c LibraryConfig }
-
-// NewMemoryLimits is as with cgo.
-func NewMemoryLimits(c LibraryConfig) *MemoryLimits { return &MemoryLimits{c} }
-
-// CheckSupport returns ErrNoDriver.
-func (m *MemoryLimits) CheckSupport(string) error { return noCgo(m.c) }
-
-// SetLimit returns ErrNoDriver.
-func (m *MemoryLimits) SetLimit(string, string, uint64) error { return noCgo(m.c) }
-
-// ReadLimit returns ErrNoDriver.
-func (m *MemoryLimits) ReadLimit(string, string) (MemoryLimit, error) {
-	return MemoryLimit{}, noCgo(m.c)
-}
-
 func noCgo(c LibraryConfig) error {
 	return fmt.Errorf("load %s: %w: this binary was built without cgo; build it with CGO_ENABLED=1",
 		c.withDefaults().Library, ErrNoDriver)

@@ -228,8 +228,8 @@ func TestChooseLimiter(t *testing.T) {
 		{"preload", devices[:1], gpu.EnforcedByPreload, ""},
 		{"none", devices[:1], gpu.NotEnforced, ""},
 		{"mps", devices[:2], "", "mps: device GPU-b: not this one"},
-		{"driver", devices[:1], "", "driver: not in this build"},
-		{"hami", devices[:1], "", `unknown share limit "hami": use auto or one of`},
+		{"mig", devices[2:], gpu.EnforcedByMIG, ""},
+		{"driver", devices[:1], "", `unknown share limit "driver": use auto or one of [mig mps preload none]`},
 	} {
 		got, err := ChooseLimiter(t.Context(), c.method, limiters, c.devices)
 		switch {

@@ -83,7 +83,7 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
 			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
 			cfg.SharedDevices, cfg.ShareLimit, cfg.Scaling = common.share.List, common.share.Limit, common.share.Scaling
-			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, cfg.CgroupsRoot, common.simulate != "", log); err != nil {
+			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, common.simulate != "", log); err != nil {
 				return err
 			}
 			var known atomic.Pointer[gpu.Host] // set before the first request

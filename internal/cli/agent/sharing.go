@@ -16,9 +16,7 @@ import (
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/isolator/advertise"
 	"mesos-gpu/isolator/daemon"
-	"mesos-gpu/isolator/drivermem"
 	"mesos-gpu/isolator/mps"
-	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/isolator/preload"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/socket"
@@ -34,8 +32,7 @@ type ShareFlags struct {
 func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.StringVar(&f.List, "share", share.NoDevices, "GPUs that several tasks may share: comma-separated minor numbers or UUIDs, all, or none")
 	p.StringVar(&f.Limit, "share-limit", share.AutoMethod,
-		"how tasks are limited to their shares: mig, mps, preload, none or driver; auto chooses the first of mig, mps, "+
-			"preload and none that is available for docker tasks too")
+		"how tasks are limited to their shares: mig, mps, preload or none; auto chooses the first that is available")
 	p.Float64Var(&f.Scaling.Memory, "gpu-memory-scaling", 1,
 		"factor for the offered memory of a shared GPU; above 1, the requests of all tasks together may exceed its memory")
 	p.Float64Var(&f.Scaling.Cores, "gpu-cores-scaling", 1, "factor for the offered compute of a shared GPU")
@@ -43,21 +40,14 @@ func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not use MPS from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
-// NewLimiters returns the available enforcement methods. The driver method is included
-// only if --share-limit names it, because it does not limit Docker tasks.
-func (f *ShareFlags) NewLimiters(runtimeDir, cgroupsRoot string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
+// NewLimiters returns the enforcement methods of shares, without the one that enforces nothing.
+func (f *ShareFlags) NewLimiters(runtimeDir string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
 	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
 	byPreload := preload.New(preload.LibraryLimiterConfig{
 		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.Scaling.Memory > 1,
 		Simulated: simulated && f.Limit == share.AutoMethod, // with an explicit method the driver may be simulated too
 	})
-	all := []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}
-	if f.Limit == string(gpu.EnforcedByDriver) {
-		all = append(all, drivermem.New(drivermem.MemoryLimiterConfig{
-			Driver: nvml.NewMemoryLimits(nvml.LibraryConfig{Log: log}), CgroupsRoot: cgroupsRoot, Compute: byPreload, Simulated: simulated,
-		}))
-	}
-	return all, err
+	return []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}, err
 }
 
 // addSharing adds the shared GPUs and the enforcement method to m. If live is set,
@@ -78,7 +68,7 @@ func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, s
 	if len(m.Shared) == 0 && f.Limit == share.AutoMethod && !live {
 		return nil
 	}
-	all, err := f.NewLimiters(daemon.DefaultRuntimeDir, daemon.DefaultCgroupsRoot, simulated, log)
+	all, err := f.NewLimiters(daemon.DefaultRuntimeDir, simulated, log)
 	if err != nil {
 		return err
 	}
@@ -148,7 +138,7 @@ func shareReader(path string) func(context.Context, string) (executor.ShareEnfor
 		if len(said.Shares) == 0 {
 			return executor.ShareEnforcement{}, errors.New("the agent daemon knows of no part that this container has: see its log")
 		}
-		answer := executor.ShareEnforcement{Method: said.Method, Warning: said.Warning, Limit: task.ShareLimit{Env: said.Environment}}
+		answer := executor.ShareEnforcement{Warning: said.Warning, Limit: task.ShareLimit{Env: said.Environment}}
 		for _, m := range said.Mounts {
 			answer.Limit.Mounts = append(answer.Limit.Mounts, task.HostMount(m))
 		}

@@ -22,9 +22,8 @@ const StateVariable = "MESOS_GPU_NVML_STANDIN"
 var sources embed.FS
 
 // BuildLibrary compiles the library into dir and returns its path. flags are for gcc:
-// "-DDRIVER_390" leaves out functions that such an old driver lacks, "-DDRIVER_615" adds the
-// functions of that driver, kept while the library is loaded, and "-DWITHOUT_CUDA" leaves out a
-// function that every driver has.
+// "-DDRIVER_390" leaves out functions that such an old driver lacks, and
+// "-DWITHOUT_CUDA" leaves out a function that every driver has.
 func BuildLibrary(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	gcc := testneeds.RequireProgram(t, "gcc", "gcc")

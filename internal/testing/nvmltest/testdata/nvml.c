@@ -1,8 +1,7 @@
 /*
  * A fake NVIDIA management library with the functions that this project and
  * Mesos's own isolator call. state.h describes its state.
- * DRIVER_390 omits functions that drivers of that version lack; DRIVER_615 adds
- * those that drivers of that version introduced.
+ * DRIVER_390 omits functions that drivers of that version lack.
  */
 #include "state.h"
 #include <time.h>
@@ -491,68 +490,4 @@ int nvmlDeviceGetComputeInstanceId(struct device *d, unsigned *id)
 
 #ifndef DRIVER_390
 #include "instances.h"
-#endif
-
-#ifdef DRIVER_615
-
-/* The memory limits of cgroups, kept in this process. As with the driver, a
- * missing cgroup or another version of the structure is "not found". */
-struct memory_limits {
-	const char *cgroup;
-	unsigned long long soft, hard;
-	unsigned long long used; /* set only by the getter */
-};
-
-static struct { char cgroup[512]; struct device *device; unsigned long long hard; } limited[64];
-
-static int limited_slot(struct device *d, const char *cgroup)
-{
-	int i = 0;
-	while (i < 63 && limited[i].device && (limited[i].device != d || strcmp(limited[i].cgroup, cgroup) != 0))
-		i++;
-	return i;
-}
-
-static int enter_limits(const char *function, struct device *d, const struct memory_limits *m)
-{
-	struct stat dir;
-	int ret = enter_device(function, d);
-	if (ret == SUCCESS && d->parent >= 0)
-		ret = NOT_SUPPORTED;
-	if (ret == SUCCESS && (stat(m->cgroup, &dir) != 0 || !S_ISDIR(dir.st_mode)))
-		ret = NOT_FOUND;
-	return ret;
-}
-
-int nvmlDeviceSetMemoryLimits_v1(struct device *d, const struct memory_limits *m)
-{
-	int ret = enter_limits("nvmlDeviceSetMemoryLimits_v1", d, m);
-	if (ret == SUCCESS && m->soft > m->hard)
-		ret = INVALID_ARGUMENT;
-	if (ret == SUCCESS) {
-		int i = limited_slot(d, m->cgroup);
-		copy(limited[i].cgroup, sizeof limited[i].cgroup, m->cgroup);
-		limited[i].device = d;
-		limited[i].hard = m->hard;
-	}
-	return leave(ret);
-}
-
-int nvmlDeviceGetMemoryLimits_v1(struct device *d, struct memory_limits *m)
-{
-	unsigned long long lost = 0;
-	int ret = enter_limits("nvmlDeviceGetMemoryLimits_v1", d, m);
-	int i = limited_slot(d, m->cgroup);
-	if (ret == SUCCESS && !limited[i].device)
-		ret = NOT_FOUND;
-	if (ret == SUCCESS) {
-		value(d, "limit_lost_bytes", &lost); /* simulates a driver that sets a lower limit */
-		m->soft = 0;
-		m->hard = limited[i].hard - lost;
-		m->used = 0;
-		value(d, "cgroup_used_bytes", &m->used);
-	}
-	return leave(ret);
-}
-
 #endif
