@@ -49,7 +49,6 @@ func TestJobHistory(t *testing.T) {
 	g := newGuardedConfig(t)
 	c := mesostest.NewCluster(t, 1)
 	cfg := SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\nprod: {}\n"), API: g.APIConfig}
-	cfg.Sched.RetryDelay, cfg.Sched.RetryDelayMax = -1, -1
 	in := startInstance(t, c, cfg, client.WithTrustedCA(g.CAFile))
 	ctx := longTimeout(t)
 	alice, bob, ops := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in)

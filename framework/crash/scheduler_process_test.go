@@ -81,7 +81,7 @@ func runScheduler(args []string) error {
 		WrapJournal: func(j journal.Journal) journal.Journal { return crashingJournal{Journal: j, fate: f} },
 		Sched: sched.SchedulerSettings{
 			LaunchTimeout: time.Second, MaxLaunchDelay: 5 * time.Second, KillRetry: 500 * time.Millisecond, ReconcileRetry: time.Second,
-			ReviveEvery: 50 * time.Millisecond, HoldOffers: time.Second,
+			HoldOffers: time.Second,
 			// A task may be lost each time its scheduler dies.
 			RetryDelay: time.Millisecond, RetryDelayMax: time.Millisecond, MaxAttempts: 1000,
 		},

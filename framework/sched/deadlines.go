@@ -36,7 +36,7 @@ type killSchedule struct {
 
 // scheduleNextKill sets when the KILL is repeated that is sent now.
 func (k *killSchedule) scheduleNextKill(s *State) {
-	k.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, s.cfg.KillRetryMax, k.killsSent))
+	k.killAt = s.now.Add(backoff.Delay(s.cfg.KillRetry, killRetryMax, k.killsSent))
 	k.killsSent++
 }
 

@@ -31,7 +31,7 @@ func (s *State) limitEndedJobs(last *job.Job) {
 		switch e := &s.ended; {
 		case e.tasks.total > s.cfg.MaxEndedTasks:
 			oldest = e.oldestOfLargest(&e.tasks, last)
-		case e.bytes.total > s.cfg.MaxEndedBytes:
+		case e.bytes.total > s.cfg.maxEndedBytes:
 			oldest = e.oldestOfLargest(&e.bytes, last)
 		}
 		if oldest == nil {

@@ -29,17 +29,17 @@ type offerDemand struct {
 	answerTime time.Duration
 }
 
-// minReviveEvery is the shortest pause between two REVIVEs of a role, unless ReviveEvery is shorter.
-const minReviveEvery = 100 * time.Millisecond
+// minReviveInterval and maxReviveInterval bound the pause between two REVIVEs of a role.
+const minReviveInterval, maxReviveInterval = 100 * time.Millisecond, time.Second
 
 // revivePause returns the least time between the last REVIVE and the next one. A REVIVE makes the master allocate
-// resources of all agents, so the pause is four times as long as the last answer took. It is at most reviveEvery, also
+// resources of all agents, so the pause is four times as long as the last answer took. It is at most maxReviveInterval, also
 // while no answer has arrived.
-func (d *offerDemand) revivePause(reviveEvery time.Duration) time.Duration {
+func (d *offerDemand) revivePause() time.Duration {
 	if d.unanswered || d.answerTime == 0 {
-		return reviveEvery
+		return maxReviveInterval
 	}
-	return min(max(4*d.answerTime, minReviveEvery), reviveEvery)
+	return min(max(4*d.answerTime, minReviveInterval), maxReviveInterval)
 }
 
 // recordAnswers records the arrival of offers to roles, which answers their last REVIVE.
@@ -66,13 +66,13 @@ func (o offerDemands) entry(role string) *offerDemand {
 }
 
 // reviveOrSuppress revives offers to roles with new demand, and suppresses them for roles in which nothing waits. It
-// leaves a pause between two REVIVEs of a role, at most reviveEvery. due is when the first pause of a role with new
+// leaves a pause between two REVIVEs of a role, at most maxReviveInterval. due is when the first pause of a role with new
 // demand ends, zero if none exists.
-func (o offerDemands) reviveOrSuppress(now time.Time, roles []string, reviveEvery time.Duration) (ops []Operation, due time.Time) {
+func (o offerDemands) reviveOrSuppress(now time.Time, roles []string) (ops []Operation, due time.Time) {
 	var revive, suppress []string
 	for _, role := range roles { // Mesos rejects a call with any other role
 		d := o.entry(role)
-		since, pause := now.Sub(d.revivedAt), d.revivePause(reviveEvery)
+		since, pause := now.Sub(d.revivedAt), d.revivePause()
 		switch {
 		case d.waiting == 0:
 			if d.reviveWanted = false; !d.suppressed {

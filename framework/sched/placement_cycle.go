@@ -69,7 +69,7 @@ func (s *State) declineClosed() []Operation {
 				OfferID:  id,
 				Reason:   "its agent is cordoned: " + c.Reason,
 				Category: placement.DeclineCordoned,
-				Refuse:   s.cfg.Policy.RefuseLong,
+				Refuse:   placement.RefuseLong,
 			})
 		} else if pause, why := s.launchPause(h.AgentID, s.now); pause > 0 {
 			declined = append(declined, DeclinedOffer{OfferID: id, Reason: why, Category: placement.DeclineLostLaunches, Refuse: pause})
@@ -99,7 +99,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	}
 	if !tooMany && s.cfg.HoldOffers > 0 {
 		for i := range held {
-			held[i].Refuse = s.cfg.Policy.RefuseHeld
+			held[i].Refuse = placement.RefuseHeld
 		}
 	}
 	ops = append(ops, s.declineOffers(plan.Decline, held)...)

@@ -20,7 +20,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 		Waiting: memory.waiting[:0], Running: memory.running[:0],
 	}
 	for id, at := range s.returnedAt {
-		if s.now.Sub(at) >= s.cfg.ReturnOffersEvery {
+		if s.now.Sub(at) >= s.cfg.returnOffersEvery {
 			delete(s.returnedAt, id)
 			continue
 		}

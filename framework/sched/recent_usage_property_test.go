@@ -122,7 +122,7 @@ func drawGreedyUsers(t *rapid.T, users int, inRoles bool) *greedyUsers {
 		return time.Minute + time.Duration(seed>>1)%spread
 	}
 	g.longest = time.Minute + spread
-	g.st = New(SchedulerSettings{HalfLife: g.halfLife, ReturnOffersEvery: time.Second, LimitShare: 100, Policy: Policy{Policy: placement.Policy{Roles: roles}}}, RecoveredState{})
+	g.st = New(SchedulerSettings{HalfLife: g.halfLife, returnOffersEvery: time.Second, LimitShare: 100, Policy: Policy{Policy: placement.Policy{Roles: roles}}}, RecoveredState{})
 	g.step(Subscribed{FrameworkID: "f"})
 	return g
 }

@@ -102,7 +102,7 @@ func (s *State) handleTick() []Operation {
 	r := &s.reconciliation
 	if len(r.unanswered) > 0 && isDue(r.due, s.now) {
 		r.tries++
-		r.due = s.now.Add(backoff.Delay(s.cfg.ReconcileRetry, s.cfg.ReconcileRetryMax, r.tries))
+		r.due = s.now.Add(backoff.Delay(s.cfg.ReconcileRetry, reconcileRetryMax, r.tries))
 		doubtful = append(doubtful, slices.Collect(maps.Keys(r.unanswered))...)
 	}
 	ops = append(ops, s.reconcileTasks(doubtful)...)
@@ -110,7 +110,7 @@ func (s *State) handleTick() []Operation {
 	ops = append(ops, s.killStrays()...)
 	ops = append(ops, s.endTimedHoldings()...)
 	if isDue(r.nextFull, s.now) {
-		r.nextFull = s.now.Add(s.cfg.ReconcileAll)
+		r.nextFull = s.now.Add(fullReconcileInterval)
 		ops = append(ops, ReconcileTasks{})
 	}
 	return ops

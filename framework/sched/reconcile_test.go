@@ -97,10 +97,10 @@ func TestPredictedEndCountsFromStart(t *testing.T) {
 	}
 }
 
-// TestReturnedAgentsExpire checks that an agent's offers may be returned to other roles again after ReturnOffersEvery.
+// TestReturnedAgentsExpire checks that an agent's offers may be returned to other roles again after returnOffersEvery.
 func TestReturnedAgentsExpire(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	st := New(SchedulerSettings{ReturnOffersEvery: time.Minute}, RecoveredState{})
+	st := New(SchedulerSettings{returnOffersEvery: time.Minute}, RecoveredState{})
 	st.returnedAt = map[string]time.Time{"early": now.Add(-time.Minute), "late": now.Add(1 - time.Minute)}
 	st.Step(now, Tick{})
 	if got := st.newPlacementInput().ReturnedAgents; len(got) != 1 || !got["late"] {
@@ -120,7 +120,7 @@ func TestEndedJobsAreBoundedByBytes(t *testing.T) {
 		specs[i] = testSpec(name)
 		specs[i].Command = []string{strings.Repeat("x", 1000)}
 	}
-	st := New(SchedulerSettings{MaxEndedBytes: 2 * specs[0].TextBytes()}, RecoveredState{})
+	st := New(SchedulerSettings{maxEndedBytes: 2 * specs[0].TextBytes()}, RecoveredState{})
 	for i, want := range []string{"a", "ab", "bc"} {
 		st.Step(now, SubmitJob{Spec: specs[i]})
 		st.Step(now, KillJob{Job: specs[i].Name})

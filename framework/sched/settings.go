@@ -19,6 +19,13 @@ const (
 	DefaultKeepRuns           = 10
 )
 
+const (
+	// killRetryMax and reconcileRetryMax are the longest waits before a KILL and a RECONCILE are repeated.
+	killRetryMax, reconcileRetryMax = time.Minute, 5 * time.Minute
+	// fullReconcileInterval is how often all tasks are reconciled.
+	fullReconcileInterval = 15 * time.Minute
+)
+
 // SchedulerSettings are the policy, timeouts and limits of a State. Zero fields have defaults.
 type SchedulerSettings struct {
 	// Policy decides where tasks run and how roles compete. Operators may change it at run time.
@@ -28,20 +35,16 @@ type SchedulerSettings struct {
 	// MaxLaunchDelay is by how long a partition may delay a launch: TCP repeats what it has sent at growing intervals, of at
 	// most two minutes.
 	MaxLaunchDelay time.Duration
-	// KillRetry is the first wait before a KILL is repeated. Waits double up to KillRetryMax.
-	KillRetry, KillRetryMax time.Duration
-	// ReconcileRetry is the first wait before a RECONCILE is repeated. Waits double up to ReconcileRetryMax.
-	ReconcileRetry, ReconcileRetryMax time.Duration
-	// ReconcileAll is how often all tasks are reconciled.
-	ReconcileAll time.Duration
-	// ReviveEvery is the longest pause between two REVIVEs of a role. It is shorter while the master answers quickly.
-	ReviveEvery time.Duration
+	// KillRetry is the first wait before a KILL is repeated. Waits double up to killRetryMax.
+	KillRetry time.Duration
+	// ReconcileRetry is the first wait before a RECONCILE is repeated. Waits double up to reconcileRetryMax.
+	ReconcileRetry time.Duration
 	// PredictRunTimes predicts the run times of jobs that declare none.
 	PredictRunTimes bool
 	// HoldOffers is how long an offer is held that a waiting job could use with more resources. Below 0 none is held.
 	HoldOffers time.Duration
-	// ReturnOffersEvery is the least time between two returns of an agent's offers for a role below its share.
-	ReturnOffersEvery time.Duration
+	// returnOffersEvery is the least time between two returns of an agent's offers for a role below its share.
+	returnOffersEvery time.Duration
 	// UnreachableTimeout is how long an agent may be unreachable before its tasks are retried elsewhere. Below 0 means
 	// forever.
 	UnreachableTimeout time.Duration
@@ -58,9 +61,9 @@ type SchedulerSettings struct {
 	// LimitShare is the part of these limits, and of that of schedules, in percent, that a role or an owner may use of what
 	// the others leave free.
 	LimitShare int
-	// MaxEndedTasks limits the tasks of remembered ended jobs, MaxEndedBytes their texts. The job that ended last is
+	// MaxEndedTasks limits the tasks of remembered ended jobs, maxEndedBytes their texts. The job that ended last is
 	// always remembered.
-	MaxEndedTasks, MaxEndedBytes int
+	MaxEndedTasks, maxEndedBytes int
 	// KeepRuns is how many runs of a job are remembered at most, with the newest one, and KeepEnded how long any run is
 	// after its end; 0 means without limit. Roles may have other values. Both apply within the limits above.
 	KeepRuns  int
@@ -75,12 +78,8 @@ func (c *SchedulerSettings) setDefaults() {
 	setDefault(&c.LaunchTimeout, 30*time.Second)
 	setDefault(&c.MaxLaunchDelay, 2*time.Minute)
 	setDefault(&c.KillRetry, 5*time.Second)
-	setDefault(&c.KillRetryMax, time.Minute)
 	setDefault(&c.ReconcileRetry, 15*time.Second)
-	setDefault(&c.ReconcileRetryMax, 5*time.Minute)
-	setDefault(&c.ReconcileAll, 15*time.Minute)
-	setDefault(&c.ReviveEvery, time.Second)
-	setDefault(&c.ReturnOffersEvery, time.Minute)
+	setDefault(&c.returnOffersEvery, time.Minute)
 	setDefault(&c.RetryDelay, time.Second)
 	setDefault(&c.RetryDelayMax, 5*time.Minute)
 	c.HoldOffers = cmp.Or(c.HoldOffers, DefaultHoldOffers)
@@ -91,7 +90,7 @@ func (c *SchedulerSettings) setDefaults() {
 	setDefault(&c.LimitShare, DefaultLimitShare)
 	c.LimitShare = min(c.LimitShare, 100)
 	setDefault(&c.MaxEndedTasks, 100_000)
-	setDefault(&c.MaxEndedBytes, 256<<20)
+	setDefault(&c.maxEndedBytes, 256<<20)
 	setDefault(&c.KeepRuns, DefaultKeepRuns)
 }
 

@@ -67,7 +67,7 @@ type State struct {
 	// freed are places of ended tasks that Mesos has not offered again. They expire after freedPlaceTimeout.
 	freed freedPlaces
 	// returnedAt is when an agent's offers were last returned for another role, by agent id. Entries expire after
-	// cfg.ReturnOffersEvery.
+	// cfg.returnOffersEvery.
 	returnedAt map[string]time.Time
 
 	// strays are the attempts that were given up or replaced and may run. The journal has them.

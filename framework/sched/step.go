@@ -98,7 +98,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	s.reviveDue = time.Time{}
 	if s.connected {
 		var calls []Operation
-		calls, s.reviveDue = s.offerDemands.reviveOrSuppress(now, s.roleNames(), s.cfg.ReviveEvery)
+		calls, s.reviveDue = s.offerDemands.reviveOrSuppress(now, s.roleNames())
 		ops = append(ops, calls...)
 	}
 	return ops

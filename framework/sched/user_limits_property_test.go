@@ -180,7 +180,7 @@ func TestUsersStayWithinLimits(t *testing.T) {
 			}
 			u.roles = append(u.roles, r)
 		}
-		u.st = New(SchedulerSettings{LimitShare: 100, ReturnOffersEvery: time.Second, Policy: Policy{Policy: placement.Policy{Roles: u.roles}}}, RecoveredState{})
+		u.st = New(SchedulerSettings{LimitShare: 100, returnOffersEvery: time.Second, Policy: Policy{Policy: placement.Policy{Roles: u.roles}}}, RecoveredState{})
 		u.step(Subscribed{FrameworkID: "f"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {

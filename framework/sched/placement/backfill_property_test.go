@@ -329,5 +329,5 @@ func planOffers(offers []fit.Offer, in PlanInput, p Policy) Plan {
 }
 
 func testPolicy() Policy {
-	return Policy{Fit: fit.PlacementPolicy{Name: "binpack"}, RefuseSoon: 5 * time.Second, RefuseLong: time.Hour}
+	return Policy{Fit: fit.PlacementPolicy{Name: "binpack"}}
 }

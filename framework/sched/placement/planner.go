@@ -326,7 +326,7 @@ func (pl *planner) answerOffers() {
 	if pl.reclaim != nil {
 		pl.plan.Preempt = slices.Concat(pl.reclaim.victims, pl.backfill.victims)
 	}
-	pl.returns.decline(&pl.plan, pl.launches, pl.policy.RefuseSoon)
+	pl.returns.decline(&pl.plan, pl.launches, RefuseSoon)
 	suitable := make([]func(i int) bool, len(pl.blocked))
 	for b := range pl.blocked {
 		suitable[b] = pl.alloc.Cluster.suitableFor(&pl.blocked[b])
@@ -337,7 +337,7 @@ func (pl *planner) answerOffers() {
 		case len(pl.launches[i]) > 0:
 			pl.plan.Accept = append(pl.plan.Accept, AgentLaunches{
 				AgentID: a.ID, Hostname: a.Hostname, AgentURL: a.URL, Role: a.Role,
-				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: pl.policy.RefuseSoon,
+				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: RefuseSoon,
 			})
 		case len(a.Offers) > 0 && pl.returns.reasons[i] == "":
 			pl.declineAgent(i, slices.IndexFunc(suitable, func(isSuitable func(i int) bool) bool { return isSuitable(i) }))
@@ -349,10 +349,10 @@ func (pl *planner) answerOffers() {
 // is the index of its demand, -1 if no job could.
 func (pl *planner) declineAgent(i, blocked int) {
 	a := &pl.agents[i]
-	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: pl.policy.RefuseLong}
+	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: RefuseLong}
 	switch {
 	case blocked >= 0:
-		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: pl.policy.RefuseSoon}
+		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: RefuseSoon}
 		if !pl.keepsOffers {
 			o.Reason = pl.alloc.Cluster.explainRefusal(i, &pl.blocked[blocked])
 		}

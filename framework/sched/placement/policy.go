@@ -18,13 +18,17 @@ type Policy struct {
 	Roles []queue.Role
 	// Overhead is the usage of each task's executor.
 	Overhead fit.Amount
+}
+
+const (
 	// RefuseSoon is how long an offer is refused that a waiting job could use with more resources on the same agent.
+	RefuseSoon = 5 * time.Second
 	// RefuseLong is how long an offer is refused that no waiting job can use.
-	RefuseSoon, RefuseLong time.Duration
+	RefuseLong = time.Hour
 	// RefuseHeld is how long an offer is refused that was held until now. With the master's allocation interval (1 s) it
 	// must be less than offers are held.
-	RefuseHeld time.Duration
-}
+	RefuseHeld = time.Second
+)
 
 // defaultFitPolicy keeps room for the tasks that usually run. Without records of those it fills agents one by one.
 const defaultFitPolicy = "headroom"
@@ -36,15 +40,6 @@ func (p *Policy) SetDefaults() {
 	}
 	if p.Overhead == (fit.Amount{}) {
 		p.Overhead = DefaultOverhead()
-	}
-	if p.RefuseSoon <= 0 {
-		p.RefuseSoon = 5 * time.Second
-	}
-	if p.RefuseHeld <= 0 {
-		p.RefuseHeld = time.Second
-	}
-	if p.RefuseLong <= 0 {
-		p.RefuseLong = time.Hour
 	}
 }
 

@@ -3,7 +3,6 @@ package placement
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
@@ -12,12 +11,12 @@ import (
 func TestPolicyDefaults(t *testing.T) {
 	var p Policy
 	p.SetDefaults()
-	if p.Fit.Name != "headroom" || p.Overhead != (fit.Amount{CPUs: 0.1, MemMiB: 32}) || p.RefuseSoon != 5*time.Second || p.RefuseHeld != time.Second || p.RefuseLong != time.Hour {
+	if p.Fit.Name != "headroom" || p.Overhead != (fit.Amount{CPUs: 0.1, MemMiB: 32}) {
 		t.Errorf("defaults are %+v", p)
 	}
-	set := Policy{Fit: fit.PlacementPolicy{Name: "spread"}, Overhead: fit.Amount{CPUs: 1}, RefuseSoon: 1, RefuseHeld: 2, RefuseLong: 3}
+	set := Policy{Fit: fit.PlacementPolicy{Name: "spread"}, Overhead: fit.Amount{CPUs: 1}}
 	set.SetDefaults()
-	if set.Fit.Name != "spread" || set.Overhead != (fit.Amount{CPUs: 1}) || set.RefuseSoon != 1 || set.RefuseHeld != 2 || set.RefuseLong != 3 {
+	if set.Fit.Name != "spread" || set.Overhead != (fit.Amount{CPUs: 1}) {
 		t.Errorf("set values became %+v", set)
 	}
 }

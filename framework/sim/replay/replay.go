@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
@@ -16,8 +17,6 @@ type ReplaySettings struct {
 	Agents []ReplayAgent
 	// Sched are the scheduler's settings. It keeps no ended jobs.
 	Sched sched.SchedulerSettings
-	// Interval is how often free resources are offered, like Mesos's --allocation_interval: 1 s.
-	Interval time.Duration
 	// RunTimes is the source of the run times that the scheduler sees.
 	RunTimes RunTimeSource
 	// Short, if set, gives jobs that declare a run time up to it priority 1, and makes all others preemptible.
@@ -30,8 +29,6 @@ type ReplaySettings struct {
 	PreemptAfter time.Duration
 	// Seed shuffles the agents.
 	Seed int64
-	// SampleEvery is the length of one sample of the GPUs in use: 1 h.
-	SampleEvery time.Duration
 	// JobEnded, if set, is called when a job ends, with the times of its start and end.
 	JobEnded func(w *JobRecord, started, ended time.Duration)
 	// EstimateEvery, if set, estimates the start of every nth job that waits, with predicted run times.
@@ -169,9 +166,15 @@ type runningTask struct {
 	ended bool
 }
 
+const (
+	// offerInterval is how often free resources are offered, like Mesos's --allocation_interval.
+	offerInterval = time.Second
+	// sampleLength is the length of one sample of the GPUs in use.
+	sampleLength = time.Hour
+)
+
 // newReplay completes the settings. It sets the limits for submissions so high that no record reaches them.
 func newReplay(cfg ReplaySettings) (*jobReplay, error) {
-	cfg.Interval, cfg.SampleEvery = cmp.Or(cfg.Interval, time.Second), cmp.Or(cfg.SampleEvery, time.Hour)
 	cfg.Sched.MaxEndedTasks, cfg.Sched.MaxLiveTasks, cfg.Sched.MaxSpecBytes, cfg.Sched.LimitShare = 1, 1<<31, 1<<40, 100
 	cfg.Sched.HoldOffers = cmp.Or(cfg.Sched.HoldOffers, sched.DefaultHoldOffers)
 	cfg.Sched.PredictRunTimes = cfg.RunTimes == RunTimePredicted
@@ -189,7 +192,7 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	r := &jobReplay{
 		cfg: cfg, state: sched.New(cfg.Sched, sched.RecoveredState{}), master: m, timeline: newTimeline(),
 		jobs: map[string]*liveJob{}, running: map[string]*runningTask{},
-		launchesAtRetry: -1, offeredAt: -cfg.Interval, result: newReplayResult(&cfg, m),
+		launchesAtRetry: -1, offeredAt: -offerInterval, result: newReplayResult(&cfg, m),
 	}
 	r.stepScheduler(sched.Subscribed{FrameworkID: "replay"})
 	return r, nil
@@ -281,11 +284,8 @@ func (r *jobReplay) withdrawOffer(id string) *pendingOffer {
 // quietPeriod is how long after the last change all refused resources have been offered again. After that, only
 // another change can make the scheduler take them.
 func (r *jobReplay) quietPeriod() time.Duration {
-	return max(r.cfg.Sched.HoldOffers, 0) + refuseSoon + 2*r.cfg.Interval
+	return max(r.cfg.Sched.HoldOffers, 0) + placement.RefuseSoon + 2*offerInterval
 }
-
-// refuseSoon is the scheduler's default of the policy's RefuseSoon.
-const refuseSoon = 5 * time.Second
 
 // refuseOffer keeps resources from a role for some time, and schedules when they are offered again: now to other roles, and
 // to this one at the end of the filter, unless nothing has changed for so long that the scheduler would refuse them again.
@@ -302,7 +302,7 @@ func (r *jobReplay) refuseOffer(o *pendingOffer, d time.Duration) {
 
 // allocateAt schedules an allocation at a time, or at the next one that the interval allows.
 func (r *jobReplay) allocateAt(at time.Duration) {
-	every := r.cfg.Interval
+	every := offerInterval
 	if rest := at % every; rest > 0 {
 		at += every - rest
 	}
@@ -312,7 +312,7 @@ func (r *jobReplay) allocateAt(at time.Duration) {
 // allocateNow offers what is free, or schedules it if the interval since the last time has not passed. The scheduler may hold
 // offers for a time, and gets a tick at its end.
 func (r *jobReplay) allocateNow() {
-	if r.now < r.offeredAt+r.cfg.Interval {
+	if r.now < r.offeredAt+offerInterval {
 		r.allocateAt(r.now)
 		return
 	}

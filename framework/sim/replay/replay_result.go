@@ -43,7 +43,7 @@ type ReplayResult struct {
 	Roles    map[string]*JobGroup   `json:"roles"`
 	Sizes    map[int]*JobGroup      `json:"sizes"` // by GPUs
 	Types    map[string]*ModelUsage `json:"types"`
-	// InUse is the mean number of GPUs in use in each interval of SampleEvery.
+	// InUse is the mean number of GPUs in use in each interval of sampleLength.
 	InUse []float64 `json:"in_use"`
 	// Preemptors are the jobs that may preempt others, with ReplaySettings.Short.
 	Preemptors *JobGroup `json:"preemptors,omitempty"`
@@ -71,8 +71,6 @@ type ReplayResult struct {
 	// wait, complete, slow and run are the samples of the statistics above.
 	wait, complete, slow, run, finish sampleSet
 	frag                              fragmentCounter
-	// every is ReplaySettings.SampleEvery.
-	every time.Duration
 	// predictionErrors are |log2(predicted/real)| of the predicted jobs. estimates are the errors of estimated starts.
 	predictionErrors []float32
 	estimates        estimateErrors
@@ -115,7 +113,7 @@ type PredictionError struct {
 
 // newReplayResult counts the GPUs of the cluster by model. All other figures are 0.
 func newReplayResult(cfg *ReplaySettings, m *virtualMaster) *ReplayResult {
-	r := &ReplayResult{Agents: len(m.agents), Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}, every: cfg.SampleEvery}
+	r := &ReplayResult{Agents: len(m.agents), Roles: map[string]*JobGroup{}, Sizes: map[int]*JobGroup{}, Types: map[string]*ModelUsage{}}
 	for i := range m.agents {
 		a := &m.agents[i]
 		r.GPUs += a.GPUs
@@ -147,12 +145,12 @@ func (r *ReplayResult) advanceTo(p *jobReplay, until time.Duration) {
 		r.idle += free * seconds
 	}
 	for from < until {
-		at := int(from / r.every)
-		end := min(until, time.Duration(at+1)*r.every)
+		at := int(from / sampleLength)
+		end := min(until, time.Duration(at+1)*sampleLength)
 		for len(r.InUse) <= at {
 			r.InUse = append(r.InUse, 0)
 		}
-		r.InUse[at] += used * (end - from).Seconds() / r.every.Seconds()
+		r.InUse[at] += used * (end - from).Seconds() / sampleLength.Seconds()
 		from = end
 	}
 }
