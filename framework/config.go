@@ -66,9 +66,6 @@ type SchedulerConfig struct {
 	CredentialFile string
 	// TLS is nil if masters and agents use plain HTTP.
 	TLS *master.TLSFiles
-	// Hostname and WebURL are shown in the master's user interface. If WebURL is
-	// empty, the URL of the API is used, which also serves the web page.
-	Hostname, WebURL string
 	// ReregisterRemoved makes the scheduler register under a new framework id
 	// after the master has removed the framework and killed its tasks. If it is
 	// false, Run fails.

@@ -101,7 +101,7 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 	}
 	by := standby.New(standby.Config{
 		Session: session, JournalPath: target.Path + journalFolder, ElectionPath: target.Path + electionFolder, URL: s.url,
-		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", nil, nil) },
+		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", "", nil, nil) },
 		Serve: func(reads *standby.Standby) {
 			s.setBackend(apiserver.Backend{
 				Reads:    &apiserver.ReadBackend{Jobs: reads, TaskFiles: reads, Agents: reads, Queue: reads, Events: reads, Status: reads},

@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"cmp"
 	"context"
 
 	"mesos-gpu/framework/apiserver"
@@ -27,8 +26,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 	}
 	cfg := s.cfg
 	cfg.Sched.Policy = s.loadPolicy()
-	cfg.WebURL = cmp.Or(cfg.WebURL, s.url) // the API also serves the web page
-	client, err := cfg.newMasterClient(past.FrameworkID, s.setMasterStatus, s.workdirURL)
+	client, err := cfg.newMasterClient(past.FrameworkID, s.url, s.setMasterStatus, s.workdirURL)
 	if err != nil {
 		return err
 	}
@@ -130,11 +128,11 @@ func (s *Scheduler) runExtension(ctx context.Context, handle *leader.ExtensionHa
 // newMasterClient returns a client of the master. Its minimum offer size is an
 // executor's need: smaller offers cannot run any task. onStatus and workdirURL may be nil.
 func (c *SchedulerConfig) newMasterClient(
-	frameworkID string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error),
+	frameworkID, webURL string, onStatus func(master.ConnectionStatus), workdirURL func(job.RunID, string) (string, error),
 ) (*master.Client, error) {
 	cfg := master.ConnectionConfig{
 		Master: c.Master, ZKAuthFile: c.ZKAuthFile, TLS: c.TLS,
-		Name: c.Name, User: c.User, ProcessUser: c.ProcessUser, FrameworkID: frameworkID, Hostname: c.Hostname, WebURL: c.WebURL,
+		Name: c.Name, User: c.User, ProcessUser: c.ProcessUser, FrameworkID: frameworkID, WebURL: webURL,
 		MinOffer: placement.DefaultOverhead(), FailoverTimeout: c.FailoverTimeout, ReregisterRemoved: c.ReregisterRemoved,
 		ExecutorPath: c.ExecutorPath, Log: c.Log, Observer: c.counters, OnStatus: onStatus,
 		WorkdirURL: workdirURL,

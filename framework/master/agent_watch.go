@@ -19,7 +19,7 @@ const (
 )
 
 // WatchAgents lists the agents now, after each event that changes the list,
-// and every ListInterval, until ctx ends. It then returns nil. Mesos's
+// and every listInterval, until ctx ends. It then returns nil. Mesos's
 // operator API could stream the changes, but that stream starts with all tasks
 // of all frameworks, reports each change of each task, and does not report
 // that an agent drains.
@@ -54,7 +54,7 @@ func repeatList[T any](
 			logged = err.Error()
 			cfg.Log.WithError(err).Debug("no list of " + what)
 		}
-		if !wait(listPauses(cfg.ListInterval, took)) {
+		if !wait(listPauses(cfg.listInterval, took)) {
 			return nil
 		}
 	}

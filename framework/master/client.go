@@ -119,7 +119,7 @@ func (c *Client) Run(ctx context.Context, emit func(sched.Event)) error {
 			return err
 		}
 		c.status.setDisconnected(err)
-		if time.Since(began) > c.cfg.BackoffMax {
+		if time.Since(began) > c.cfg.backoffMax {
 			tries, logged = 0, "" // the subscription lasted long enough to reset the backoff
 		}
 		wait := c.cfg.backoff(tries)
@@ -192,7 +192,7 @@ func (c *Client) currentSession() *masterSession {
 }
 
 // PostOperation queues an operation and does not wait. If calls exceed
-// CallRate, those that launch, kill and acknowledge tasks are sent first.
+// callRate, those that launch, kill and acknowledge tasks are sent first.
 // Without a subscription it stores only the change of roles, which the next
 // SUBSCRIBE carries: everything else is reconciled after the next SUBSCRIBED.
 func (c *Client) PostOperation(op sched.Operation) {

@@ -36,8 +36,8 @@ func startClient(t *testing.T, cfg ConnectionConfig) *runningClient {
 	if len(cfg.Roles) == 0 {
 		cfg.Roles = []string{"gpu"}
 	}
-	if cfg.BackoffMin == 0 {
-		cfg.BackoffMin, cfg.BackoffMax = time.Millisecond, 10*time.Millisecond
+	if cfg.backoffMin == 0 {
+		cfg.backoffMin, cfg.backoffMax = time.Millisecond, 10*time.Millisecond
 	}
 	c, err := New(cfg)
 	if err != nil {

@@ -45,8 +45,8 @@ type ConnectionConfig struct {
 	// ProcessUser is the user of tasks without an image that name none; "" is
 	// the framework's.
 	ProcessUser string
-	// Hostname and WebURL are shown in the master's UI; both may be "".
-	Hostname, WebURL string
+	// WebURL is shown in the master's UI; it may be "".
+	WebURL string
 	// MinOffer is the minimum that any task needs: the master sends no offers
 	// with less CPUs or memory. Zero means no minimum.
 	MinOffer sched.Amount
@@ -64,18 +64,15 @@ type ConnectionConfig struct {
 	// not launched and ends as REFUSED.
 	WorkdirURL func(run job.RunID, workdir string) (string, error)
 
-	// CallTimeout bounds each call except the subscription; Mesos recommends
-	// 75 s. A call without an answer is attempted CallTries times.
-	CallTimeout time.Duration
-	CallTries   int
-	// CallRate bounds the calls of a session per second.
-	CallRate float64
-	// BackoffMin and BackoffMax bound the pause between two subscriptions and
+	// callTimeout bounds each call except the subscription; Mesos recommends
+	// 75 s. A call without an answer is attempted callTries times.
+	callTimeout time.Duration
+	// backoffMin and backoffMax bound the pause between two subscriptions and
 	// between two attempts of a call.
-	BackoffMin, BackoffMax time.Duration
-	// ListInterval is the interval of WatchAgents. It is longer if lists take
+	backoffMin, backoffMax time.Duration
+	// listInterval is the interval of WatchAgents. It is longer if lists take
 	// long.
-	ListInterval time.Duration
+	listInterval time.Duration
 	// Log reports connections, refused calls and agents that cannot be read.
 	Log logrus.FieldLogger
 	// Observer receives the results of calls; nil for none.
@@ -86,13 +83,20 @@ type ConnectionConfig struct {
 	// Transport replaces the HTTP transport in tests. If nil, each session
 	// gets its own.
 	Transport http.RoundTripper
-	// Random returns numbers in [0,1) for jitter; nil means the shared source.
-	Random func() float64
+	// random returns numbers in [0,1) for jitter; nil means the shared source.
+	random func() float64
 
 	// masters and tls are set by resolveAddresses.
 	masters masterAddresses
 	tls     *tls.Config
 }
+
+const (
+	// callTries is how often a call without an answer is attempted.
+	callTries = 5
+	// callRate bounds the calls of a session per second.
+	callRate = 2000.0
+)
 
 // maxMissedHeartbeats is the number of missed heartbeats after which the
 // connection counts as dead.
@@ -105,18 +109,12 @@ func (c *ConnectionConfig) setDefaults() {
 			*d = def
 		}
 	}
-	or(&c.CallTimeout, 75*time.Second)
-	or(&c.BackoffMin, 500*time.Millisecond)
-	or(&c.BackoffMax, 15*time.Second)
-	or(&c.ListInterval, 10*time.Second)
-	if c.CallTries <= 0 {
-		c.CallTries = 5
-	}
-	if c.CallRate <= 0 {
-		c.CallRate = 2000
-	}
-	if c.Random == nil {
-		c.Random = rand.Float64
+	or(&c.callTimeout, 75*time.Second)
+	or(&c.backoffMin, 500*time.Millisecond)
+	or(&c.backoffMax, 15*time.Second)
+	or(&c.listInterval, 10*time.Second)
+	if c.random == nil {
+		c.random = rand.Float64
 	}
 }
 
@@ -164,9 +162,9 @@ func (c *ConnectionConfig) resolveAddresses() (err error) {
 }
 
 // backoff returns the pause before attempt tries+1. It doubles up to
-// BackoffMax; half of it is random, so that the frameworks of a cluster do not
+// backoffMax; half of it is random, so that the frameworks of a cluster do not
 // reconnect at the same moment.
 func (c *ConnectionConfig) backoff(tries int) time.Duration {
-	d := backoff.Delay(c.BackoffMin, c.BackoffMax, tries)
-	return d/2 + time.Duration(c.Random()*float64(d)/2)
+	d := backoff.Delay(c.backoffMin, c.backoffMax, tries)
+	return d/2 + time.Duration(c.random()*float64(d)/2)
 }

@@ -24,8 +24,8 @@ func runInBubble(t *testing.T, test func(t *testing.T, m *mesostest.FakeCluster,
 	synctest.Test(t, func(t *testing.T) {
 		m := mesostest.NewCluster(t, 1, mesostest.InMemory())
 		test(t, m, func(cfg ConnectionConfig) *runningClient {
-			cfg.Master, cfg.Transport, cfg.Random = m.URL(), m.Transport(), func() float64 { return 0.5 }
-			cfg.BackoffMin, cfg.BackoffMax = 500*time.Millisecond, 15*time.Second
+			cfg.Master, cfg.Transport, cfg.random = m.URL(), m.Transport(), func() float64 { return 0.5 }
+			cfg.backoffMin, cfg.backoffMax = 500*time.Millisecond, 15*time.Second
 			return startClient(t, cfg)
 		})
 	})
@@ -113,7 +113,7 @@ func TestUnavailableMasterIsRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
-				r := begin(ConnectionConfig{CallTimeout: 3 * time.Second})
+				r := begin(ConnectionConfig{callTimeout: 3 * time.Second})
 				nextEvent[sched.Subscribed](t, r)
 				var n atomic.Int32
 				m.RefuseStatus = func(call *scheduler.Call) int {
@@ -137,7 +137,7 @@ func TestUnavailableMasterIsRetried(t *testing.T) {
 func TestUnansweredAcceptIsNotRepeatedAndItsOffersAreDeclined(t *testing.T) {
 	runInBubble(t, func(t *testing.T, m *mesostest.FakeCluster, begin func(ConnectionConfig) *runningClient) {
 		n := refuseCalls(m, scheduler.Call_ACCEPT, mesostest.Hang, "")
-		r := begin(ConnectionConfig{CallTimeout: time.Second})
+		r := begin(ConnectionConfig{callTimeout: time.Second})
 		offer := nextEvent[sched.OffersReceived](t, r).Offers[0]
 		r.PostOperation(sched.AcceptOffers{
 			AgentID:  "agent-1",

@@ -37,7 +37,7 @@ func TestHeartbeatWatchdog(t *testing.T) {
 
 func TestReconnectBackoff(t *testing.T) {
 	half := func() float64 { return 0.5 }
-	cfg := ConnectionConfig{Random: half}
+	cfg := ConnectionConfig{random: half}
 	cfg.setDefaults()
 	for tries, want := range map[int]time.Duration{
 		0:    375 * time.Millisecond,
@@ -50,7 +50,7 @@ func TestReconnectBackoff(t *testing.T) {
 			t.Errorf("wait(%d) = %s, want %s", tries, got, want)
 		}
 	}
-	cfg.Random = func() float64 { return 0.999999 }
+	cfg.random = func() float64 { return 0.999999 }
 	if got := cfg.backoff(99); got > 15*time.Second {
 		t.Errorf("wait of %s is above the cap", got)
 	}

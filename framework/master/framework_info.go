@@ -9,7 +9,7 @@ func (c *ConnectionConfig) frameworkInfo(id string, roles []string) *mesos.Frame
 	timeout, checkpoint := c.FailoverTimeout.Seconds(), true
 	info := &mesos.FrameworkInfo{
 		User: c.User, Name: c.Name, Roles: roles,
-		Principal: optionalString(c.Credential.Principal), Hostname: optionalString(c.Hostname), WebUiURL: optionalString(c.WebURL),
+		Principal: optionalString(c.Credential.Principal), WebUiURL: optionalString(c.WebURL),
 		FailoverTimeout: &timeout, Checkpoint: &checkpoint, OfferFilters: c.offerFilters(roles),
 		Capabilities: []mesos.FrameworkInfo_Capability{
 			{Type: mesos.FrameworkInfo_Capability_GPU_RESOURCES},

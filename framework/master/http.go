@@ -30,7 +30,7 @@ func (c *ConnectionConfig) newTransport() http.RoundTripper {
 		DialContext:           dialer.DialContext,
 		TLSClientConfig:       c.tls,
 		TLSHandshakeTimeout:   5 * time.Second,
-		ResponseHeaderTimeout: c.CallTimeout,
+		ResponseHeaderTimeout: c.callTimeout,
 		MaxIdleConnsPerHost:   maxConcurrentCalls + 1,
 		IdleConnTimeout:       time.Minute,
 	}
@@ -92,7 +92,7 @@ func (c *ConnectionConfig) postMessage(
 
 // callAndDecode posts a message and decodes the message of the response.
 func (c *ConnectionConfig) callAndDecode(ctx context.Context, client *http.Client, url string, message protoMarshaler, into protoUnmarshaler) error {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
 	res, err := c.postCall(ctx, client, url, "", message)
 	if err != nil {

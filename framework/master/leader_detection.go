@@ -48,7 +48,7 @@ func (d *redirectDetector) findLeader(ctx context.Context) (string, <-chan struc
 
 // requestLeader requests the leader from one master.
 func (c *ConnectionConfig) requestLeader(ctx context.Context, client *http.Client, base string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/master/redirect", nil)
 	if err != nil {

@@ -63,7 +63,7 @@ type masterSession struct {
 // newSession returns a session with a master that is not connected yet.
 func newSession(c *Client, client *http.Client, leader string, emit func(sched.Event)) *masterSession {
 	return &masterSession{
-		client: c, http: client, emit: emit, queue: newCallQueue(c.cfg.CallRate), inspections: newInspectionQueue(), leader: leader,
+		client: c, http: client, emit: emit, queue: newCallQueue(callRate), inspections: newInspectionQueue(), leader: leader,
 		frameworkID: c.FrameworkID(), offers: map[string]mesos.Offer{},
 	}
 }

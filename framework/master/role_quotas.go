@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
-// WatchQuotas reads the quotas of Mesos now and every ListInterval, until ctx ends, and passes each change to emit. It then
+// WatchQuotas reads the quotas of Mesos now and every listInterval, until ctx ends, and passes each change to emit. It then
 // returns nil. Mesos has no event for them.
 func (c *Client) WatchQuotas(ctx context.Context, emit func([]quota.MesosQuota)) error {
 	var last []quota.MesosQuota
@@ -69,7 +69,7 @@ func decodeQuotas(body []byte) (quotas []quota.MesosQuota, err error) {
 
 // getBody returns the body of a GET, which has at most maxAnswerBytes.
 func (c *ConnectionConfig) getBody(ctx context.Context, client *http.Client, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

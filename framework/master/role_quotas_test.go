@@ -17,7 +17,7 @@ import (
 // once. A master before Mesos 1.9 has a list where later ones have limits.
 func TestQuotasOfMaster(t *testing.T) {
 	old, leader := mesostest.NewMaster(t), mesostest.NewMaster(t)
-	r := startClient(t, ConnectionConfig{Master: old.URL(), ListInterval: time.Millisecond})
+	r := startClient(t, ConnectionConfig{Master: old.URL(), listInterval: time.Millisecond})
 	nextEvent[sched.Subscribed](t, r)
 	old.Demote(leader.URL())
 	changes := make(chan []quota.MesosQuota)

@@ -110,7 +110,7 @@ func (s *masterSession) deliverCall(ctx context.Context, call *scheduler.Call) e
 	cfg := &s.client.cfg
 	for tries := 0; ; tries++ {
 		err := s.postCall(ctx, call)
-		if err == nil || failureScopeOf(err) != scopeTransient || tries+1 >= cfg.CallTries {
+		if err == nil || failureScopeOf(err) != scopeTransient || tries+1 >= callTries {
 			return err
 		}
 		if call.GetType() == scheduler.Call_ACCEPT && !wasNotSent(err) {
@@ -163,7 +163,7 @@ func (s *masterSession) handleAcceptFailure(a sched.AcceptOffers) sched.Operatio
 
 // postCall makes one call whose response is only a status.
 func (s *masterSession) postCall(ctx context.Context, call *scheduler.Call) error {
-	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.client.cfg.callTimeout)
 	defer cancel()
 	res, err := s.client.cfg.postCall(ctx, s.http, s.endpoint(), s.stream, call)
 	if err != nil {

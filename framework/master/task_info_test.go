@@ -174,9 +174,9 @@ func TestAcceptRejectsOffersOfTwoRoles(t *testing.T) {
 
 // TestFrameworkInfo checks the fields for users and for the allocator.
 func TestFrameworkInfo(t *testing.T) {
-	cfg := ConnectionConfig{Hostname: "h", WebURL: "http://h:8080", MinOffer: sched.Amount{CPUs: 0.2, MemMiB: 64}}
+	cfg := ConnectionConfig{WebURL: "http://h:8080", MinOffer: sched.Amount{CPUs: 0.2, MemMiB: 64}}
 	info := cfg.frameworkInfo("", []string{"a", "b"})
-	if info.GetHostname() != "h" || info.GetWebUiURL() != "http://h:8080" || info.Principal != nil {
+	if info.GetWebUiURL() != "http://h:8080" || info.Principal != nil {
 		t.Errorf("info %v", info)
 	}
 	for _, role := range []string{"a", "b"} {
@@ -186,7 +186,7 @@ func TestFrameworkInfo(t *testing.T) {
 			t.Errorf("role %s is offered no less than %v", role, least)
 		}
 	}
-	if bare := (&ConnectionConfig{}).frameworkInfo("", []string{"a"}); bare.OfferFilters != nil || bare.Hostname != nil || bare.WebUiURL != nil {
+	if bare := (&ConnectionConfig{}).frameworkInfo("", []string{"a"}); bare.OfferFilters != nil || bare.WebUiURL != nil {
 		t.Errorf("info %v", bare)
 	}
 	if !slices.Equal(info.Roles, []string{"a", "b"}) {

@@ -75,7 +75,7 @@ func (f *fakeTree) Close() {}
 func masterJSON(port int) string { return fmt.Sprintf(`{"address":{"ip":"10.0.0.1","port":%d}}`, port) }
 
 func newFakeDetector(f *fakeTree) *zkDetector {
-	cfg := ConnectionConfig{Log: newDiscardLogger(), Random: func() float64 { return 0.5 }}
+	cfg := ConnectionConfig{Log: newDiscardLogger(), random: func() float64 { return 0.5 }}
 	cfg.setDefaults()
 	d := newZKDetector(&cfg, &zkAddress{TargetFolder: zkconn.TargetFolder{Path: "/mesos"}}, func(error) {})
 	d.dial = func(context.Context) (zkConn, error) {

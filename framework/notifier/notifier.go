@@ -33,8 +33,8 @@ const (
 
 // NotifierConfig configures a Notifier.
 type NotifierConfig struct {
-	// Timeout limits one delivery; 0 for the default.
-	Timeout time.Duration
+	// timeout limits one delivery; 0 for the default.
+	timeout time.Duration
 	Clock   func() time.Time
 	Log     logrus.FieldLogger
 }
@@ -56,7 +56,7 @@ type Notifier struct {
 
 // New returns a notifier with the settings.
 func New(s *Settings, cfg NotifierConfig) *Notifier {
-	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
+	cfg.timeout = cmp.Or(cfg.timeout, defaultTimeout)
 	n := &Notifier{cfg: cfg, reconfigured: make(chan struct{}, 1)}
 	n.Configure(s)
 	return n
@@ -68,7 +68,7 @@ func (n *Notifier) Configure(s *Settings) {
 	if n.webhooks != nil {
 		n.webhooks.client.CloseIdleConnections()
 	}
-	n.settings, n.webhooks = s, newWebhookClient(s, n.cfg.Timeout, n.cfg.Clock)
+	n.settings, n.webhooks = s, newWebhookClient(s, n.cfg.timeout, n.cfg.Clock)
 	n.mu.Unlock()
 	select {
 	case n.reconfigured <- struct{}{}:
@@ -231,7 +231,7 @@ func (r *deliveryRun) start(ctx context.Context, workers *sync.WaitGroup, list .
 	workers.Go(func() {
 		err := ctx.Err()
 		if _, isMail := job.MailAddress(to); err == nil && isMail {
-			err = sendMail(ctx, s, list, r.readErrorLines(ctx, list), r.cfg.Timeout, r.cfg.Clock())
+			err = sendMail(ctx, s, list, r.readErrorLines(ctx, list), r.cfg.timeout, r.cfg.Clock())
 		} else if err == nil {
 			err = webhooks.send(ctx, list[0])
 		}

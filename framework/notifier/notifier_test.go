@@ -182,7 +182,7 @@ func newDeliveryTest(t *testing.T, settings string) *deliveryTest {
 	d := &deliveryTest{t: t, model: readmodel.New(journal.JournalContents{}), outcomes: make(chan notification.Result, 100)}
 	policy := sched.Policy{NotificationTargets: s.Targets}
 	d.state = sched.New(sched.SchedulerSettings{Policy: policy}, sched.RecoveredState{})
-	d.notifier = New(s, NotifierConfig{Timeout: time.Second, Clock: d.now, Log: frameworktest.DiscardLog()})
+	d.notifier = New(s, NotifierConfig{timeout: time.Second, Clock: d.now, Log: frameworktest.DiscardLog()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.notifier.Deliver(ctx, d.model, noErrorOutput, d.apply) }()
