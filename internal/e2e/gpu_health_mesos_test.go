@@ -58,7 +58,7 @@ func (m *mesos) startHealthDaemon(t *testing.T, h gpu.Host, source watch.SampleS
 		OpenHardware: func() (daemon.Hardware, error) {
 			return daemon.Hardware{Host: h, Source: source, Close: func() {}}, nil
 		},
-		FaultPolicy:  health.FaultPolicy{FailedQuiet: time.Second, FailureWindow: time.Second},
+		FaultPolicy:  health.FaultPolicy{FailedQuiet: time.Second},
 		DriverVolume: func(context.Context) (string, error) { return "", nil },
 		NeedsDriver:  func(map[string]string, map[string]string) (bool, error) { return false, nil },
 	})

@@ -121,7 +121,7 @@ func (p FaultPolicy) ApplyObservation(now time.Time, s DeviceState, o Observatio
 	before := s.Condition()
 	s.latched = slices.Clone(s.latched)
 	momentary := p.recordObservation(now, &s, o)
-	v := p.assessState(now, s, momentary)
+	v := assessState(now, s, momentary)
 	s = p.applyHysteresis(now, s, v, o.Sample != nil)
 	return s, s.Condition() != before
 }
@@ -202,7 +202,7 @@ func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment 
 	return assessment{}
 }
 
-func (p FaultPolicy) assessState(now time.Time, s DeviceState, momentary assessment) assessment {
+func assessState(now time.Time, s DeviceState, momentary assessment) assessment {
 	failing := now.Sub(s.errorSince)
 	heat := now.Sub(s.throttledSince)
 	isHot := !s.throttledSince.IsZero()
@@ -213,13 +213,13 @@ func (p FaultPolicy) assessState(now time.Time, s DeviceState, momentary assessm
 		return momentary
 	case s.lost:
 		return assessment{gpu.Failed, s.lastErr}
-	case !s.errorSince.IsZero() && failing >= p.SampleGrace:
+	case !s.errorSince.IsZero() && failing >= sampleGrace:
 		return assessment{gpu.Failed, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
-	case isHot && p.ThrottleFailed >= 0 && heat >= p.ThrottleFailed:
+	case isHot && heat >= throttleFailed:
 		return assessment{gpu.Failed, "hardware throttles itself since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
 	case !s.errorSince.IsZero():
 		return assessment{gpu.Suspect, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
-	case isHot && p.ThrottleSuspect >= 0 && heat >= p.ThrottleSuspect:
+	case isHot && heat >= throttleSuspect:
 		return assessment{gpu.Suspect, "hardware throttles itself since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
 	case s.rowsPending:
 		return assessment{gpu.Suspect, "memory rows need a reset to be remapped"}
@@ -239,14 +239,14 @@ func (s DeviceState) latchedReason() string {
 func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment, sampled bool) DeviceState {
 	switch v.health {
 	case gpu.Failed:
-		if s.health != gpu.Failed && now.Sub(s.failedAt) > p.FailureWindow {
+		if s.health != gpu.Failed && now.Sub(s.failedAt) > failureWindow {
 			s.consecutiveFailures = 0
 		}
 		return s.markFailed(now, v.reason)
 	case gpu.Suspect:
 		s.suspectAt = now
 	}
-	if !s.errorSince.IsZero() || !s.throttledSince.IsZero() && (p.ThrottleSuspect >= 0 || p.ThrottleFailed >= 0) {
+	if !s.errorSince.IsZero() || !s.throttledSince.IsZero() {
 		s.uncleanAt = now
 	}
 	switch {
@@ -259,8 +259,8 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 	case s.health == gpu.Recovering && (!sampled || now.Sub(s.uncleanAt) < p.quietTime(s) || now.Sub(s.since) < p.quietTime(s)):
 	case v.health == gpu.Suspect:
 		s = s.withHealth(now, gpu.Suspect, v.reason)
-	case s.health != gpu.Healthy && now.Sub(s.suspectAt) < p.SuspectQuiet:
-	case s.health == gpu.Suspect && now.Sub(s.uncleanAt) < p.SuspectQuiet:
+	case s.health != gpu.Healthy && now.Sub(s.suspectAt) < suspectQuiet:
+	case s.health == gpu.Suspect && now.Sub(s.uncleanAt) < suspectQuiet:
 	default:
 		s = s.withHealth(now, gpu.Healthy, "")
 	}
@@ -269,7 +269,7 @@ func (p FaultPolicy) applyHysteresis(now time.Time, s DeviceState, v assessment,
 
 // quietTime returns how long the device must be clean after its consecutive failures.
 func (p FaultPolicy) quietTime(s DeviceState) time.Duration {
-	return backoff.Delay(p.FailedQuiet, p.FailureWindow, s.consecutiveFailures-1)
+	return backoff.Delay(p.FailedQuiet, failureWindow, s.consecutiveFailures-1)
 }
 
 func (s DeviceState) markFailed(now time.Time, reason string) DeviceState {

@@ -5,7 +5,6 @@ package health
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,46 +42,37 @@ type Observation struct {
 	ClearedByOperator bool
 }
 
-// FaultPolicy defines what counts as a fault, and for how long. The zero value of each field
-// means its default; a negative ThrottleSuspect or ThrottleFailed disables that check.
+const (
+	// sampleGrace is how long samples may fail before the device is failed.
+	sampleGrace = 15 * time.Second
+	// throttleSuspect and throttleFailed are how long the hardware may throttle itself before the device is suspect, and
+	// failed.
+	throttleSuspect, throttleFailed = 30 * time.Second, 5 * time.Minute
+	// suspectQuiet is how long a suspect device must be clean to be healthy.
+	suspectQuiet = 30 * time.Second
+	// failureWindow is the time after a failure in which another one doubles the quiet time, and the longest quiet time.
+	failureWindow = time.Hour
+)
+
+// FaultPolicy defines what counts as a fault, and for how long. The zero value of each field means its default.
 type FaultPolicy struct {
 	// Ignored are the XIDs that say nothing about the device; nil means NVIDIA's list,
 	// DefaultIgnoredXIDs.
 	Ignored []uint64
-	// SampleGrace is how long samples may fail before the device is failed, by default 15 s.
-	SampleGrace time.Duration
-	// ThrottleSuspect and ThrottleFailed are how long the hardware may throttle itself before
-	// the device is suspect, by default 30 s, and failed, by default 5 min.
-	ThrottleSuspect, ThrottleFailed time.Duration
-	// SuspectQuiet is how long a suspect device must be clean to be healthy, by default 30 s.
-	SuspectQuiet time.Duration
 	// FailedQuiet is how long a failed device must be clean to be healthy, by default 2 min. It
-	// doubles with each failure within FailureWindow of the last one, up to FailureWindow, by
-	// default 1 h.
-	FailedQuiet, FailureWindow time.Duration
+	// doubles with each failure within an hour of the last one, up to an hour.
+	FailedQuiet time.Duration
 }
 
-// WithDefaults replaces zero fields by their defaults. The error names an invalid value.
-func (p FaultPolicy) WithDefaults() (FaultPolicy, error) {
+// WithDefaults replaces zero fields by their defaults.
+func (p FaultPolicy) WithDefaults() FaultPolicy {
 	if p.Ignored == nil {
 		p.Ignored = DefaultIgnoredXIDs()
 	}
-	for _, d := range []struct {
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{&p.SampleGrace, 15 * time.Second}, {&p.ThrottleSuspect, 30 * time.Second}, {&p.ThrottleFailed, 5 * time.Minute},
-		{&p.SuspectQuiet, 30 * time.Second}, {&p.FailedQuiet, 2 * time.Minute}, {&p.FailureWindow, time.Hour},
-	} {
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
+	if p.FailedQuiet == 0 {
+		p.FailedQuiet = 2 * time.Minute
 	}
-	if p.SampleGrace < 0 || p.SuspectQuiet < 0 || p.FailedQuiet < 0 || p.FailureWindow < p.FailedQuiet {
-		return p, fmt.Errorf("health policy: grace %s, suspect quiet %s and quiet %s must not be negative, nor memory %s shorter than quiet",
-			p.SampleGrace, p.SuspectQuiet, p.FailedQuiet, p.FailureWindow)
-	}
-	return p, nil
+	return p
 }
 
 func (p FaultPolicy) ignoresXID(xid uint64) bool { return slices.Contains(p.Ignored, xid) }

@@ -61,7 +61,7 @@ func (m *model) record(p FaultPolicy, now time.Time, o Observation, ecc *float64
 		fault = o.Sample.Values[gpu.ECCUncorrected] > *ecc && *ecc >= 0
 		*ecc = o.Sample.Values[gpu.ECCUncorrected]
 	}
-	m.fatal = fault || m.latched || m.lost || m.failing && now.Sub(m.failingSince) >= p.SampleGrace
+	m.fatal = fault || m.latched || m.lost || m.failing && now.Sub(m.failingSince) >= sampleGrace
 	if m.fatal || m.failing || o.Sample != nil && hardwareThrottles(uint64(o.Sample.Values[gpu.ThrottleReasons])) != "" {
 		m.lastUnclean = now
 	}

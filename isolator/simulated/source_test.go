@@ -44,10 +44,7 @@ func (r *sourceRig) after(d time.Duration, device gpu.Device, processes ...Proce
 // Idle devices have plausible, constant and healthy samples.
 func TestIdleDevicesAreHealthy(t *testing.T) {
 	r, devices := newSourceRig(t, "V100,K80")
-	p, err := health.FaultPolicy{}.WithDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := health.FaultPolicy{}.WithDefaults()
 	for _, d := range devices {
 		state := health.New(r.clock, health.SavedState{})
 		first := r.after(0, d)

@@ -22,7 +22,7 @@ func sixteen() gpu.Host {
 // Measures the real time from the driver's event to the host without the device.
 func BenchmarkEventToOffers(b *testing.B) {
 	d := newFakeDriver()
-	w, err := New(WatcherConfig{Host: sixteen(), Source: d, StateDir: b.TempDir(), Log: quiet(), SampleInterval: time.Hour})
+	w, err := New(WatcherConfig{Host: sixteen(), Source: d, StateDir: b.TempDir(), Log: quiet(), sampleInterval: time.Hour})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (w *Watcher) measureDevice(d gpu.Device) (a sampleResult) {
 // sampleDevice samples one device periodically. A call that hangs is not
 // interrupted: until it returns, each round counts as an error.
 func (w *Watcher) sampleDevice(ctx context.Context, d *watchedDevice) {
-	tick := time.NewTicker(w.cfg.SampleInterval)
+	tick := time.NewTicker(w.cfg.sampleInterval)
 	defer tick.Stop()
 	var pending chan sampleResult
 	for {
@@ -47,8 +47,8 @@ func (w *Watcher) sampleDevice(ctx context.Context, d *watchedDevice) {
 		case a := <-pending:
 			pending = nil
 			w.recordSample(d, a)
-		case <-time.After(w.cfg.SampleTimeout):
-			w.recordSample(d, sampleResult{err: fmt.Errorf("the driver does not answer within %s", w.cfg.SampleTimeout)})
+		case <-time.After(sampleTimeout):
+			w.recordSample(d, sampleResult{err: fmt.Errorf("the driver does not answer within %s", sampleTimeout)})
 		}
 		select {
 		case <-ctx.Done():

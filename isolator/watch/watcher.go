@@ -52,11 +52,16 @@ type WatcherConfig struct {
 	Boot string
 	Log  logrus.FieldLogger
 
-	// SampleInterval (5 s) is the time between two samples of a device. A
-	// sample that takes longer than SampleTimeout (3 s) counts as an error.
-	// HistoryLength (10 min) is how long samples are kept.
-	SampleInterval, SampleTimeout, HistoryLength time.Duration
+	// sampleInterval (5 s) is the time between two samples of a device.
+	sampleInterval time.Duration
 }
+
+const (
+	// sampleTimeout is the time after which a sample counts as an error.
+	sampleTimeout = 3 * time.Second
+	// historyLength is how long samples are kept.
+	historyLength = 10 * time.Minute
+)
 
 func (c WatcherConfig) withDefaults() (WatcherConfig, error) {
 	switch {
@@ -66,19 +71,12 @@ func (c WatcherConfig) withDefaults() (WatcherConfig, error) {
 		return c, errors.New("no state folder given: cordons must outlive the daemon")
 	case c.Log == nil:
 		return c, errors.New("no log given")
-	case c.SampleInterval < 0 || c.SampleTimeout < 0 || c.HistoryLength < 0:
-		return c, fmt.Errorf("sample every %s, for at most %s, kept for %s: none may be negative", c.SampleInterval, c.SampleTimeout, c.HistoryLength)
 	}
-	for value, fallback := range map[*time.Duration]time.Duration{
-		&c.SampleInterval: 5 * time.Second, &c.SampleTimeout: 3 * time.Second, &c.HistoryLength: 10 * time.Minute,
-	} {
-		if *value == 0 {
-			*value = fallback
-		}
+	if c.sampleInterval == 0 {
+		c.sampleInterval = 5 * time.Second
 	}
-	var err error
-	c.Policy, err = c.Policy.WithDefaults()
-	return c, err
+	c.Policy = c.Policy.WithDefaults()
+	return c, nil
 }
 
 // DeviceState is the state of one device.
@@ -138,7 +136,7 @@ type watchedDevice struct {
 	// sample is the last successful sample; zero before the first. A failed
 	// sample leaves it as it is.
 	sample gpu.Sample
-	// history has the samples of the last WatcherConfig.HistoryLength.
+	// history has the samples of the last historyLength.
 	history sampleRing
 	// xids counts events by number since the daemon's start; 0 counts those
 	// beyond maxXIDs distinct numbers.
@@ -168,7 +166,7 @@ func New(cfg WatcherConfig) (*Watcher, error) {
 		cfg: cfg, file: file, saveNeeded: make(chan struct{}, 1), cordons: kept.Cordons,
 		hosts: map[chan gpu.Host]bool{}, subscribers: map[*changeSubscriber]bool{},
 	}
-	size := int(cfg.HistoryLength/cfg.SampleInterval) + 1
+	size := int(historyLength/cfg.sampleInterval) + 1
 	for _, d := range cfg.Host.Devices {
 		w.devices = append(w.devices, &watchedDevice{
 			Device: d, resample: make(chan struct{}, 1), state: health.New(time.Now(), kept.Faults[d.UUID]),
@@ -196,7 +194,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	<-ctx.Done()
 	select {
 	case <-ended:
-	case <-time.After(w.cfg.SampleTimeout):
+	case <-time.After(sampleTimeout):
 	}
 }
 
@@ -232,7 +230,7 @@ func (w *Watcher) SampleHistory(uuid string) ([]gpu.Sample, bool) {
 	defer w.mu.Unlock()
 	for _, d := range w.devices {
 		if d.UUID == uuid {
-			return d.history.samplesSince(time.Now().Add(-w.cfg.HistoryLength)), true
+			return d.history.samplesSince(time.Now().Add(-historyLength)), true
 		}
 	}
 	return nil, false

@@ -377,8 +377,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"no source":       {StateDir: "x", Log: quiet()},
 		"no state folder": {Source: newFakeDriver(), Log: quiet()},
 		"no log":          {Source: newFakeDriver(), StateDir: "x"},
-		"negative":        {Source: newFakeDriver(), StateDir: "x", Log: quiet(), SampleInterval: -1},
-		"health policy":   {Source: newFakeDriver(), StateDir: "x", Log: quiet(), Policy: health.FaultPolicy{FailedQuiet: -1}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
