@@ -65,7 +65,7 @@ type missingPrerequisite struct {
 }
 
 func (c HostConfig) scanDriverNodes() (driverNodes, []missingPrerequisite, error) {
-	file := filepath.Join(c.ProcRoot, "devices")
+	file := filepath.Join(c.procRoot, "devices")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return driverNodes{}, nil, fmt.Errorf("find the device numbers of the NVIDIA driver: %w", err)
@@ -84,7 +84,7 @@ func (c HostConfig) scanDriverNodes() (driverNodes, []missingPrerequisite, error
 			// The driver makes a capability node with its MIG device, and a
 			// container's own node is made from the number.
 			if !there && n.Major != d.majors.Caps {
-				missing = append(missing, missingPrerequisite{nodeGPUMinor(n), fmt.Sprintf("no node %s (%d:%d)", filepath.Join(c.DevRoot, n.Name), n.Major, n.Minor)})
+				missing = append(missing, missingPrerequisite{nodeGPUMinor(n), fmt.Sprintf("no node %s (%d:%d)", filepath.Join(c.devRoot, n.Name), n.Major, n.Minor)})
 			}
 		}
 	}
@@ -104,12 +104,12 @@ func nodeGPUMinor(n rules.DeviceNode) int {
 // of an earlier load of the driver may have other numbers.
 func (c HostConfig) hasNode(n rules.DeviceNode) bool {
 	var st unix.Stat_t
-	return unix.Stat(filepath.Join(c.DevRoot, n.Name), &st) == nil &&
+	return unix.Stat(filepath.Join(c.devRoot, n.Name), &st) == nil &&
 		st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(n.Major, n.Minor)
 }
 
 func (c HostConfig) listSwitchNodes(m rules.MajorNumbers) ([]rules.DeviceNode, error) {
-	entries, err := os.ReadDir(c.DevRoot)
+	entries, err := os.ReadDir(c.devRoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("find NVSwitch nodes: %w", err)
 	}
@@ -140,15 +140,15 @@ func modprobeArguments(h gpu.Host, missing []missingPrerequisite) []string {
 func (c HostConfig) runModprobe(args []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), modprobeTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.Modprobe, args...)
+	cmd := exec.CommandContext(ctx, c.modprobe, args...)
 	cmd.WaitDelay = time.Second
 	switch out, err := cmd.CombinedOutput(); {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s did not end within %v", c.Modprobe, modprobeTimeout)
+		return fmt.Errorf("%s did not end within %v", c.modprobe, modprobeTimeout)
 	case err != nil && len(out) > 0:
-		return fmt.Errorf("run %s: %w: %s", c.Modprobe, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("run %s: %w: %s", c.modprobe, err, strings.TrimSpace(string(out)))
 	case err != nil:
-		return fmt.Errorf("run %s: %w", c.Modprobe, err)
+		return fmt.Errorf("run %s: %w", c.modprobe, err)
 	}
 	return nil
 }

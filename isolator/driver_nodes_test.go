@@ -55,7 +55,7 @@ func (m fakeMachine) makeNodes(t *testing.T, names ...string) {
 }
 
 func (m fakeMachine) config(h gpu.Host) HostConfig {
-	return HostConfig{Host: h, ProcRoot: m.path("proc"), DevRoot: m.path("dev"), Modprobe: m.path("modprobe")}
+	return HostConfig{Host: h, procRoot: m.path("proc"), devRoot: m.path("dev"), modprobe: m.path("modprobe")}
 }
 
 func (m fakeMachine) modprobeCalls() string {
@@ -168,13 +168,13 @@ func TestDriverCannotBeLoaded(t *testing.T) {
 	}
 	m := newFakeMachine(t, withoutUVM, "")
 	cfg := m.config(realHost())
-	cfg.Modprobe = m.path("none")
+	cfg.modprobe = m.path("none")
 	if _, err := New(cfg); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "as root, run: nvidia-modprobe") {
 		t.Errorf("no nvidia-modprobe: %v", err)
 	}
-	if _, err := New(HostConfig{Host: realHost(), ProcRoot: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := New(HostConfig{Host: realHost(), procRoot: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no /proc/devices: %v", err)
 	}
 	// A machine without GPUs does not need the driver.
-	newIsolator(t, HostConfig{ProcRoot: t.TempDir()})
+	newIsolator(t, HostConfig{procRoot: t.TempDir()})
 }

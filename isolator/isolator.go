@@ -21,19 +21,19 @@ type HostConfig struct {
 	// Empty means the version that Mesos's agent uses: version 2 if it is mounted at
 	// /sys/fs/cgroup, else version 1 if its devices hierarchy is mounted anywhere.
 	CgroupVersion string
-	// ProcRoot is the path of procfs, DevRoot that of the device nodes. Empty means /proc and
+	// procRoot is the path of procfs, devRoot that of the device nodes. Empty means /proc and
 	// /dev.
-	ProcRoot, DevRoot string
-	// Modprobe is NVIDIA's program that loads the driver's modules and makes its device nodes.
+	procRoot, devRoot string
+	// modprobe is NVIDIA's program that loads the driver's modules and makes its device nodes.
 	// Empty means nvidia-modprobe on PATH.
-	Modprobe string
+	modprobe string
 }
 
 func (c HostConfig) withDefaults() HostConfig {
 	for _, d := range []struct {
 		field *string
 		value string
-	}{{&c.ProcRoot, "/proc"}, {&c.DevRoot, "/dev"}, {&c.Modprobe, "nvidia-modprobe"}} {
+	}{{&c.procRoot, "/proc"}, {&c.devRoot, "/dev"}, {&c.modprobe, "nvidia-modprobe"}} {
 		if *d.field == "" {
 			*d.field = d.value
 		}
@@ -76,11 +76,11 @@ func New(cfg HostConfig) (*Isolator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	cgroups, err := chooseHierarchy(cfg.CgroupVersion, filepath.Join(cfg.ProcRoot, "self", "mountinfo"))
+	cgroups, err := chooseHierarchy(cfg.CgroupVersion, filepath.Join(cfg.procRoot, "self", "mountinfo"))
 	if err != nil {
 		return nil, fmt.Errorf("isolate GPUs of this host: %w", err)
 	}
-	return &Isolator{host: cfg.Host, driver: d, procRoot: cfg.ProcRoot, cgroups: cgroups}, nil
+	return &Isolator{host: cfg.Host, driver: d, procRoot: cfg.procRoot, cgroups: cgroups}, nil
 }
 
 // CheckHost returns an error if two devices have one UUID or one node. Only MIG devices of one

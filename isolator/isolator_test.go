@@ -157,7 +157,7 @@ func TestChooseHierarchy(t *testing.T) {
 	} {
 		proc := t.TempDir()
 		writeFile(t, filepath.Join(proc, "self/mountinfo"), c.mounts)
-		i, err := New(HostConfig{ProcRoot: proc, CgroupVersion: c.want})
+		i, err := New(HostConfig{procRoot: proc, CgroupVersion: c.want})
 		if !errors.Is(err, c.err) {
 			t.Errorf("%q of %q: %v", c.want, c.mounts, err)
 		}
@@ -172,7 +172,7 @@ func TestChooseHierarchy(t *testing.T) {
 
 // On a machine without cgroups the isolator does nothing.
 func TestMissingHierarchy(t *testing.T) {
-	i := newIsolator(t, HostConfig{Host: simulatedHost(t), ProcRoot: t.TempDir()})
+	i := newIsolator(t, HostConfig{Host: simulatedHost(t), procRoot: t.TempDir()})
 	_, holding := i.AllowedDevices("x")
 	_, below := i.ListChildCgroups("x")
 	for name, err := range map[string]error{

@@ -148,11 +148,11 @@ func (s *providerStream) interrupt() {
 // close closes this side and waits until the agent has closed its side: an
 // agent that hangs would find two connections when it continues, and abort.
 // After ctx has ended there is no next connection, and the wait is bounded by
-// CloseTimeout.
+// closeTimeout.
 func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 	s.mu.Lock()
 	s.ending = true
-	_ = s.conn.SetDeadline(time.Now().Add(c.CloseTimeout))
+	_ = s.conn.SetDeadline(time.Now().Add(c.closeTimeout))
 	s.mu.Unlock()
 	defer s.conn.Close()
 	if half, ok := s.conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
@@ -167,7 +167,7 @@ func (s *providerStream) close(ctx context.Context, c ProviderConfig) {
 		if ctx.Err() != nil {
 			return
 		}
-		_ = s.conn.SetDeadline(time.Now().Add(c.CloseTimeout))
+		_ = s.conn.SetDeadline(time.Now().Add(c.closeTimeout))
 	}
 }
 

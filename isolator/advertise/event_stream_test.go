@@ -93,7 +93,7 @@ func TestAgentThatNeverCloses(t *testing.T) {
 			url, connections := mute(t, answer)
 			d := start(t, ProviderConfig{
 				AgentURL: url, StateDir: t.TempDir(), Log: log, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond,
-				CloseTimeout: 20 * time.Millisecond, AnswerTimeout: 20 * time.Millisecond,
+				closeTimeout: 20 * time.Millisecond, AnswerTimeout: 20 * time.Millisecond,
 			}, warned)
 			for range 5 {
 				warned.want(t, "agent keeps its side of the connection open")
@@ -110,7 +110,7 @@ func TestAgentThatNeverAnswers(t *testing.T) {
 	log, warned := newLog()
 	url, _ := mute(t, "HTTP/1.1 200 OK\r\n")
 	d := start(t, ProviderConfig{
-		AgentURL: url, StateDir: t.TempDir(), Log: log, CloseTimeout: time.Millisecond, AnswerTimeout: time.Hour,
+		AgentURL: url, StateDir: t.TempDir(), Log: log, closeTimeout: time.Millisecond, AnswerTimeout: time.Hour,
 	}, warned)
 	d.end(t) // the end of the context ends the wait
 }

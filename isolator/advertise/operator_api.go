@@ -104,7 +104,7 @@ func resourceDevices(r mesos.Resource) (ids []string, part bool) {
 
 // callOperator makes one call of the operator API.
 func (p *resourceProvider) callOperator(ctx context.Context, call operator.Call_Type) (*operator.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.AskTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	body, err := proto.Marshal(&operator.Call{Type: call})
 	if err != nil {

@@ -59,12 +59,15 @@ type ProviderConfig struct {
 
 	// BackoffMin and BackoffMax bound the pause before a reconnect; the
 	// defaults are 1 s and 30 s. AnswerTimeout (30 s) bounds the wait for an
-	// answer, AskTimeout (2 s) an operator call. After CloseTimeout (10 s) a
+	// answer. After closeTimeout (10 s) a
 	// warning is logged about an agent that has not closed its side, and the
 	// end of Run does not wait longer. InUseInterval (5 s) is how often the
 	// agent is queried whether withdrawn devices are still in use.
-	BackoffMin, BackoffMax, AnswerTimeout, AskTimeout, CloseTimeout, InUseInterval time.Duration
+	BackoffMin, BackoffMax, AnswerTimeout, closeTimeout, InUseInterval time.Duration
 }
+
+// askTimeout bounds an operator call.
+const askTimeout = 2 * time.Second
 
 // ProviderStatus describes the GPUs that the agent offers.
 type ProviderStatus struct {
@@ -107,7 +110,7 @@ func (c ProviderConfig) withDefaults() (ProviderConfig, error) {
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
 		&c.BackoffMin: time.Second, &c.BackoffMax: 30 * time.Second,
-		&c.AnswerTimeout: 30 * time.Second, &c.AskTimeout: 2 * time.Second, &c.CloseTimeout: 10 * time.Second,
+		&c.AnswerTimeout: 30 * time.Second, &c.closeTimeout: 10 * time.Second,
 		&c.InUseInterval: 5 * time.Second,
 	} {
 		if *value == 0 {

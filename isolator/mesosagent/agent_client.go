@@ -33,10 +33,10 @@ type ClientConfig struct {
 	TLS *tls.Config
 	Log logrus.FieldLogger
 
-	// Interval is the time between two queries of Run, by default 10 s. MinInterval is the
+	// interval is the time between two queries of Run, by default 10 s. MinInterval is the
 	// shortest time between the end of a query and the next one, by default 500 ms. Timeout
-	// bounds a query, by default 5 s. A response expires after MaxAge, by default 1 min.
-	Interval, MinInterval, Timeout, MaxAge time.Duration
+	// bounds a query, by default 5 s. A response expires after maxAge, by default 1 min.
+	interval, MinInterval, timeout, maxAge time.Duration
 }
 
 // AgentClient queries a Mesos agent. It is safe for concurrent use.
@@ -80,21 +80,21 @@ func New(c ClientConfig) (*AgentClient, error) {
 		return nil, errors.New("no log configured")
 	}
 	for value, fallback := range map[*time.Duration]time.Duration{
-		&c.Interval: 10 * time.Second, &c.MinInterval: 500 * time.Millisecond, &c.Timeout: 5 * time.Second, &c.MaxAge: time.Minute,
+		&c.interval: 10 * time.Second, &c.MinInterval: 500 * time.Millisecond, &c.timeout: 5 * time.Second, &c.maxAge: time.Minute,
 	} {
 		if *value == 0 {
 			*value = fallback
 		}
 	}
 	c.AgentURL = strings.TrimRight(c.AgentURL, "/")
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: c.Timeout}).DialContext, TLSClientConfig: c.TLS, MaxIdleConnsPerHost: 1}
+	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: c.timeout}).DialContext, TLSClientConfig: c.TLS, MaxIdleConnsPerHost: 1}
 	return &AgentClient{cfg: c, client: &http.Client{Transport: transport}, querying: make(chan struct{}, 1), answered: make(chan struct{}, 1)}, nil
 }
 
 // Run queries the agent until ctx ends. It logs the first of consecutive errors.
 func (a *AgentClient) Run(ctx context.Context) {
 	defer a.client.CloseIdleConnections()
-	tick := time.NewTicker(a.cfg.Interval)
+	tick := time.NewTicker(a.cfg.interval)
 	defer tick.Stop()
 	well := true
 	for {
@@ -116,7 +116,7 @@ func (a *AgentClient) Run(ctx context.Context) {
 func (a *AgentClient) Holders() []gpu.ContainerDevices {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if time.Since(a.queriedAt) > a.cfg.MaxAge {
+	if time.Since(a.queriedAt) > a.cfg.maxAge {
 		return nil
 	}
 	return a.holders
@@ -171,7 +171,7 @@ func (a *AgentClient) RefreshState(ctx context.Context) error {
 
 // queryHolders queries the agent and stores the answer.
 func (a *AgentClient) queryHolders(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.timeout)
 	defer cancel()
 	now := time.Now()
 	answers, err := a.queryState(ctx)

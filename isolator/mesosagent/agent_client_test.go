@@ -76,7 +76,7 @@ func startAgent(t *testing.T, start func(*httptest.Server)) (*agentServer, Clien
 	start(server)
 	t.Cleanup(server.Close)
 	logger, _ := logtest.NewNullLogger()
-	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA==", MinInterval: time.Nanosecond, Timeout: time.Minute} // on a busy machine the default is too short for 64 MiB
+	c := ClientConfig{AgentURL: server.URL + "/slave(1)/", Log: logger, Authorization: "Basic eA==", MinInterval: time.Nanosecond, timeout: time.Minute} // on a busy machine the default is too short for 64 MiB
 	if server.TLS != nil {
 		c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
 	}
@@ -157,7 +157,7 @@ func (q *queryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestCallersShareQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, _ := logtest.NewNullLogger()
-		a := mustNew(t, ClientConfig{AgentURL: "http://agent/slave(1)", Log: logger, MinInterval: time.Second, Timeout: time.Hour})
+		a := mustNew(t, ClientConfig{AgentURL: "http://agent/slave(1)", Log: logger, MinInterval: time.Second, timeout: time.Hour})
 		q := &queryTransport{started: make(chan time.Time), proceed: make(chan int), fallback: &agentServer{t: t}}
 		a.client.Transport = q
 		const callers = 50
@@ -209,7 +209,7 @@ func TestCallersShareQueries(t *testing.T) {
 func TestErrorsAreLoggedOnce(t *testing.T) {
 	m, c := startAgent(t, (*httptest.Server).Start)
 	logger, logged := logtest.NewNullLogger()
-	c.Log, c.Interval = logger, time.Millisecond
+	c.Log, c.interval = logger, time.Millisecond
 	m.set(func() { m.refuse = http.StatusUnauthorized })
 	a := mustNew(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func waitFor(t *testing.T, ready func() bool) {
 // reported.
 func TestStateExpires(t *testing.T) {
 	_, c := startAgent(t, (*httptest.Server).Start)
-	c.MaxAge = time.Hour
+	c.maxAge = time.Hour
 	a := mustNew(t, c)
 	if err := a.RefreshState(t.Context()); err != nil {
 		t.Fatal(err)

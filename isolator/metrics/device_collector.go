@@ -89,7 +89,7 @@ func (c *deviceCollector) Collect(ch chan<- prometheus.Metric) {
 		s := deviceScrape{ch: ch, gpu: sanitizeLabel(d.Device.UUID), model: sanitizeLabel(d.Device.Model), holders: held.byDevice[d.Device.UUID]}
 		c.collectState(s, d)
 		c.collectShares(s)
-		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= c.MaxSampleAge {
+		if !d.Sample.At.IsZero() && now.Sub(d.Sample.At) <= c.maxSampleAge {
 			c.collectSample(s, d.Sample)
 			c.collectProcesses(s, d)
 		}

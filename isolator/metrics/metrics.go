@@ -35,11 +35,11 @@ type ExporterConfig struct {
 	Holders func() []gpu.ContainerDevices
 	// ShareUsage, if set, returns the use of a container's shares of devices.
 	ShareUsage func(container string) ([]share.ShareUsage, error)
-	// ProcRoot is the path of procfs, for the cgroups of the processes on a device; empty means
+	// procRoot is the path of procfs, for the cgroups of the processes on a device; empty means
 	// /proc.
-	ProcRoot string
-	// MaxSampleAge is how old an exported sample may be, by default 30 s.
-	MaxSampleAge time.Duration
+	procRoot string
+	// maxSampleAge is how old an exported sample may be, by default 30 s.
+	maxSampleAge time.Duration
 }
 
 // NewHandler returns the handler of /metrics. It has its own registry.
@@ -65,14 +65,14 @@ func newRegistry(c ExporterConfig) (*prometheus.Registry, error) {
 	case c.Agent == "":
 		return nil, errors.New("metrics: no name for the label agent")
 	}
-	if c.ProcRoot == "" {
-		c.ProcRoot = "/proc"
+	if c.procRoot == "" {
+		c.procRoot = "/proc"
 	}
 	if c.ShareUsage == nil {
 		c.ShareUsage = share.NoLimiter{}.ReadUsage
 	}
-	if c.MaxSampleAge == 0 {
-		c.MaxSampleAge = 30 * time.Second
+	if c.maxSampleAge == 0 {
+		c.maxSampleAge = 30 * time.Second
 	}
 	registry := prometheus.NewRegistry()
 	return registry, errors.Join(

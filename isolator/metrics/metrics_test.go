@@ -56,7 +56,7 @@ func newConfig(t testing.TB) ExporterConfig {
 	now := time.Now()
 	return ExporterConfig{
 		Agent: "agent1", Version: "1.0", Host: gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
-		ProcRoot: makeProc(t, map[string]string{
+		procRoot: makeProc(t, map[string]string{
 			"10": "5:devices:/mesos/c1\n1:name=systemd:/mesos_executors.slice\n", "11": "0::/mesos/c1/mesos/child\n", "99": "0::/user.slice\n",
 		}),
 		Devices: func() []watch.DeviceState {

@@ -68,7 +68,7 @@ func (c *deviceCollector) collectProcesses(s deviceScrape, d watch.DeviceState) 
 	for n, p := range d.Sample.Processes {
 		i, ok := -1, false
 		if n < maxProcesses && len(known) > 0 {
-			i, ok = known[containerOfProcess(c.ProcRoot, p.PID, func(id string) bool { _, ok := known[id]; return ok })]
+			i, ok = known[containerOfProcess(c.procRoot, p.PID, func(id string) bool { _, ok := known[id]; return ok })]
 		}
 		if ok {
 			used[i] += float64(p.MemBytes)

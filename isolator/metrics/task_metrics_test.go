@@ -41,7 +41,7 @@ func TestLabelsAreBounded(t *testing.T) {
 
 func TestProcessesAreAttributed(t *testing.T) {
 	c := newConfig(t)
-	c.ProcRoot = makeProc(t, map[string]string{
+	c.procRoot = makeProc(t, map[string]string{
 		"1": "0::/mesos/c1\n", "2": "0::/mesos/c1/mesos/n1\n", "3": "0::/mesos/c2/leaf\n", "4": "0::/\n", "5": "broken", "6": "0::/mesos/other\n",
 	})
 	c.Devices = func() []watch.DeviceState {
@@ -121,10 +121,10 @@ func BenchmarkScrape(b *testing.B) {
 		cgroups[fmt.Sprint(i+1)] = "12:devices:/mesos/" + container + "\n"
 		holders = append(holders, gpu.ContainerDevices{Container: container, Framework: "F", Task: fmt.Sprint("t", i), Job: "j", Devices: []string{d.Device.UUID}})
 	}
-	template.ProcRoot = makeProc(b, cgroups)
+	template.procRoot = makeProc(b, cgroups)
 	template.Devices = func() []watch.DeviceState { return devices }
 	template.Holders = func() []gpu.ContainerDevices { return holders }
-	template.MaxSampleAge = 1 << 62
+	template.maxSampleAge = 1 << 62
 	h, err := NewHandler(template)
 	if err != nil {
 		b.Fatal(err)

@@ -89,7 +89,7 @@ func (d *controlDaemon) leaveRunning() {
 
 // awaitReady returns once the daemon responds.
 func (d *controlDaemon) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.commandTimeout)
 	defer cancel()
 	d.mu.Lock()
 	ready := d.ready
@@ -120,15 +120,15 @@ func (d *controlDaemon) recordProbe(err error) {
 // keepRunning starts the daemon, and restarts it after a pause whenever it died, until ctx
 // ends. It takes over a daemon that an earlier process started.
 func (d *controlDaemon) keepRunning(ctx context.Context) {
-	for pause := d.cfg.BackoffMin; ; {
+	for pause := d.cfg.backoffMin; ; {
 		began := time.Now()
 		err := d.runOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		d.recordProbe(err)
-		if time.Since(began) > d.cfg.BackoffMax {
-			pause = d.cfg.BackoffMin
+		if time.Since(began) > d.cfg.backoffMax {
+			pause = d.cfg.backoffMin
 		}
 		d.log.WithError(err).WithField("retry_in", pause.String()).Error("MPS control daemon ended: its clients fail, and new clients wait")
 		select {
@@ -136,7 +136,7 @@ func (d *controlDaemon) keepRunning(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, d.cfg.BackoffMax)
+		pause = min(2*pause, d.cfg.backoffMax)
 	}
 }
 
@@ -172,7 +172,7 @@ func (d *controlDaemon) runOnce(ctx context.Context) error {
 
 // makeFolders makes the daemon's folders. Only the daemon and its clients share the /dev/shm.
 func (d *controlDaemon) makeFolders(ctx context.Context) error {
-	if err := makePrivateFolder(d.cfg.SharedMemory); err != nil {
+	if err := makePrivateFolder(d.cfg.sharedMemory); err != nil {
 		return fmt.Errorf("shared memory of MPS: %w", err)
 	}
 	for _, dir := range []string{d.pipeDir(), d.logDir(), d.sharedMemoryDir()} {
@@ -210,9 +210,9 @@ func (d *controlDaemon) setExclusive(ctx context.Context) error {
 }
 
 func (d *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.commandTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, d.cfg.SMI, "-i", d.uuid, "-c", mode).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "nvidia-smi", "-i", d.uuid, "-c", mode).CombinedOutput(); err != nil {
 		return fmt.Errorf("set compute mode %s of device %s: %w: %s", mode, d.uuid, err, strings.TrimSpace(string(out)))
 	}
 	return nil
@@ -221,15 +221,15 @@ func (d *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
 // watchDaemon probes the daemon until it dies, stops responding, or ctx ends.
 func (d *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) error {
 	const quick = 50 * time.Millisecond // until the first response
-	tick := time.NewTicker(min(quick, d.cfg.ProbeInterval))
+	tick := time.NewTicker(min(quick, d.cfg.probeInterval))
 	defer tick.Stop()
-	answered, deadline := false, time.Now().Add(d.cfg.CommandTimeout)
+	answered, deadline := false, time.Now().Add(d.cfg.commandTimeout)
 	for {
 		err := d.probeDaemon(ctx)
 		switch {
 		case err == nil && !answered:
 			answered = true
-			tick.Reset(d.cfg.ProbeInterval)
+			tick.Reset(d.cfg.probeInterval)
 			d.recordProbe(nil)
 		case err != nil && ctx.Err() == nil && (answered || time.Now().After(deadline)):
 			return err
@@ -261,9 +261,9 @@ func (d *controlDaemon) runCommand(ctx context.Context, line string) (answer str
 	if _, err := os.Stat(d.pipeDir()); err != nil {
 		return "", fmt.Errorf("call the MPS control daemon: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.CommandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.commandTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, d.cfg.Program, d.cfg.Arguments...)
+	c := exec.CommandContext(ctx, d.cfg.program, d.cfg.arguments...)
 	c.Env = d.buildEnvironment()
 	c.Stdin = strings.NewReader(line + "\n")
 	c.WaitDelay = time.Second

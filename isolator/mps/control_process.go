@@ -38,7 +38,7 @@ func (d *controlDaemon) startProcess() (controlProcess, error) {
 	// The shell gives the new mount namespace its /dev/shm, then becomes the
 	// daemon.
 	script := `mount --bind "$1" /dev/shm && shift && exec "$@"`
-	args := append([]string{"-c", script, "sh", d.sharedMemoryDir(), d.cfg.Program}, d.cfg.Arguments...)
+	args := append([]string{"-c", script, "sh", d.sharedMemoryDir(), d.cfg.program}, d.cfg.arguments...)
 	c := exec.Command("/bin/sh", append(args, "-f")...)
 	c.Env = append(d.buildEnvironment(), "CUDA_VISIBLE_DEVICES="+d.uuid)
 	c.Dir, c.Stdout, c.Stderr = "/", out, out
@@ -70,7 +70,7 @@ func (d *controlDaemon) endDaemon(died <-chan struct{}) {
 	if _, err := d.runCommand(ctx, "quit"); err != nil {
 		d.log.WithError(err).Debug("cannot send quit to the MPS control daemon")
 	}
-	deadline := time.After(d.cfg.CommandTimeout)
+	deadline := time.After(d.cfg.commandTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for waits := true; waits && d.findProcess() != 0; {

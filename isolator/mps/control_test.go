@@ -107,8 +107,8 @@ func newTestLimiter(t *testing.T, dir string) *Limiter {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	m, err := New(ControlConfig{
-		Dir: dir, SharedMemory: filepath.Join(dir, "shm"), Program: program, Arguments: []string{controlStandIn}, Log: log,
-		ProbeInterval: 20 * time.Millisecond, CommandTimeout: 20 * time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
+		Dir: dir, sharedMemory: filepath.Join(dir, "shm"), program: program, arguments: []string{controlStandIn}, Log: log,
+		probeInterval: 20 * time.Millisecond, commandTimeout: 20 * time.Second, backoffMin: 10 * time.Millisecond, backoffMax: 50 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,27 +27,25 @@ import (
 type ControlConfig struct {
 	// Dir contains the folders of each device; a runtime directory is enough.
 	Dir string
-	// SharedMemory is a folder in a tmpfs for this program only. It contains a folder for each
+	// sharedMemory is a folder in a tmpfs for this program only. It contains a folder for each
 	// device, which the daemon and its clients use as /dev/shm. A file system mounted for them
 	// would not be visible outside the agent's systemd unit.
-	SharedMemory string
-	// Program is NVIDIA's nvidia-cuda-mps-control, by default from PATH. Arguments come before
+	sharedMemory string
+	// program is NVIDIA's nvidia-cuda-mps-control, by default from PATH. arguments come before
 	// its own arguments.
-	Program   string
-	Arguments []string
+	program   string
+	arguments []string
 	// Simulated is set on a host with simulated GPUs.
 	Simulated bool
 	// Exclusive sets the compute mode of a device in use to EXCLUSIVE_PROCESS, so that no
 	// process can use the device without the daemon. Otherwise the mode is not changed.
 	Exclusive bool
-	// SMI is nvidia-smi, by default from PATH.
-	SMI string
-	Log logrus.FieldLogger
+	Log       logrus.FieldLogger
 
-	// ProbeInterval is the time between two probes of a daemon, by default 5 s. CommandTimeout
-	// bounds a command, by default 10 s. BackoffMin and BackoffMax bound the pause before a
+	// probeInterval is the time between two probes of a daemon, by default 5 s. commandTimeout
+	// bounds a command, by default 10 s. backoffMin and backoffMax bound the pause before a
 	// daemon that died is restarted, by default 1 s and 1 min.
-	ProbeInterval, CommandTimeout, BackoffMin, BackoffMax time.Duration
+	probeInterval, commandTimeout, backoffMin, backoffMax time.Duration
 }
 
 // Limiter implements share.Limiter.
@@ -72,10 +70,10 @@ func New(cfg ControlConfig) (*Limiter, error) {
 	if cfg.Dir == "" || cfg.Log == nil {
 		return nil, errors.New("mps: Dir or Log is missing")
 	}
-	cfg.Program, cfg.SMI = cmp.Or(cfg.Program, "nvidia-cuda-mps-control"), cmp.Or(cfg.SMI, "nvidia-smi")
-	cfg.SharedMemory = cmp.Or(cfg.SharedMemory, "/dev/shm/mesos-gpu-mps")
+	cfg.program = cmp.Or(cfg.program, "nvidia-cuda-mps-control")
+	cfg.sharedMemory = cmp.Or(cfg.sharedMemory, "/dev/shm/mesos-gpu-mps")
 	for value, fallback := range map[*time.Duration]time.Duration{
-		&cfg.ProbeInterval: 5 * time.Second, &cfg.CommandTimeout: 10 * time.Second, &cfg.BackoffMin: time.Second, &cfg.BackoffMax: time.Minute,
+		&cfg.probeInterval: 5 * time.Second, &cfg.commandTimeout: 10 * time.Second, &cfg.backoffMin: time.Second, &cfg.backoffMax: time.Minute,
 	} {
 		if *value == 0 {
 			*value = fallback
@@ -103,7 +101,7 @@ func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 			return fmt.Errorf("compute capability %s: MPS limits clients only from %d.0 on", d.Arch, minComputeMajor)
 		}
 	}
-	if _, err := exec.LookPath(m.cfg.Program); err != nil {
+	if _, err := exec.LookPath(m.cfg.program); err != nil {
 		return fmt.Errorf("find the MPS control program: %w", err)
 	}
 	return nil
@@ -250,4 +248,4 @@ func (d *controlDaemon) clientSetup(p gpu.DeviceShare) share.LimitSetup {
 
 func (d *controlDaemon) pipeDir() string         { return filepath.Join(d.dir, "pipe") }
 func (d *controlDaemon) logDir() string          { return filepath.Join(d.dir, "log") }
-func (d *controlDaemon) sharedMemoryDir() string { return filepath.Join(d.cfg.SharedMemory, d.uuid) }
+func (d *controlDaemon) sharedMemoryDir() string { return filepath.Join(d.cfg.sharedMemory, d.uuid) }

@@ -83,9 +83,9 @@ func TestDaemonFaults(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			m := newTestLimiter(t, dir)
-			m.cfg.CommandTimeout = patience
+			m.cfg.commandTimeout = patience
 			if how == "hangs" {
-				m.cfg.CommandTimeout = awaitedTimeout
+				m.cfg.commandTimeout = awaitedTimeout
 			}
 			mustAdmit(t, m, "a", newShares(1, 1))
 			first, file := daemonPID(m), faultFile(filepath.Join(dir, uuid, "pipe"))
@@ -121,7 +121,7 @@ func TestRepeatedAdmission(t *testing.T) {
 	s.leaveRunning() // no further request, so the daemon stays slow
 	t.Cleanup(s.killDaemon)
 	s.recordProbe(errors.New("slow"))
-	s.cfg.CommandTimeout = 200 * time.Millisecond
+	s.cfg.commandTimeout = 200 * time.Millisecond
 	if _, err := m.AdmitContainer(t.Context(), "a", newShares(1, 1)); err == nil || !strings.Contains(err.Error(), "slow") {
 		t.Errorf("got %v, want that the daemon is slow", err)
 	}
@@ -166,7 +166,7 @@ func TestContainerIsRejectedIfDaemonDoesNotStart(t *testing.T) {
 	testneeds.RequireRoot(t)
 	dir := t.TempDir()
 	m := newTestLimiter(t, dir)
-	m.cfg.CommandTimeout = awaitedTimeout
+	m.cfg.commandTimeout = awaitedTimeout
 	if err := os.MkdirAll(filepath.Join(dir, uuid), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestRunningDaemonIsTakenOver(t *testing.T) {
 func TestCheckDevice(t *testing.T) {
 	m := newTestLimiter(t, t.TempDir())
 	simulated, absent := newTestLimiter(t, t.TempDir()), newTestLimiter(t, t.TempDir())
-	simulated.cfg.Simulated, absent.cfg.Program = true, "no-such-mps-control"
+	simulated.cfg.Simulated, absent.cfg.program = true, "no-such-mps-control"
 	for _, c := range []struct {
 		name string
 		m    *Limiter

@@ -33,13 +33,13 @@ type LibraryConfig struct {
 	Library string
 	// SysRoot and ProcRoot are the paths of sysfs and procfs; empty means /sys and /proc.
 	SysRoot, ProcRoot string
-	// StartTimeout bounds how long Open and DiscoverHost wait for the driver, which initializes
-	// each unused GPU; 0 means 2 minutes. SampleTimeout bounds how long Library.SampleDevice
+	// startTimeout bounds how long Open and DiscoverHost wait for the driver, which initializes
+	// each unused GPU; 0 means 2 minutes. sampleTimeout bounds how long Library.SampleDevice
 	// waits for a GPU; 0 means 900 ms.
-	StartTimeout, SampleTimeout time.Duration
-	// RetryPause is the pause before a lost GPU is tried again; 0 means 10 s. It doubles with
+	startTimeout, sampleTimeout time.Duration
+	// retryPause is the pause before a lost GPU is tried again; 0 means 10 s. It doubles with
 	// each failed attempt, up to 5 minutes.
-	RetryPause time.Duration
+	retryPause time.Duration
 	// Log receives messages about devices that are left out.
 	Log logrus.FieldLogger
 }
@@ -54,14 +54,14 @@ func (c LibraryConfig) withDefaults() LibraryConfig {
 	if c.ProcRoot == "" {
 		c.ProcRoot = "/proc"
 	}
-	if c.StartTimeout == 0 {
-		c.StartTimeout = 2 * time.Minute
+	if c.startTimeout == 0 {
+		c.startTimeout = 2 * time.Minute
 	}
-	if c.SampleTimeout == 0 {
-		c.SampleTimeout = 900 * time.Millisecond
+	if c.sampleTimeout == 0 {
+		c.sampleTimeout = 900 * time.Millisecond
 	}
-	if c.RetryPause == 0 {
-		c.RetryPause = 10 * time.Second
+	if c.retryPause == 0 {
+		c.retryPause = 10 * time.Second
 	}
 	if c.Log == nil {
 		log := logrus.New()

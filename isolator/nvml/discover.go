@@ -17,7 +17,7 @@ const loadTimeout = 10 * time.Second
 // DiscoverHost loads the library and describes the host. It logs and leaves out a device that
 // cannot be described, for example one that has fallen off the bus. A GPU in MIG mode is
 // replaced by its MIG devices. It returns ErrNoDriver if there is no driver, and ErrNoAnswer if
-// the driver hangs for longer than LibraryConfig.StartTimeout.
+// the driver hangs for longer than LibraryConfig.startTimeout.
 func DiscoverHost(c LibraryConfig) (gpu.Host, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "discover GPUs", discoverHost, func(gpu.Host) {})

@@ -64,7 +64,7 @@ type deviceHandle struct {
 var errClosed = errors.New("NVML is closed")
 
 // Open loads the library and keeps it open until Close. It returns ErrNoDriver if there is no
-// driver, and ErrNoAnswer if the driver hangs for longer than LibraryConfig.StartTimeout.
+// driver, and ErrNoAnswer if the driver hangs for longer than LibraryConfig.startTimeout.
 func Open(c LibraryConfig) (*Library, error) {
 	c = c.withDefaults()
 	return startWithTimeout(c, "open NVML", openLibrary, func(l *Library) { _ = l.Close() })
@@ -130,7 +130,7 @@ func (l *Library) DescribeHost() (gpu.Host, error) {
 }
 
 // SampleDevice samples a device of the host: a GPU or a MIG device. It returns within
-// LibraryConfig.SampleTimeout. The error is ErrLost if the GPU is lost, and ErrNoAnswer if its
+// LibraryConfig.sampleTimeout. The error is ErrLost if the GPU is lost, and ErrNoAnswer if its
 // driver is busy for that long. A lost GPU is tried again from time to time; NVML is restarted
 // for it only if all GPUs are lost.
 func (l *Library) SampleDevice(uuid string) (gpu.Sample, error) {
@@ -142,7 +142,7 @@ func (l *Library) SampleDevice(uuid string) (gpu.Sample, error) {
 		return gpu.Sample{}, fmt.Errorf("sample GPU %s: it is not among the %d devices of this host", uuid, count)
 	}
 	what := "sample GPU " + uuid
-	sample, err := callWithTimeout(t.gpu.token, l.c.SampleTimeout, what, func() (gpu.Sample, error) { return l.sampleWithToken(uuid, t.gpu) })
+	sample, err := callWithTimeout(t.gpu.token, l.c.sampleTimeout, what, func() (gpu.Sample, error) { return l.sampleWithToken(uuid, t.gpu) })
 	if errors.Is(err, ErrNoAnswer) {
 		if lost := l.lostReason(t.gpu); lost != nil {
 			return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)

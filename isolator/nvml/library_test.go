@@ -47,7 +47,7 @@ func TestCallsAfterClose(t *testing.T) {
 // Calls for a lost GPU return immediately and do not affect other GPUs. When the GPU is
 // back, it is found again, with its events, while a caller waits for events.
 func TestLostGPUIsFoundAgain(t *testing.T) {
-	m, l := openStandIn(t, v100s(3), LibraryConfig{RetryPause: time.Millisecond})
+	m, l := openStandIn(t, v100s(3), LibraryConfig{retryPause: time.Millisecond})
 	events := waitForEvents(t, l)
 	m.LoseGPU(uuid(1))
 	for range 3 {
@@ -81,7 +81,7 @@ func TestLostGPUIsFoundAgain(t *testing.T) {
 func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 	for _, function := range []string{"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"} {
 		t.Run(function, func(t *testing.T) {
-			m, l := openStandIn(t, v100s(3), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+			m, l := openStandIn(t, v100s(3), LibraryConfig{sampleTimeout: time.Second, retryPause: time.Millisecond})
 			m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlInit_v2", Index: -1, Return: 999})
 			m.LoseGPU(uuid(1))
 			if _, err := l.SampleDevice(uuid(1)); !errors.Is(err, ErrLost) {
@@ -113,7 +113,7 @@ func TestLostGPUDoesNotBlockOthers(t *testing.T) {
 // If NVML keeps reporting a GPU as lost, NVML is restarted once no other GPU works, and
 // finds it again. Callers still get an answer in time.
 func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
-	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+	m, l := openStandIn(t, v100s(2), LibraryConfig{sampleTimeout: time.Second, retryPause: time.Millisecond})
 	m.LoseUntilRestart(uuid(0))
 	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
@@ -154,7 +154,7 @@ func TestNVMLRestartsWhenAllGPUsAreLost(t *testing.T) {
 // The wait for a driver that hangs at start is bounded, and its late result is discarded.
 func TestStartTimeout(t *testing.T) {
 	m := nvmltest.ReportHost(t, v100s(2))
-	c := LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, StartTimeout: 50 * time.Millisecond}
+	c := LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, startTimeout: 50 * time.Millisecond}
 	for what, start := range map[string]func() error{
 		"open NVML":     func() error { _, err := Open(c); return err },
 		"discover GPUs": func() error { _, err := DiscoverHost(c); return err },
@@ -184,7 +184,7 @@ func TestStartTimeout(t *testing.T) {
 
 // The retry interval of a lost GPU grows.
 func TestLostGPURetryBacksOff(t *testing.T) {
-	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Minute})
+	m, l := openStandIn(t, v100s(2), LibraryConfig{retryPause: time.Minute})
 	m.LoseGPU(uuid(0))
 	if _, err := l.SampleDevice(uuid(0)); !errors.Is(err, ErrLost) {
 		t.Fatalf("got %v", err)
@@ -211,7 +211,7 @@ func TestLostGPURetryBacksOff(t *testing.T) {
 
 // The PCI bus shows that a GPU is gone while the driver still waits for it.
 func TestBusShowsLossOfHungGPU(t *testing.T) {
-	m, l := openStandIn(t, v100s(2), LibraryConfig{SampleTimeout: time.Second, RetryPause: time.Millisecond})
+	m, l := openStandIn(t, v100s(2), LibraryConfig{sampleTimeout: time.Second, retryPause: time.Millisecond})
 	m.HangFunction(uuid(0), "nvmlDeviceGetPowerUsage")
 	for range 2 { // the second time the first call still hangs
 		_, err := l.SampleDevice(uuid(0))
@@ -236,7 +236,7 @@ func TestBusShowsLossOfHungGPU(t *testing.T) {
 
 // The driver is unloaded and loaded again, as during an update.
 func TestDriverUnloaded(t *testing.T) {
-	m, l := openStandIn(t, v100s(2), LibraryConfig{RetryPause: time.Millisecond})
+	m, l := openStandIn(t, v100s(2), LibraryConfig{retryPause: time.Millisecond})
 	m.SetFailures(nvmltest.FunctionFailure{Function: "nvmlDeviceGetMemoryInfo", Index: -1, Return: 1}, nvmltest.FunctionFailure{Function: "nvmlInit_v2", Index: -1, Return: 9})
 	for range 3 {
 		for i := range 2 {
@@ -277,7 +277,7 @@ func TestMIGDevicesChange(t *testing.T) {
 // Runs all calls concurrently for the race detector, while other libraries are opened:
 // go-nvml keeps global state.
 func TestConcurrentCalls(t *testing.T) {
-	m, l := openStandIn(t, behindSwitches(4), LibraryConfig{RetryPause: time.Millisecond})
+	m, l := openStandIn(t, behindSwitches(4), LibraryConfig{retryPause: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 4 {

@@ -38,7 +38,7 @@ func (l *Library) markLost(c *gpuState, why error) bool {
 	if c.lostErr != nil {
 		return false
 	}
-	c.lostErr, c.retryPause = why, l.c.RetryPause
+	c.lostErr, c.retryPause = why, l.c.retryPause
 	c.retryAt = time.Now().Add(c.retryPause)
 	return true
 }
@@ -75,7 +75,7 @@ func (l *Library) areAllLost() bool {
 // restartNVML restarts NVML if all GPUs are still lost once all callers have left it. A GPU
 // that hangs meanwhile blocks the others.
 func (l *Library) restartNVML() error {
-	unlock, err := nvmlGate.enterAlone(l.c.SampleTimeout / 2)
+	unlock, err := nvmlGate.enterAlone(l.c.sampleTimeout / 2)
 	if err != nil {
 		return err
 	}

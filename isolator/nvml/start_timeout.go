@@ -19,7 +19,7 @@ func startWithTimeout[T any](c LibraryConfig, what string, call func(LibraryConf
 		value, err := call(c)
 		done <- result{value, err}
 	}()
-	timer := time.NewTimer(c.StartTimeout)
+	timer := time.NewTimer(c.startTimeout)
 	defer timer.Stop()
 	select {
 	case r := <-done:
@@ -31,6 +31,6 @@ func startWithTimeout[T any](c LibraryConfig, what string, call func(LibraryConf
 			}
 		}()
 		var none T
-		return none, fmt.Errorf("%s: %w within %s: dmesg names the one that hangs; reset it or boot the machine, then start again", what, ErrNoAnswer, c.StartTimeout)
+		return none, fmt.Errorf("%s: %w within %s: dmesg names the one that hangs; reset it or boot the machine, then start again", what, ErrNoAnswer, c.startTimeout)
 	}
 }
