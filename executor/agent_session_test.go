@@ -145,7 +145,7 @@ func TestLostAgentEndsTask(t *testing.T) {
 func TestFinalStatusWaitsForAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.cfg.Checkpoint, r.cfg.RecoveryTimeout, r.cfg.AckTimeout = true, 15*time.Minute, time.Minute
+		r.cfg.Checkpoint, r.cfg.RecoveryTimeout, r.cfg.ackTimeout = true, 15*time.Minute, time.Minute
 		r.run()
 		r.subscribed()
 		r.launch(info(t, task.TaskSpec{}))

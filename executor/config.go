@@ -47,20 +47,20 @@ type ExecutorConfig struct {
 	RecoveryTimeout time.Duration
 	BackoffMax      time.Duration
 	// ShutdownGrace is how long the agent waits after SHUTDOWN before it
-	// destroys the container. AckTimeout bounds the wait for the
+	// destroys the container. ackTimeout bounds the wait for the
 	// acknowledgement of the terminal status while the agent is there.
 	ShutdownGrace time.Duration
-	AckTimeout    time.Duration
+	ackTimeout    time.Duration
 
 	// DevDir has the GPU device nodes, as a path on the Docker engine's host.
 	// VolumesDir and DriverRoot are settings for the caller's PrepareVolume.
 	DevDir     string
 	VolumesDir string
 	DriverRoot string
-	// ContainerLocksDir has one lock file for each Docker container of this
+	// containerLocksDir has one lock file for each Docker container of this
 	// agent's executors (docker.RemoveOrphans). The default is a folder next
 	// to VolumesDir.
-	ContainerLocksDir string
+	containerLocksDir string
 	// NewDockerClient returns a client of the engine at DockerHost.
 	NewDockerClient func() (*client.Client, error)
 	DockerHost      string
@@ -149,7 +149,7 @@ func setIfZero[T comparable](v *T, d T) {
 	}
 }
 
-// ContainerLocksDirFor returns the default ContainerLocksDir for a folder of
+// ContainerLocksDirFor returns the default containerLocksDir for a folder of
 // volumes.
 func ContainerLocksDirFor(volumesDir string) string {
 	return filepath.Join(filepath.Dir(volumesDir), "claims")
@@ -160,11 +160,11 @@ func (c *ExecutorConfig) setDefaults() {
 	setIfZero(&c.RecoveryTimeout, defaultRecoveryTimeout)
 	setIfZero(&c.BackoffMax, defaultBackoffMax)
 	setIfZero(&c.ShutdownGrace, defaultShutdownGrace)
-	setIfZero(&c.AckTimeout, defaultAckTimeout)
+	setIfZero(&c.ackTimeout, defaultAckTimeout)
 	setIfZero(&c.Directory, c.Sandbox)
 	setIfZero(&c.DevDir, defaultDevDir)
 	setIfZero(&c.VolumesDir, defaultVolumesDir)
-	setIfZero(&c.ContainerLocksDir, ContainerLocksDirFor(c.VolumesDir))
+	setIfZero(&c.containerLocksDir, ContainerLocksDirFor(c.VolumesDir))
 	setIfZero(&c.DriverRoot, defaultDriverRoot)
 	setIfZero(&c.LogFiles, defaultLogFiles)
 	setIfZero(&c.DiskInterval, defaultDiskInterval)

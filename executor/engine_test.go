@@ -43,7 +43,7 @@ func engineRig(t *testing.T) (*testRig, *client.Client, string) {
 	server := httptest.NewServer(r.agent)
 	t.Cleanup(server.Close)
 	r.cfg.Endpoint = strings.TrimPrefix(server.URL, "http://")
-	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.ContainerLocksDir = nil, nil, dev, t.TempDir()
+	r.cfg.Transport, r.cfg.Runtimes, r.cfg.DevDir, r.cfg.containerLocksDir = nil, nil, dev, t.TempDir()
 	r.cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) { return gpu.DeviceAccess{Confined: true, Minors: []int{1}}, nil }
 	r.container = ownContainer()
 	return r, engine, img

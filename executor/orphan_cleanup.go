@@ -20,7 +20,7 @@ func (c *ExecutorConfig) withOrphanCleanup(r task.Runtime) task.Runtime { return
 // Start implements task.Runtime. If a container cannot be removed, a task with
 // GPUs fails; a task without GPUs starts anyway.
 func (a orphanCleaner) Start(ctx context.Context, t task.TaskSpec) (task.RunningTask, error) {
-	if err := docker.RemoveOrphans(ctx, a.cfg.NewDockerClient, a.cfg.ContainerLocksDir, a.cfg.Log); err != nil {
+	if err := docker.RemoveOrphans(ctx, a.cfg.NewDockerClient, a.cfg.containerLocksDir, a.cfg.Log); err != nil {
 		if t.GPUs > 0 {
 			return nil, err
 		}

@@ -16,9 +16,9 @@ import (
 func TestGPUTaskDoesNotStartNextToOrphan(t *testing.T) {
 	r := newRig(t)
 	r.cfg.setDefaults()
-	r.cfg.DockerHost, r.cfg.NewDockerClient, r.cfg.ContainerLocksDir = "unix://"+filepath.Join(t.TempDir(), "no.sock"), nil, t.TempDir()
+	r.cfg.DockerHost, r.cfg.NewDockerClient, r.cfg.containerLocksDir = "unix://"+filepath.Join(t.TempDir(), "no.sock"), nil, t.TempDir()
 	r.cfg.setDefaults()
-	abandoned := filepath.Join(r.cfg.ContainerLocksDir, "mesos-gpu-abandoned")
+	abandoned := filepath.Join(r.cfg.containerLocksDir, "mesos-gpu-abandoned")
 	runtime := r.cfg.withOrphanCleanup(unprobedRuntime{r.task})
 	r.task.start <- nil
 	if _, err := runtime.Start(t.Context(), task.TaskSpec{GPUs: 1}); err != nil {

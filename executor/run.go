@@ -93,7 +93,7 @@ func (c *ExecutorConfig) newRuntimes(transport http.RoundTripper) map[job.Contai
 			PrepareVolume:  c.PrepareVolume,
 			ReadHost:       c.ReadHost,
 			DevDir:         c.DevDir,
-			LocksDir:       c.ContainerLocksDir,
+			LocksDir:       c.containerLocksDir,
 			Sandbox:        c.Sandbox,
 			HostSandbox:    c.Directory,
 			AllowHostIPC:   c.AllowHostIPC,

@@ -307,7 +307,7 @@ func TestLaunchGroup(t *testing.T) {
 func TestMissingAcknowledgementTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.cfg.AckTimeout = 20 * time.Second
+		r.cfg.ackTimeout = 20 * time.Second
 		r.run()
 		r.subscribed()
 		r.launch(info(t, task.TaskSpec{}))

@@ -179,7 +179,7 @@ func (s *taskState) handleSubscribed(e *executor.Event_Subscribed) {
 	}
 	s.executorResources = e.ExecutorInfo.Resources
 	if s.phase == phaseEnded && !s.shutdown {
-		s.endBy = s.effects.now().Add(s.cfg.AckTimeout)
+		s.endBy = s.effects.now().Add(s.cfg.ackTimeout)
 	}
 	for _, c := range e.FrameworkInfo.Capabilities {
 		if c.Type == mesos.FrameworkInfo_Capability_TASK_KILLING_STATE {
@@ -212,7 +212,7 @@ func (s *taskState) handleLaunchGroup(tasks []mesos.TaskInfo) {
 	}
 	if s.phase == phaseIdle {
 		s.phase = phaseEnded
-		s.endBy = s.effects.now().Add(s.cfg.AckTimeout)
+		s.endBy = s.effects.now().Add(s.cfg.ackTimeout)
 	}
 }
 
@@ -314,7 +314,7 @@ func (s *taskState) finishTask(o statusContent) {
 		return
 	}
 	if !s.shutdown {
-		s.endBy = s.effects.now().Add(s.cfg.AckTimeout)
+		s.endBy = s.effects.now().Add(s.cfg.ackTimeout)
 	}
 }
 

@@ -79,7 +79,7 @@ func New(cfg AgentConfig) (*EmbeddedAgent, error) {
 		info:       describeAgent(cfg),
 	}
 	a.providers = provider.New(provider.ManagerConfig{
-		Log: cfg.Log, PublishTimeout: cfg.PublishTimeout,
+		Log: cfg.Log, PublishTimeout: cfg.publishTimeout,
 		Changed: func() { a.loop.post(a.updateTotal) },
 	})
 	return a, nil

@@ -23,7 +23,7 @@ type DeviceIsolator interface {
 	ApplyGrant(cgroupPath string, g isolator.DeviceGrant) error
 }
 
-// AgentConfig configures an EmbeddedAgent. Zero durations and an empty Runc
+// AgentConfig configures an EmbeddedAgent. Zero durations and an empty runc
 // select Mesos's defaults.
 type AgentConfig struct {
 	Log    logrus.FieldLogger
@@ -63,36 +63,36 @@ type AgentConfig struct {
 	// Driver describes the host's driver. Image requirements are checked
 	// against it.
 	Driver driver.HostDriver
-	// Runc is the program that runs containers with images.
-	Runc string
+	// runc is the program that runs containers with images.
+	runc string
 
 	// KeepSandboxes is how long the sandbox of an ended executor, or an image that no
 	// container uses, is kept on an empty disk; less on a fuller one, see allowedAge.
-	// CollectInterval is the time between two collections of those that are not kept.
-	KeepSandboxes, CollectInterval time.Duration
-	// DiskUse returns the used part of the disk with a folder, from 0 to 1; nil measures it.
-	DiskUse func(dir string) (float64, error)
+	// collectInterval is the time between two collections of those that are not kept.
+	KeepSandboxes, collectInterval time.Duration
+	// diskUse returns the used part of the disk with a folder, from 0 to 1; nil measures it.
+	diskUse func(dir string) (float64, error)
 
-	// RegistrationTimeout limits the time between an executor's start and its
+	// registrationTimeout limits the time between an executor's start and its
 	// SUBSCRIBE call.
-	RegistrationTimeout time.Duration
-	// ShutdownGrace limits the time between SHUTDOWN and the executor's exit. A
+	registrationTimeout time.Duration
+	// shutdownGrace limits the time between SHUTDOWN and the executor's exit. A
 	// value in the ExecutorInfo takes precedence.
-	ShutdownGrace time.Duration
-	// StopMargin limits the time between the end of the last executor's grace
+	shutdownGrace time.Duration
+	// stopMargin limits the time between the end of the last executor's grace
 	// period and the agent's end.
-	StopMargin time.Duration
+	stopMargin time.Duration
 	// RetryMin and RetryMax bound the interval between two attempts to deliver
 	// a status update.
 	RetryMin, RetryMax time.Duration
-	// Heartbeat is the interval of HEARTBEAT events to executors.
-	Heartbeat time.Duration
+	// heartbeat is the interval of HEARTBEAT events to executors.
+	heartbeat time.Duration
 	// RecoveryTimeout and SubscriptionBackoff configure how long and how often
 	// executors of checkpointing frameworks try to reconnect to the agent.
 	RecoveryTimeout, SubscriptionBackoff time.Duration
-	// PublishTimeout limits the time a resource provider may take to publish
+	// publishTimeout limits the time a resource provider may take to publish
 	// resources before a launch.
-	PublishTimeout time.Duration
+	publishTimeout time.Duration
 }
 
 // withDefaults replaces zero values by Mesos's defaults.
@@ -101,27 +101,27 @@ func (c AgentConfig) withDefaults() AgentConfig {
 		field *time.Duration
 		value time.Duration
 	}{
-		{&c.RegistrationTimeout, time.Minute},
-		{&c.ShutdownGrace, 5 * time.Second},
-		{&c.StopMargin, 15 * time.Second},
+		{&c.registrationTimeout, time.Minute},
+		{&c.shutdownGrace, 5 * time.Second},
+		{&c.stopMargin, 15 * time.Second},
 		{&c.RetryMin, 10 * time.Second},
 		{&c.RetryMax, 10 * time.Minute},
-		{&c.Heartbeat, 30 * time.Minute},
+		{&c.heartbeat, 30 * time.Minute},
 		{&c.RecoveryTimeout, 15 * time.Minute},
 		{&c.SubscriptionBackoff, 2 * time.Second},
-		{&c.PublishTimeout, 15 * time.Second},
+		{&c.publishTimeout, 15 * time.Second},
 		{&c.KeepSandboxes, DefaultKeepSandboxes},
-		{&c.CollectInterval, time.Minute},
+		{&c.collectInterval, time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
 	}
-	if c.DiskUse == nil {
-		c.DiskUse = measureDiskUse
+	if c.diskUse == nil {
+		c.diskUse = measureDiskUse
 	}
-	if c.Runc == "" {
-		c.Runc = "runc"
+	if c.runc == "" {
+		c.runc = "runc"
 	}
 	if c.Hostname == "" {
 		c.Hostname = c.hostIP()

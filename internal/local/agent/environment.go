@@ -58,7 +58,7 @@ func executorEnvironment(c *AgentConfig, agentID, sandbox string, e *executorSta
 		"MESOS_AGENT_ENDPOINT=" + c.Addr,
 		"MESOS_CHECKPOINT=" + checkpoint,
 		"MESOS_HTTP_COMMAND_EXECUTOR=0",
-		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD=" + formatDuration(e.killGrace(c.ShutdownGrace)),
+		"MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD=" + formatDuration(e.killGrace(c.shutdownGrace)),
 	}
 	if checkpoint == "1" {
 		env = append(env,

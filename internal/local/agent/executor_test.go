@@ -233,7 +233,7 @@ func TestLaunchFailures(t *testing.T) {
 }
 
 func TestRegistrationTimeout(t *testing.T) {
-	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout = 100 * time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.registrationTimeout = 100 * time.Millisecond })
 	r.run(r.custom("ex", "FOREIGN=mute"), newTask("t1", ""))
 	last := r.master.awaitStates(t, "t1", "FAILED")
 	if last.GetReason() != mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT || !strings.Contains(last.GetMessage(), "100ms") {
@@ -244,7 +244,7 @@ func TestRegistrationTimeout(t *testing.T) {
 // The registration timeout also ends a launch that hangs, here on a resource
 // provider.
 func TestTimeoutDuringLaunch(t *testing.T) {
-	r := newRig(t, false, func(c *AgentConfig) { c.RegistrationTimeout, c.PublishTimeout = 100*time.Millisecond, time.Hour })
+	r := newRig(t, false, func(c *AgentConfig) { c.registrationTimeout, c.publishTimeout = 100*time.Millisecond, time.Hour })
 	r.provider(api.PublishUnknown)
 	widget := resource.NewScalar("widgets", 1)
 	widget.ProviderID = &mesos.ResourceProviderID{Value: "provider"}

@@ -182,7 +182,7 @@ func newRig(t *testing.T, root bool, change func(*AgentConfig)) *rig {
 	cfg := AgentConfig{
 		Log: testLog(), Master: r.master, WorkDir: t.TempDir(), Addr: r.server.Listener.Addr().String(),
 		Resources: []mesos.Resource{resource.NewScalar("cpus", 4), resource.NewScalar("mem", 4096)}, Root: root, ExecutorPath: program,
-		ExecutorEnv: map[string]string{"OPERATORS": "choice"}, ShutdownGrace: 2 * time.Second,
+		ExecutorEnv: map[string]string{"OPERATORS": "choice"}, shutdownGrace: 2 * time.Second,
 	}
 	if change != nil {
 		change(&cfg)

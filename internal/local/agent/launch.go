@@ -99,7 +99,7 @@ func (a *EmbeddedAgent) startExecutor(e *executorState) {
 		}
 		return func() { a.executorStarted(e, box, granted, err) }
 	})
-	a.postAfter(a.cfg.RegistrationTimeout, func() { a.registrationTimeout(e) })
+	a.postAfter(a.cfg.registrationTimeout, func() { a.registrationTimeout(e) })
 }
 
 // executorSpec returns the spec of the executor's container without output

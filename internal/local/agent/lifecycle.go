@@ -165,7 +165,7 @@ func (a *EmbeddedAgent) shutdownExecutor(e *executorState, why termination) {
 	case running:
 		e.phase, e.why = ending, why
 		e.sendEvent(&executor.Event{Type: executor.Event_SHUTDOWN})
-		a.postAfter(e.killGrace(a.cfg.ShutdownGrace), func() { a.destroyContainer(e, why) })
+		a.postAfter(e.killGrace(a.cfg.shutdownGrace), func() { a.destroyContainer(e, why) })
 	}
 }
 
@@ -191,7 +191,7 @@ func (a *EmbeddedAgent) registrationTimeout(e *executorState) {
 	}
 	a.destroyContainer(e, termination{
 		reason:  mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT.Enum(),
-		message: "Executor did not register within " + formatDuration(a.cfg.RegistrationTimeout),
+		message: "Executor did not register within " + formatDuration(a.cfg.registrationTimeout),
 	})
 }
 

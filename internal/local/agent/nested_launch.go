@@ -113,7 +113,7 @@ func (a *EmbeddedAgent) imageSpec(ctx context.Context, l nestedLaunch, name stri
 	if !a.cfg.Root {
 		return s, fmt.Errorf("image %s: containers with images need an agent that runs as root and isolates", name)
 	}
-	runc, err := exec.LookPath(a.cfg.Runc)
+	runc, err := exec.LookPath(a.cfg.runc)
 	if err != nil {
 		return s, fmt.Errorf("containers with images need runc: install it (apt-get install runc): %w", err)
 	}

@@ -375,10 +375,10 @@ func TestNestedImage(t *testing.T) {
 }
 
 func TestNestedImageErrors(t *testing.T) {
-	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir, c.Runc = t.TempDir(), "no-such-runc" })
+	r := gpuRig(t, func(c *AgentConfig) { c.ImagesDir, c.runc = t.TempDir(), "no-such-runc" })
 	p := r.parent()
 	wantStatus(t, "no runc", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, "install it")
-	r.agent.cfg.Runc = testneeds.RequireProgram(t, "runc", "runc")
+	r.agent.cfg.runc = testneeds.RequireProgram(t, "runc", "runc")
 	wantStatus(t, "no image", r.nest(below(p, "n"), argv("true"), imageInfo("app")), 400, filepath.Join(r.agent.cfg.ImagesDir, "app:latest.tar"))
 	archive := testimage.BusyboxArchive(t, "needy:1", nil, []string{"NVIDIA_VISIBLE_DEVICES=all"})
 	if err := os.Rename(archive, filepath.Join(r.agent.cfg.ImagesDir, "needy:1.tar")); err != nil {

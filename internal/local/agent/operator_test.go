@@ -208,7 +208,7 @@ func TestRefusedCalls(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	r := newRig(t, false, func(c *AgentConfig) { c.Heartbeat = 20 * time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.heartbeat = 20 * time.Millisecond })
 	r.run(r.custom("ex"), newTask("t1", "block"))
 	r.master.awaitStates(t, "t1", "RUNNING")
 	r.master.await(t, "a heartbeat", func() bool {

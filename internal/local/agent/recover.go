@@ -152,7 +152,7 @@ func (a *EmbeddedAgent) resumeExecutor(e *executorState, c executorCheckpoint, b
 		box.Kill()
 	}
 	if e.phase < ending {
-		a.postAfter(max(a.cfg.RegistrationTimeout, 2*a.cfg.SubscriptionBackoff+time.Second), func() { a.registrationTimeout(e) })
+		a.postAfter(max(a.cfg.registrationTimeout, 2*a.cfg.SubscriptionBackoff+time.Second), func() { a.registrationTimeout(e) })
 	}
 	a.executorStarted(e, box, g, nil)
 }

@@ -16,7 +16,7 @@ import (
 
 // Run registers with the master and serves until ctx ends. It then shuts down
 // all executors, and returns once all containers have ended and their cgroups
-// are removed, or StopMargin after the longest grace period of an executor. The caller must serve Handler until Run returns, so that
+// are removed, or stopMargin after the longest grace period of an executor. The caller must serve Handler until Run returns, so that
 // executors can report terminal statuses.
 func (a *EmbeddedAgent) Run(ctx context.Context) error {
 	// Background work continues after ctx ends, because it ends the containers.
@@ -87,7 +87,7 @@ func (a *EmbeddedAgent) prepareWorkDir(ctx context.Context) (unlock func(), err 
 
 // runLoop runs the loop until ctx has ended and all other work is done.
 func (a *EmbeddedAgent) runLoop(ctx context.Context) {
-	heartbeat := time.NewTicker(a.cfg.Heartbeat)
+	heartbeat := time.NewTicker(a.cfg.heartbeat)
 	defer heartbeat.Stop()
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
@@ -109,7 +109,7 @@ func (a *EmbeddedAgent) runLoop(ctx context.Context) {
 			a.sendHeartbeats()
 		case <-stop:
 			stop = nil
-			late = time.After(a.shutdownExecutors() + a.cfg.StopMargin)
+			late = time.After(a.shutdownExecutors() + a.cfg.stopMargin)
 		case <-late:
 			a.logRemainingWork()
 			return
@@ -123,7 +123,7 @@ func (a *EmbeddedAgent) shutdownExecutors() (longest time.Duration) {
 	a.stopping = true
 	a.cfg.Log.Info("agent is stopping")
 	for e := range a.liveExecutors() {
-		longest = max(longest, e.killGrace(a.cfg.ShutdownGrace))
+		longest = max(longest, e.killGrace(a.cfg.shutdownGrace))
 		a.shutdownExecutor(e, termination{message: "The agent was stopped"})
 	}
 	return longest

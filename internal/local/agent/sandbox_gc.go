@@ -66,7 +66,7 @@ func (a *EmbeddedAgent) startCollecting(ctx context.Context) (stop func()) {
 
 // collectPeriodically removes what collectOnce removes until ctx ends.
 func (a *EmbeddedAgent) collectPeriodically(ctx context.Context) {
-	ticker := time.NewTicker(a.cfg.CollectInterval)
+	ticker := time.NewTicker(a.cfg.collectInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -83,7 +83,7 @@ func (a *EmbeddedAgent) collectPeriodically(ctx context.Context) {
 // collectOnce removes the sandboxes of executors that ended longer ago than allowedAge
 // permits, and images that no container has used for so long.
 func (a *EmbeddedAgent) collectOnce(ctx context.Context, at time.Time) error {
-	used, err := a.cfg.DiskUse(a.cfg.WorkDir)
+	used, err := a.cfg.diskUse(a.cfg.WorkDir)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ func TestAllowedAgeShrinksAsTheDiskFills(t *testing.T) {
 func TestSandboxesOfEndedExecutorsAreRemoved(t *testing.T) {
 	used := 0.4
 	r := newRig(t, false, func(c *AgentConfig) {
-		c.KeepSandboxes, c.CollectInterval = 10*time.Hour, time.Hour
-		c.DiskUse = func(string) (float64, error) { return used, nil }
+		c.KeepSandboxes, c.collectInterval = 10*time.Hour, time.Hour
+		c.diskUse = func(string) (float64, error) { return used, nil }
 	})
 	r.run(r.custom("ended"), newTask("t1", "exit"))
 	r.master.awaitExit(t, "ended")
@@ -66,7 +66,7 @@ func TestSandboxesOfEndedExecutorsAreRemoved(t *testing.T) {
 
 // The age of a sandbox counts from the end of its executor, which may have run for long.
 func TestAgeOfSandboxCountsFromTheEnd(t *testing.T) {
-	r := newRig(t, false, func(c *AgentConfig) { c.DiskUse = func(string) (float64, error) { return 0, nil } })
+	r := newRig(t, false, func(c *AgentConfig) { c.diskUse = func(string) (float64, error) { return 0, nil } })
 	r.run(r.custom("e"), newTask("t", "block"))
 	r.master.awaitStates(t, "t", "RUNNING")
 	sandbox, err := filepath.EvalSymlinks(r.sandbox("e"))

@@ -13,7 +13,7 @@ import (
 // An agent whose background work does not end stops after the margin, and its log says what it left.
 func TestAgentStopsDespiteStuckWork(t *testing.T) {
 	log, logged := test.NewNullLogger()
-	r := newRig(t, false, func(c *AgentConfig) { c.Log, c.StopMargin = log, 100*time.Millisecond })
+	r := newRig(t, false, func(c *AgentConfig) { c.Log, c.stopMargin = log, 100*time.Millisecond })
 	release, begun := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(release) })
 	r.agent.loop.post(func() {

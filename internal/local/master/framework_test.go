@@ -13,7 +13,7 @@ import (
 )
 
 func TestSubscribed(t *testing.T) {
-	m := New(MasterConfig{Addr: "127.0.0.1:1234", HeartbeatInterval: 3 * time.Second})
+	m := New(MasterConfig{Addr: "127.0.0.1:1234", heartbeatInterval: 3 * time.Second})
 	call := &scheduler.Call{Type: scheduler.Call_SUBSCRIBE, Subscribe: &scheduler.Call_Subscribe{FrameworkInfo: info()}}
 	s, _ := open[scheduler.Event](t, m, "/master/api/v1/scheduler", call)
 	got := <-s.events
@@ -177,7 +177,7 @@ func TestUpdateFramework(t *testing.T) {
 
 func TestHeartbeatsAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := New(MasterConfig{HeartbeatInterval: 15 * time.Second})
+		m := New(MasterConfig{heartbeatInterval: 15 * time.Second})
 		ctx, cancel := contextOf(t)
 		done := make(chan error)
 		go func() { done <- m.Run(ctx) }()

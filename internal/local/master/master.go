@@ -34,8 +34,8 @@ type MasterConfig struct {
 	Addr string
 	// AllocationInterval is the time between allocations, default 1 s.
 	AllocationInterval time.Duration
-	// HeartbeatInterval is the time between HEARTBEAT events, default 15 s.
-	HeartbeatInterval time.Duration
+	// heartbeatInterval is the time between HEARTBEAT events, default 15 s.
+	heartbeatInterval time.Duration
 }
 
 func (c MasterConfig) withDefaults() MasterConfig {
@@ -50,8 +50,8 @@ func (c MasterConfig) withDefaults() MasterConfig {
 	if c.AllocationInterval <= 0 {
 		c.AllocationInterval = time.Second
 	}
-	if c.HeartbeatInterval <= 0 {
-		c.HeartbeatInterval = 15 * time.Second
+	if c.heartbeatInterval <= 0 {
+		c.heartbeatInterval = 15 * time.Second
 	}
 	return c
 }
@@ -116,7 +116,7 @@ func (m *EmbeddedMaster) Handler() http.Handler { return m.mux }
 func (m *EmbeddedMaster) Run(ctx context.Context) error {
 	allocation := time.NewTicker(m.cfg.AllocationInterval)
 	defer allocation.Stop()
-	heartbeat := time.NewTicker(m.cfg.HeartbeatInterval)
+	heartbeat := time.NewTicker(m.cfg.heartbeatInterval)
 	defer heartbeat.Stop()
 	for {
 		select {

@@ -37,7 +37,7 @@ func (m *EmbeddedMaster) subscribeFramework(call *scheduler.Call_Subscribe, stre
 	f.suppressRoles(call.SuppressedRoles)
 	f.stream, f.streamID = stream, streamID
 	f.stopTimer()
-	f.sendEvent(events.NewSubscribed(*f.info.ID, m.cfg.HeartbeatInterval, &m.info))
+	f.sendEvent(events.NewSubscribed(*f.info.ID, m.cfg.heartbeatInterval, &m.info))
 	f.sendEvent(events.NewHeartbeat())
 	f.resendUnacknowledged()
 	m.cfg.Log.WithFields(map[string]any{"framework": f.id(), "name": info.Name}).Info("subscribed framework")
