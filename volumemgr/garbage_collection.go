@@ -20,9 +20,9 @@ const removingPrefix = ".removing-"
 
 // CollectOptions says which volumes must be kept.
 type CollectOptions struct {
-	// Proc is a proc file system; empty is "/proc". A volume is kept while a
+	// procRoot is a proc file system; empty is "/proc". A volume is kept while a
 	// process in it has the volume, or a file of it, in its mount namespace.
-	Proc string
+	procRoot string
 	// Keep are versions to keep: that of the loaded driver.
 	Keep []string
 	// Users returns the paths that stopped containers mount when they start
@@ -121,7 +121,7 @@ func (s Store) reasonToKeep(gc CollectOptions, v DriverVolume, users []string) (
 }
 
 func describeMount(gc CollectOptions, path string) (string, error) {
-	proc := gc.Proc
+	proc := gc.procRoot
 	if proc == "" {
 		proc = "/proc"
 	}

@@ -69,7 +69,7 @@ func TestCollect(t *testing.T) {
 			if c.root != "" {
 				lines += strings.Replace(fmt.Sprintf(line, c.root), "8:1", c.dev, 1)
 			}
-			gc := CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": lines}), Keep: []string{"550.54.15"}, DryRun: true}
+			gc := CollectOptions{procRoot: writeFakeProc(t, map[string]string{"42": lines}), Keep: []string{"550.54.15"}, DryRun: true}
 			removed, kept, err := s.Collect(context.Background(), gc)
 			if err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestCollect(t *testing.T) {
 	if list, _ := s.List(); len(list) != 3 {
 		t.Errorf("a dry run left %v", list)
 	}
-	gc := CollectOptions{Proc: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) {
+	gc := CollectOptions{procRoot: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) {
 		return []string{"/etc", s.Dir + "/nvidia_470.57.02/lib64"}, nil
 	}}
 	removed, kept, err := s.Collect(context.Background(), gc)
@@ -104,10 +104,10 @@ func TestCollectKeepsVolumesOnError(t *testing.T) {
 	s := storeOfThree(t)
 	unsure := errors.New("engine is away")
 	for name, gc := range map[string]CollectOptions{
-		"no engine":    {Proc: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) { return nil, unsure }},
-		"no proc":      {Proc: "/no/such/proc"},
-		"torn proc":    {Proc: writeFakeProc(t, map[string]string{"42": "40 30 8:1\n"})},
-		"unlike mount": {Proc: writeFakeProc(t, map[string]string{"42": "a b c d e f g h i\n"})},
+		"no engine":    {procRoot: writeFakeProc(t, nil), Users: func(context.Context) ([]string, error) { return nil, unsure }},
+		"no proc":      {procRoot: "/no/such/proc"},
+		"torn proc":    {procRoot: writeFakeProc(t, map[string]string{"42": "40 30 8:1\n"})},
+		"unlike mount": {procRoot: writeFakeProc(t, map[string]string{"42": "a b c d e f g h i\n"})},
 	} {
 		if removed, _, err := s.Collect(context.Background(), gc); err == nil || len(removed) > 0 {
 			t.Errorf("%s: removed %v, %v", name, removed, err)
@@ -126,7 +126,7 @@ func TestCollectIgnoresEndedProcesses(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(proc, "42"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc, Keep: []string{"550.54.15"}}); err != nil || len(removed) != 2 {
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{procRoot: proc, Keep: []string{"550.54.15"}}); err != nil || len(removed) != 2 {
 		t.Errorf("removed %v, %v", removed, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestCollectFinishesInterruptedRemoval(t *testing.T) {
 	}
 	mounts := fmt.Sprintf("40 30 8:1 %s/%snvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir, removingPrefix) +
 		fmt.Sprintf("41 30 8:1 %s/nvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir)
-	_, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mounts}), Keep: []string{"550.54.15"}})
+	_, kept, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, map[string]string{"42": mounts}), Keep: []string{"550.54.15"}})
 	if err != nil || len(kept) != 2 || !strings.Contains(kept[0].Why, "is mounted at /usr/local/nvidia, as process 42 sees it") {
 		t.Errorf("kept %v, %v", kept, err)
 	}
@@ -149,7 +149,7 @@ func TestCollectFinishesInterruptedRemoval(t *testing.T) {
 
 func TestRemoveVolume(t *testing.T) {
 	s := storeOfThree(t)
-	gc := CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}
+	gc := CollectOptions{procRoot: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}
 	if err := s.Remove(context.Background(), "nvidia_470.57.02", gc); err != nil {
 		t.Error(err)
 	}
@@ -210,7 +210,7 @@ func TestRootCollectChecksOtherMountNamespaces(t *testing.T) {
 func TestCollectRestoresVolumeThatIsMountedMeanwhile(t *testing.T) {
 	s := storeOfThree(t)
 	mount := fmt.Sprintf("40 30 8:1 %s/%snvidia_470.57.02 /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", s.Dir, removingPrefix) // found after the rename only
-	removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount})})
+	removed, kept, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, map[string]string{"42": mount})})
 	if err != nil || len(removed) != 2 || len(kept) != 1 || kept[0].Name != "nvidia_470.57.02" || !strings.Contains(kept[0].Why, "as process 42 sees it") {
 		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
 	}
@@ -221,7 +221,7 @@ func TestCollectRestoresVolumeThatIsMountedMeanwhile(t *testing.T) {
 func TestDryRunKeepsInterruptedRemoval(t *testing.T) {
 	s := storeOfThree(t)
 	mustMove(t, filepath.Join(s.Dir, "nvidia_470.57.02"), filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02"))
-	gc := CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}, DryRun: true}
+	gc := CollectOptions{procRoot: writeFakeProc(t, nil), Keep: []string{"550.54.15"}, DryRun: true}
 	if removed, kept, err := s.Collect(context.Background(), gc); err != nil || len(removed) != 1 || len(kept) != 1 {
 		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
 	}
@@ -234,7 +234,7 @@ func TestCollectKeepsInterruptedRemovalOnError(t *testing.T) {
 	for _, v := range []string{"470.57.02", "535.104.05", "550.54.15"} {
 		mustMove(t, filepath.Join(s.Dir, volumePrefix+v), filepath.Join(s.Dir, removingPrefix+volumePrefix+v))
 	}
-	if _, _, err := s.Collect(context.Background(), CollectOptions{Proc: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := s.Collect(context.Background(), CollectOptions{procRoot: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want an error", err)
 	}
 	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", removingPrefix+"nvidia_535.104.05", removingPrefix+"nvidia_550.54.15")
@@ -258,7 +258,7 @@ func TestStoreNamedLikePattern(t *testing.T) {
 		if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: a temporary file of a crash is left, %v", name, err)
 		}
-		if removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{v535}}); err != nil || len(removed) != 0 || len(kept) != 1 {
+		if removed, kept, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, nil), Keep: []string{v535}}); err != nil || len(removed) != 0 || len(kept) != 1 {
 			t.Errorf("%s: removed %v, kept %v, %v", name, removed, kept, err)
 		}
 		wantEntries(t, s, ".lock", v.Name)
@@ -272,12 +272,12 @@ func TestCollectKeepsReplacementOfMountedVolume(t *testing.T) {
 	away := filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02")
 	mustWrite(t, filepath.Join(away, "lib64/x"), "old")
 	mount := fmt.Sprintf("40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", away)
-	removed, kept, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"550.54.15"}})
+	removed, kept, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"550.54.15"}})
 	if err != nil || len(removed) != 1 || len(kept) != 2 || kept[0].Name != "nvidia_470.57.02" || kept[0].Why != "replaces a volume that is still mounted" {
 		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
 	}
 	wantEntries(t, s, ".lock", removingPrefix+"nvidia_470.57.02", "nvidia_470.57.02", "nvidia_550.54.15")
-	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}); err != nil || len(removed) != 1 {
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, nil), Keep: []string{"550.54.15"}}); err != nil || len(removed) != 1 {
 		t.Errorf("after its end: removed %v, %v", removed, err)
 	}
 	wantEntries(t, s, ".lock", "nvidia_550.54.15")
@@ -285,7 +285,7 @@ func TestCollectKeepsReplacementOfMountedVolume(t *testing.T) {
 
 func TestRemoveReportsErrors(t *testing.T) {
 	s := storeOfThree(t)
-	if err := s.Remove(context.Background(), "nvidia_470.57.02", CollectOptions{Proc: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "remove volume nvidia_470.57.02: ") {
+	if err := s.Remove(context.Background(), "nvidia_470.57.02", CollectOptions{procRoot: "/no/such/proc"}); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "remove volume nvidia_470.57.02: ") {
 		t.Errorf("no proc: %v", err)
 	}
 	if _, _, err := (Store{Dir: "/dev/null"}).Collect(context.Background(), CollectOptions{}); !errors.Is(err, unix.ENOTDIR) {
@@ -293,7 +293,7 @@ func TestRemoveReportsErrors(t *testing.T) {
 	}
 	proc := writeFakeProc(t, nil)
 	mustWrite(t, filepath.Join(proc, "self/mountinfo"), "\n")
-	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc}); err == nil || len(removed) > 0 {
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{procRoot: proc}); err == nil || len(removed) > 0 {
 		t.Errorf("a store on no known file system: removed %v, %v", removed, err)
 	}
 	openStore(t, s)
@@ -302,7 +302,7 @@ func TestRemoveReportsErrors(t *testing.T) {
 	}
 	proc = writeFakeProc(t, nil)
 	asUnprivileged(t, func() {
-		if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: proc}); !errors.Is(err, os.ErrPermission) || len(removed) > 0 {
+		if removed, _, err := s.Collect(context.Background(), CollectOptions{procRoot: proc}); !errors.Is(err, os.ErrPermission) || len(removed) > 0 {
 			t.Errorf("a volume that cannot be read: removed %v, %v", removed, err)
 		}
 	})
@@ -332,7 +332,7 @@ func TestRootRemainsThatCannotBeRemoved(t *testing.T) {
 	if _, err := s.Create(context.Background(), mustFind(t, root)); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "remove staging folders of a crashed process: ") {
 		t.Errorf("create: %v", err)
 	}
-	if removed, _, err := s.Collect(context.Background(), CollectOptions{Proc: writeFakeProc(t, nil)}); !errors.Is(err, unix.EBUSY) || len(removed) > 0 {
+	if removed, _, err := s.Collect(context.Background(), CollectOptions{procRoot: writeFakeProc(t, nil)}); !errors.Is(err, unix.EBUSY) || len(removed) > 0 {
 		t.Errorf("collect: removed %v, %v", removed, err)
 	}
 }
@@ -343,7 +343,7 @@ func TestCollectKeepsNewVolumeOfInterruptedRemoval(t *testing.T) {
 	away := filepath.Join(s.Dir, removingPrefix+"nvidia_470.57.02")
 	mustWrite(t, filepath.Join(away, "lib64/x"), "old")
 	mount := fmt.Sprintf("40 30 8:1 %s /usr/local/nvidia ro - ext4 /dev/sda1 rw\n", away)
-	gc := CollectOptions{Proc: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"470.57.02", "535.104.05", "550.54.15"}}
+	gc := CollectOptions{procRoot: writeFakeProc(t, map[string]string{"42": mount}), Keep: []string{"470.57.02", "535.104.05", "550.54.15"}}
 	if removed, kept, err := s.Collect(context.Background(), gc); err != nil || len(removed) != 0 || len(kept) != 3 {
 		t.Errorf("removed %v, kept %v, %v", removed, kept, err)
 	}

@@ -105,7 +105,7 @@ func startWithApps(t *testing.T) (s *testController, events func() string) {
 	f := newFakeCluster()
 	f.ports = []int{31000}
 	s = startControllerWith(t, f, ControllerConfig{
-		Log: discardLogger(), Client: &http.Client{Transport: probeResponder(func(*http.Request) int { return http.StatusServiceUnavailable })},
+		Log: discardLogger(), client: &http.Client{Transport: probeResponder(func(*http.Request) int { return http.StatusServiceUnavailable })},
 		Flags: SchedulerFlags{FrameworkName: "mesos-gpu", FailoverTimeout: time.Hour},
 	})
 	synctest.Wait()

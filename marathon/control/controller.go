@@ -72,8 +72,8 @@ type ControllerConfig struct {
 	// Version is the release, and Flags are settings of the scheduler, for GetInfo.
 	Version string
 	Flags   SchedulerFlags
-	// Client sends readiness probes. The default is newProbeClient.
-	Client *http.Client
+	// client sends readiness probes. The default is newProbeClient.
+	client *http.Client
 	// Authorize decides who may see and change the apps of which roles. With nil
 	// every user may do everything.
 	Authorize api.AuthorizeFunc
@@ -112,8 +112,8 @@ func New(cfg ControllerConfig) *Controller {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Client == nil {
-		cfg.Client = newProbeClient()
+	if cfg.client == nil {
+		cfg.client = newProbeClient()
 	}
 	c := &Controller{cfg: cfg, bus: api.NewEventBus()}
 	var service api.AppService = c

@@ -40,7 +40,7 @@ func startInBubble(t *testing.T, f *fakeCluster, client *http.Client) *testContr
 
 // startController is lead outside of a bubble. The Controller leads when cluster.leads is closed.
 func startController(t testing.TB, f *fakeCluster, client *http.Client) *testController {
-	return startControllerWith(t, f, ControllerConfig{Log: discardLogger(), Client: client, Version: "test"})
+	return startControllerWith(t, f, ControllerConfig{Log: discardLogger(), client: client, Version: "test"})
 }
 
 func startControllerWith(t testing.TB, f *fakeCluster, cfg ControllerConfig) *testController {

@@ -166,7 +166,7 @@ func (r *readinessProber) probeOnce(ctx context.Context, check marathon.Readines
 		result.LastResponse = &api.ReadinessResponse{Body: err.Error()}
 		return result
 	}
-	answer, err := r.cfg.Client.Do(req)
+	answer, err := r.cfg.client.Do(req)
 	if err != nil {
 		return result
 	}
