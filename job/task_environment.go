@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// AttemptContext is what the environment of an attempt depends on besides the job.
+// AttemptContext contains the facts, besides the job, that determine the environment of an attempt.
 type AttemptContext struct {
 	Run RunID
 	// Index is the number of the task in its job, Attempt that of its attempts, from 1.

@@ -35,17 +35,17 @@ type Allocation struct {
 }
 
 // UnmarshalJSON also reads the records of release 0.1.0, which called the shares parts.
-func (h *Allocation) UnmarshalJSON(text []byte) error {
+func (a *Allocation) UnmarshalJSON(text []byte) error {
 	type current Allocation
 	decoded := struct {
 		*current
 		Parts []gpu.DeviceShare `json:"parts"`
-	}{current: (*current)(h)}
+	}{current: (*current)(a)}
 	if err := json.Unmarshal(text, &decoded); err != nil {
 		return err
 	}
-	if h.Shares == nil {
-		h.Shares = decoded.Parts
+	if a.Shares == nil {
+		a.Shares = decoded.Parts
 	}
 	return nil
 }
