@@ -40,7 +40,11 @@ func TestParseTaskShares(t *testing.T) {
 func TestApplyShareLimit(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	shared := func() *task.TaskSpec {
-		return &task.TaskSpec{DeviceShares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1}}, Container: mesos.ContainerID{Value: "c"}, Env: map[string]string{"CUDA_DEVICE_MEMORY_LIMIT": "all of it"}}
+		return &task.TaskSpec{
+			DeviceShares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 1}},
+			Container:    mesos.ContainerID{Value: "c"},
+			Env:          map[string]string{"CUDA_DEVICE_MEMORY_LIMIT": "all of it"},
+		}
 	}
 	cfg := ExecutorConfig{Log: log}
 	if _, err := cfg.applyShareLimit(t.Context(), &task.TaskSpec{}); err != nil {

@@ -50,7 +50,8 @@ func TestValidateNamesFields(t *testing.T) {
 		change       func(*Spec)
 		fields, want string
 	}{
-		{"type without GPUs", func(s *Spec) { s.Request.GPUs, s.Request.Types.Include = 0, []string{"V100"} }, "gpu_type gpus", "gpu_type V100 needs gpus: 1 or more"},
+		{"type without GPUs", func(s *Spec) { s.Request.GPUs, s.Request.Types.Include = 0, []string{"V100"} }, "gpu_type gpus",
+			"gpu_type V100 needs gpus: 1 or more"},
 		{"excluded device", func(s *Spec) {
 			s.Request.Devices.Include, s.Request.Devices.Exclude = []string{"GPU-a"}, []string{"GPU-b", "c"}
 		}, "gpu_uuid.exclude[1]", `"c" is not a UUID`},
@@ -114,8 +115,11 @@ func TestParsePort(t *testing.T) {
 
 func TestParseUlimit(t *testing.T) {
 	for text, want := range map[string]Ulimit{
-		"65536": {Name: "nofile", Soft: 65536, Hard: 65536}, "0:9": {Name: "nofile", Soft: 0, Hard: 9},
-		"unlimited": {Name: "nofile", Soft: Unlimited, Hard: Unlimited}, "9:unlimited": {Name: "nofile", Soft: 9, Hard: Unlimited}, "-1": {Name: "nofile", Soft: Unlimited, Hard: Unlimited},
+		"65536":       {Name: "nofile", Soft: 65536, Hard: 65536},
+		"0:9":         {Name: "nofile", Soft: 0, Hard: 9},
+		"unlimited":   {Name: "nofile", Soft: Unlimited, Hard: Unlimited},
+		"9:unlimited": {Name: "nofile", Soft: 9, Hard: Unlimited},
+		"-1":          {Name: "nofile", Soft: Unlimited, Hard: Unlimited},
 	} {
 		if got, err := ParseUlimit("nofile", text); err != nil || got != want {
 			t.Errorf("%q: got %+v, %v, want %+v", text, got, err, want)

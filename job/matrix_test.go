@@ -44,12 +44,17 @@ func TestCombinations(t *testing.T) {
 		want []string
 	}{
 		{"last axis fastest", Matrix{Axes: fruits}, []string{"fruit=apple animal=cat", "fruit=apple animal=dog", "fruit=pear animal=cat", "fruit=pear animal=dog"}},
-		{"github's include", Matrix{Axes: fruits, Include: entriesOf("color=green", "color=pink animal=cat", "fruit=apple shape=circle", "fruit=banana", "fruit=banana animal=cat")}, []string{
+		{"github's include", Matrix{
+			Axes:    fruits,
+			Include: entriesOf("color=green", "color=pink animal=cat", "fruit=apple shape=circle", "fruit=banana", "fruit=banana animal=cat"),
+		}, []string{
 			"fruit=apple animal=cat color=pink shape=circle", "fruit=apple animal=dog color=green shape=circle",
 			"fruit=pear animal=cat color=pink", "fruit=pear animal=dog color=green", "fruit=banana", "fruit=banana animal=cat",
 		}},
 		{"exclude in part", Matrix{Axes: fruits, Exclude: entriesOf("fruit=pear", "fruit=apple animal=dog")}, []string{"fruit=apple animal=cat"}},
-		{"include brings back", Matrix{Axes: fruits, Exclude: entriesOf("fruit=pear"), Include: entriesOf("fruit=pear animal=cat")}, []string{"fruit=apple animal=cat", "fruit=apple animal=dog", "fruit=pear animal=cat"}},
+		{"include brings back",
+			Matrix{Axes: fruits, Exclude: entriesOf("fruit=pear"), Include: entriesOf("fruit=pear animal=cat")},
+			[]string{"fruit=apple animal=cat", "fruit=apple animal=dog", "fruit=pear animal=cat"}},
 		{"entries alone", Matrix{Include: entriesOf("a=1", "a=1 b=2")}, []string{"a=1", "a=1 b=2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

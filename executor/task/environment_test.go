@@ -50,12 +50,26 @@ func TestShareVariables(t *testing.T) {
 		want    map[string]string
 	}{
 		{"one", shares[:1], devices, map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_POD": "4", "ALIYUN_COM_GPU_MEM_DEV": "32", "ALIYUN_COM_GPU_MEM_IDX": "2",
-			"CUDA_DEVICE_MEMORY_LIMIT": "4096m", "CUDA_DEVICE_MEMORY_LIMIT_0": "4096m", "CUDA_DEVICE_SM_LIMIT": "30", "MESOS_GPU_SHARE": "GPU-a 4096 30",
+			"ALIYUN_COM_GPU_MEM_ASSIGNED":  "true",
+			"ALIYUN_COM_GPU_MEM_CONTAINER": "4",
+			"ALIYUN_COM_GPU_MEM_POD":       "4",
+			"ALIYUN_COM_GPU_MEM_DEV":       "32",
+			"ALIYUN_COM_GPU_MEM_IDX":       "2",
+			"CUDA_DEVICE_MEMORY_LIMIT":     "4096m",
+			"CUDA_DEVICE_MEMORY_LIMIT_0":   "4096m",
+			"CUDA_DEVICE_SM_LIMIT":         "30",
+			"MESOS_GPU_SHARE":              "GPU-a 4096 30",
 		}},
 		{"two", shares, devices, map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "5", "ALIYUN_COM_GPU_MEM_POD": "5", "ALIYUN_COM_GPU_MEM_DEV": "48", "ALIYUN_COM_GPU_MEM_IDX": "1,2",
-			"CUDA_DEVICE_MEMORY_LIMIT_0": "1000m", "CUDA_DEVICE_MEMORY_LIMIT_1": "4096m", "CUDA_DEVICE_SM_LIMIT": "30", "MESOS_GPU_SHARE": "GPU-b 1000 0;GPU-a 4096 30",
+			"ALIYUN_COM_GPU_MEM_ASSIGNED":  "true",
+			"ALIYUN_COM_GPU_MEM_CONTAINER": "5",
+			"ALIYUN_COM_GPU_MEM_POD":       "5",
+			"ALIYUN_COM_GPU_MEM_DEV":       "48",
+			"ALIYUN_COM_GPU_MEM_IDX":       "1,2",
+			"CUDA_DEVICE_MEMORY_LIMIT_0":   "1000m",
+			"CUDA_DEVICE_MEMORY_LIMIT_1":   "4096m",
+			"CUDA_DEVICE_SM_LIMIT":         "30",
+			"MESOS_GPU_SHARE":              "GPU-b 1000 0;GPU-a 4096 30",
 		}},
 		{"on unknown devices", shares[1:], nil, map[string]string{
 			"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "1", "ALIYUN_COM_GPU_MEM_POD": "1",

@@ -151,19 +151,81 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	outputPart := filledValue[api.OutputPart]()
 	outputPart.Stream = "stderr"
 	schemas := map[string]any{
-		"Problem": filledValue[api.Problem](), "ClusterHistory": filledValue[api.ClusterHistory](), "JobUsageHistory": filledValue[api.JobUsageHistory](), "Identity": filledValue[api.RequesterIdentity](), "CodeExchange": filledValue[api.CodeExchange](), "IssuedToken": filledValue[api.IssuedToken](), "ValidatedJob": filledValue[api.ValidatedJob](), "Job": filledValue[api.JobView](), "JobList": filledValue[api.JobList](), "Task": filledValue[job.Task](), "Spec": filledValue[job.Spec](),
-		"ClientKey": filledValue[job.ClientKey](), "Warning": filledValue[job.Warning](), "Matrix": filledValue[job.Matrix](), "Request": filledValue[gpu.Request](), "Choice": filledValue[gpu.DeviceSelector](), "TypeChoice": filledValue[gpu.TypeSelector](), "Share": filledValue[gpu.ShareRequest](),
-		"DeviceShare": filledValue[gpu.DeviceShare](), "Volume": filledValue[job.Volume](), "Artifact": filledValue[job.FetchArtifact](), "Limits": filledValue[job.ResourceLimits](), "Port": filledValue[job.Port](),
-		"Ulimit": filledValue[job.Ulimit](), "Parameter": filledValue[job.DockerParameter](), "Check": filledValue[job.Check](), "HealthCheck": filledValue[job.HealthCheck](),
-		"HTTPCheck": filledValue[job.HTTPCheck](), "TCPCheck": filledValue[job.TCPCheck](), "Constraint": filledValue[job.Constraint](), "Dependency": filledValue[job.Dependency](),
-		"Timing": filledValue[job.Schedule](), "Service": filledValue[job.Service](), "Rerun": filledValue[api.RerunRequest](), "Scaling": filledValue[api.ScaleRequest](), "Stopping": filledValue[api.StopRequest](), "Schedule": filledValue[api.ScheduleView](),
-		"ScheduleList": filledValue[api.ScheduleList](), "Agent": filledValue[api.AgentSummary](), "AgentView": filledValue[api.AgentDetail](), "AgentList": filledValue[api.AgentList](), "StrayTask": filledValue[api.StrayTask](), "Device": filledValue[gpu.Device](),
-		"GPU": filledValue[api.GPUView](), "Shared": filledValue[api.SharedCapacity](), "GPUList": filledValue[api.GPUList](), "Queued": filledValue[api.QueuedJob](), "QueueList": filledValue[api.QueueList](), "Role": filledValue[api.RoleStatus](),
-		"Holding": filledValue[api.HoldRequest](), "Requeueing": filledValue[api.RequeueRequest](), "Hold": filledValue[job.Hold](), "HeldTarget": filledValue[api.HoldView](), "HoldList": filledValue[api.HoldList](),
-		"NotificationRule": filledValue[job.NotificationRule](), "NotificationView": filledValue[api.NotificationView](), "NotificationList": filledValue[api.NotificationList](),
-		"RoleList": filledValue[api.RoleList](), "QuotaChange": filledValue[api.QuotaChange](), "Cordoning": filledValue[api.CordonRequest](), "Demand": filledValue[api.UnmetDemand](), "DemandList": filledValue[api.DemandList](),
-		"Event": filledValue[api.TaskEvent](), "Health": filledValue[api.HealthStatus](), "DeviceUsage": filledValue[gpu.DeviceUsage](), "TaskUsage": filledValue[api.TaskUsage](), "UsageList": filledValue[api.UsageList](),
-		"UsagePast": filledValue[api.UsageHistory](), "DevicePast": filledValue[api.DeviceHistory](), "StoredWorkdir": filledValue[api.StoredWorkdir](), "ArtifactReport": filledValue[api.ArtifactReport](), "ArtifactFile": filledValue[api.Artifact](), "ArtifactList": filledValue[api.ArtifactList](), "SandboxFile": filledValue[api.SandboxFile](), "SandboxList": filledValue[api.SandboxList](),
+		"Problem":           filledValue[api.Problem](),
+		"ClusterHistory":    filledValue[api.ClusterHistory](),
+		"JobUsageHistory":   filledValue[api.JobUsageHistory](),
+		"Identity":          filledValue[api.RequesterIdentity](),
+		"CodeExchange":      filledValue[api.CodeExchange](),
+		"IssuedToken":       filledValue[api.IssuedToken](),
+		"ValidatedJob":      filledValue[api.ValidatedJob](),
+		"Job":               filledValue[api.JobView](),
+		"JobList":           filledValue[api.JobList](),
+		"Task":              filledValue[job.Task](),
+		"Spec":              filledValue[job.Spec](),
+		"ClientKey":         filledValue[job.ClientKey](),
+		"Warning":           filledValue[job.Warning](),
+		"Matrix":            filledValue[job.Matrix](),
+		"Request":           filledValue[gpu.Request](),
+		"Choice":            filledValue[gpu.DeviceSelector](),
+		"TypeChoice":        filledValue[gpu.TypeSelector](),
+		"Share":             filledValue[gpu.ShareRequest](),
+		"DeviceShare":       filledValue[gpu.DeviceShare](),
+		"Volume":            filledValue[job.Volume](),
+		"Artifact":          filledValue[job.FetchArtifact](),
+		"Limits":            filledValue[job.ResourceLimits](),
+		"Port":              filledValue[job.Port](),
+		"Ulimit":            filledValue[job.Ulimit](),
+		"Parameter":         filledValue[job.DockerParameter](),
+		"Check":             filledValue[job.Check](),
+		"HealthCheck":       filledValue[job.HealthCheck](),
+		"HTTPCheck":         filledValue[job.HTTPCheck](),
+		"TCPCheck":          filledValue[job.TCPCheck](),
+		"Constraint":        filledValue[job.Constraint](),
+		"Dependency":        filledValue[job.Dependency](),
+		"Timing":            filledValue[job.Schedule](),
+		"Service":           filledValue[job.Service](),
+		"Rerun":             filledValue[api.RerunRequest](),
+		"Scaling":           filledValue[api.ScaleRequest](),
+		"Stopping":          filledValue[api.StopRequest](),
+		"Schedule":          filledValue[api.ScheduleView](),
+		"ScheduleList":      filledValue[api.ScheduleList](),
+		"Agent":             filledValue[api.AgentSummary](),
+		"AgentView":         filledValue[api.AgentDetail](),
+		"AgentList":         filledValue[api.AgentList](),
+		"StrayTask":         filledValue[api.StrayTask](),
+		"Device":            filledValue[gpu.Device](),
+		"GPU":               filledValue[api.GPUView](),
+		"Shared":            filledValue[api.SharedCapacity](),
+		"GPUList":           filledValue[api.GPUList](),
+		"Queued":            filledValue[api.QueuedJob](),
+		"QueueList":         filledValue[api.QueueList](),
+		"Role":              filledValue[api.RoleStatus](),
+		"Holding":           filledValue[api.HoldRequest](),
+		"Requeueing":        filledValue[api.RequeueRequest](),
+		"Hold":              filledValue[job.Hold](),
+		"HeldTarget":        filledValue[api.HoldView](),
+		"HoldList":          filledValue[api.HoldList](),
+		"NotificationRule":  filledValue[job.NotificationRule](),
+		"NotificationView":  filledValue[api.NotificationView](),
+		"NotificationList":  filledValue[api.NotificationList](),
+		"RoleList":          filledValue[api.RoleList](),
+		"QuotaChange":       filledValue[api.QuotaChange](),
+		"Cordoning":         filledValue[api.CordonRequest](),
+		"Demand":            filledValue[api.UnmetDemand](),
+		"DemandList":        filledValue[api.DemandList](),
+		"Event":             filledValue[api.TaskEvent](),
+		"Health":            filledValue[api.HealthStatus](),
+		"DeviceUsage":       filledValue[gpu.DeviceUsage](),
+		"TaskUsage":         filledValue[api.TaskUsage](),
+		"UsageList":         filledValue[api.UsageList](),
+		"UsagePast":         filledValue[api.UsageHistory](),
+		"DevicePast":        filledValue[api.DeviceHistory](),
+		"StoredWorkdir":     filledValue[api.StoredWorkdir](),
+		"ArtifactReport":    filledValue[api.ArtifactReport](),
+		"ArtifactFile":      filledValue[api.Artifact](),
+		"ArtifactList":      filledValue[api.ArtifactList](),
+		"SandboxFile":       filledValue[api.SandboxFile](),
+		"SandboxList":       filledValue[api.SandboxList](),
 		"HealthFailure":     filledValue[job.HealthFailure](),
 		"AutoscalingPolicy": filledValue[job.AutoscalingPolicy](),
 		"LoadTarget":        filledValue[job.LoadTarget](),
@@ -398,24 +460,28 @@ var validRequests = map[string]struct {
 	header      []string
 	status      int
 }{
-	"GET /v1/jobs":                          {query: "?limit=5&after=a.b&state=live&role=web&owner=ada&name=t*&label=team%3Dvision,tier&order=newest"},
-	"GET /v1/schedules":                     {query: "?limit=5&after=" + request.EncodeCursor("schedules", request.SortKey{"a", ""})},
-	"GET /v1/agents":                        {query: "?limit=5&after=" + request.EncodeCursor("agents", request.SortKey{"a", "b", ""})},
-	"GET /v1/gpus":                          {query: "?limit=5&after=" + request.EncodeCursor("gpus", request.SortKey{"a", "b", "c"})},
-	"GET /v1/queue":                         {query: "?limit=5&after=a"},
-	"GET /v1/roles":                         {query: "?limit=5&after=" + request.EncodeCursor("roles", request.SortKey{"a"})},
-	"POST /v1/jobs":                         {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`, status: 201},
-	"POST /v1/validate":                     {query: "?when=true", body: `{"name":"x","command":["true"]}`},
-	"POST /v1/sign-in":                      {body: `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`},
-	"GET /v1/tasks/{id}/files":              {query: "?path=d"},
-	"GET /v1/tasks/{id}/file":               {query: "?path=model&offset=1"},
-	"PUT /v1/tasks/{id}/file":               {query: "?path=d/&mode=755&name=x", body: "content", header: []string{"Content-Type", "application/octet-stream"}, status: 204},
-	"PUT /v1/tasks/{id}/files":              {query: "?path=d", body: "tar", header: []string{"Content-Type", "application/x-tar"}, status: 204},
-	"PUT /v1/workdirs/{digest}":             {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
-	"GET /v1/jobs/{name}/runs":              {query: "?limit=5&after=a.b&order=newest"},
-	"DELETE /v1/jobs/{name}":                {header: []string{"If-Match", `"a"`}, status: 202},
-	"PUT /v1/jobs/{name}":                   {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
-	"PATCH /v1/jobs/{name}":                 {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{"If-Match", `"a"`}},
+	"GET /v1/jobs":      {query: "?limit=5&after=a.b&state=live&role=web&owner=ada&name=t*&label=team%3Dvision,tier&order=newest"},
+	"GET /v1/schedules": {query: "?limit=5&after=" + request.EncodeCursor("schedules", request.SortKey{"a", ""})},
+	"GET /v1/agents":    {query: "?limit=5&after=" + request.EncodeCursor("agents", request.SortKey{"a", "b", ""})},
+	"GET /v1/gpus":      {query: "?limit=5&after=" + request.EncodeCursor("gpus", request.SortKey{"a", "b", "c"})},
+	"GET /v1/queue":     {query: "?limit=5&after=a"},
+	"GET /v1/roles":     {query: "?limit=5&after=" + request.EncodeCursor("roles", request.SortKey{"a"})},
+	"POST /v1/jobs": {body: `{"name":"x","command":["true"],"request":{"gpus":1,"types":{"include":["V100"]}},"env":{"A":"b"}}`,
+		status: 201},
+	"POST /v1/validate":        {query: "?when=true", body: `{"name":"x","command":["true"]}`},
+	"POST /v1/sign-in":         {body: `{"code":"c","code_verifier":"v","redirect_uri":"https://s1/"}`},
+	"GET /v1/tasks/{id}/files": {query: "?path=d"},
+	"GET /v1/tasks/{id}/file":  {query: "?path=model&offset=1"},
+	"PUT /v1/tasks/{id}/file": {query: "?path=d/&mode=755&name=x", body: "content",
+		header: []string{"Content-Type", "application/octet-stream"}, status: 204},
+	"PUT /v1/tasks/{id}/files":  {query: "?path=d", body: "tar", header: []string{"Content-Type", "application/x-tar"}, status: 204},
+	"PUT /v1/workdirs/{digest}": {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
+	"GET /v1/jobs/{name}/runs":  {query: "?limit=5&after=a.b&order=newest"},
+	"DELETE /v1/jobs/{name}":    {header: []string{"If-Match", `"a"`}, status: 202},
+	"PUT /v1/jobs/{name}":       {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
+	"PATCH /v1/jobs/{name}": {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{
+		"If-Match", `"a"`,
+	}},
 	"POST /v1/jobs/{name}/validate":         {body: `{"name":"train","command":["true"],"service":{}}`},
 	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
 	"PUT /v1/jobs/{name}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
@@ -458,7 +524,8 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		one := validRequests[route]
 		want := cmp.Or(one.status, http.StatusOK)
-		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{user}", "u", "{task}", "7", "{digest}", "sha256:0", "{run}", "1", "{token}", "t").Replace(path)
+		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{user}", "u", "{task}", "7", "{digest}",
+			"sha256:0", "{run}", "1", "{token}", "t").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)
 			if got := checkAgainstSchema(t, doc, nil, method, path+one.query, one.body, one.header...); got != want {
@@ -493,7 +560,11 @@ func TestBooleanParameters(t *testing.T) {
 	doc, checked := openapitest.ReadDocument(t, api.OpenAPIDocument(), ""), 0
 	changes := make(chan api.TaskEvent)
 	close(changes)
-	f := fullBackend{&fakeBackend{changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	f := fullBackend{&fakeBackend{
+		changes: changes,
+		task:    job.Task{ID: "train.0", AgentID: "a", State: job.Finished},
+		readLog: func(uint64) ([]byte, error) { return nil, nil },
+	}}
 	handler := NewHandler(func() Backend { return newLeaderBackend(f) }, discardLogger())
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
@@ -539,7 +610,12 @@ func checkAgainstSchema(t *testing.T, doc *openapitest.APIDocument, fault error,
 	t.Helper()
 	changes := make(chan api.TaskEvent)
 	close(changes)
-	f := fullBackend{&fakeBackend{err: fault, changes: changes, task: job.Task{ID: "train.0", AgentID: "a", State: job.Finished}, readLog: func(uint64) ([]byte, error) { return nil, nil }}}
+	f := fullBackend{&fakeBackend{
+		err:     fault,
+		changes: changes,
+		task:    job.Task{ID: "train.0", AgentID: "a", State: job.Finished},
+		readLog: func(uint64) ([]byte, error) { return nil, nil },
+	}}
 	if method == http.MethodPut {
 		f.task.State = job.Running
 	}

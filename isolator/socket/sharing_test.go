@@ -61,7 +61,14 @@ func (o *oneSharedDevice) ReadUsage(string) ([]share.ShareUsage, error) {
 func TestSharingCalls(t *testing.T) {
 	log, _ := logtest.NewNullLogger()
 	o := &oneSharedDevice{}
-	s, err := NewServer(ServerConfig{Containers: oneDeviceContainers{o}, Devices: oneDeviceMonitor{o}, Modes: o, Limiter: o, Metrics: http.NotFoundHandler(), Log: log})
+	s, err := NewServer(ServerConfig{
+		Containers: oneDeviceContainers{o},
+		Devices:    oneDeviceMonitor{o},
+		Modes:      o,
+		Limiter:    o,
+		Metrics:    http.NotFoundHandler(),
+		Log:        log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +86,13 @@ func TestSharingCalls(t *testing.T) {
 		status       int
 		want         string
 	}{
-		{"GET", "/v1/devices", nil, 200, `"share":{"shared":true,"pending":true,"mem_mib":100,"cores":150,"limit":"none","shares":[{"container":"c","mem_mib":40,"cores":30}]}`},
+		{"GET", "/v1/devices", nil, 200,
+			`"share":{"shared":true,"pending":true,"mem_mib":100,"cores":150,"limit":"none","shares":[{"container":"c","mem_mib":40,"cores":30}]}`},
 		{"GET", "/v1/containers", nil, 200, `[{"container":"c","devices":["GPU-a"],"shares":[{"uuid":"GPU-a","mem_mib":40,"cores":30}]}]`},
-		{"GET", "/v1/usage?container=c", nil, 200, `"shares":[{"device":"GPU-a","mem_limit_bytes":40,"cores":30,"mem_used_bytes":7,"throttled_seconds":1},{"device":"GPU-b","mem_limit_bytes":0,"cores":0}]`},
-		{"GET", "/v1/share?container=c", nil, 200, `{"method":"none","shares":[{"uuid":"GPU-a","mem_mib":40,"cores":30}],"mounts":[],"environment":{},"warning":"no limit holds`},
+		{"GET", "/v1/usage?container=c", nil, 200,
+			`"shares":[{"device":"GPU-a","mem_limit_bytes":40,"cores":30,"mem_used_bytes":7,"throttled_seconds":1},{"device":"GPU-b","mem_limit_bytes":0,"cores":0}]`},
+		{"GET", "/v1/share?container=c", nil, 200,
+			`{"method":"none","shares":[{"uuid":"GPU-a","mem_mib":40,"cores":30}],"mounts":[],"environment":{},"warning":"no limit holds`},
 		{"GET", "/v1/share?container=c", &allocation.RejectedError{Why: "MPS does not answer"}, 409, "MPS does not answer"},
 		{"GET", "/v1/share?container=c", errors.New("no space"), 500, "no space"},
 		{"POST", "/v1/devices/GPU-a/share", nil, 200, `{"pending":true}`},

@@ -188,7 +188,10 @@ func TestNoGPUIsAllocatedTwice(t *testing.T) {
 			cfg.Short = 5 * time.Minute
 		}
 		cfg.Sched.Policy.Fit.Name = policies[rnd.Intn(len(policies))]
-		cfg.Sched.Policy.Roles = []queue.Role{{Name: "a", Order: queue.ShortestFirst, Patience: time.Hour}, {Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"}}
+		cfg.Sched.Policy.Roles = []queue.Role{
+			{Name: "a", Order: queue.ShortestFirst, Patience: time.Hour},
+			{Name: "b", Strict: rnd.Intn(2) == 0, FitPolicy: "spread"},
+		}
 		r, err := newReplay(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +221,10 @@ func randomRecords(rnd *rand.Rand, n int, cluster []ReplayAgent) iter.Seq[JobRec
 	return func(yield func(JobRecord) bool) {
 		at := time.Duration(0)
 		for i := range n {
-			s, err := NewGangSpec(fmt.Sprint("j", i), []int{1, 1, 1, 2, 4, 8, min(16, 8*len(cluster))}[rnd.Intn(7)], 8, sched.Amount{CPUs: 1 + rnd.Float64()*4, MemMiB: 512})
+			s, err := NewGangSpec(fmt.Sprint("j", i), []int{1, 1, 1, 2, 4, 8, min(16, 8*len(cluster))}[rnd.Intn(7)], 8, sched.Amount{
+				CPUs:   1 + rnd.Float64()*4,
+				MemMiB: 512,
+			})
 			if err != nil {
 				panic(err)
 			}
