@@ -145,6 +145,7 @@ func TestUnansweredAcceptIsNotRepeatedAndItsOffersAreDeclined(t *testing.T) {
 			Launches: []sched.TaskLaunch{{TaskID: "t1", Spec: &job.Spec{Name: "t", CPUs: 1, MemMiB: 1}}},
 		})
 		nextEvent[sched.AcceptFailed](t, r)
+		m.AwaitCall(t, 1, scheduler.Call_DECLINE, nil) // it is sent after the event
 		r.PostOperation(sched.SuppressOffers{})
 		m.AwaitCall(t, 1, scheduler.Call_SUPPRESS, nil)
 		if got := callTypes(m); got != "SUBSCRIBE DECLINE SUPPRESS" || n.Load() != 1 {
