@@ -97,10 +97,9 @@ func awaitText(t *testing.T, what string, read func() string, want ...string) {
 	}
 }
 
-// shareMetrics returns the metrics of a task's share as "NAME VALUE, …". The daemon may not know the owner of a container that
-// it has found by its devices: its metrics have an empty label then, and count too.
+// shareMetrics returns the metrics of a task's share as "NAME VALUE, …".
 func shareMetrics(metrics, task string) string {
-	found := regexp.MustCompile(`(?m)^mesos_gpu_share_(\w+)\{.*task="(?:`+regexp.QuoteMeta(task)+`)?".*\} (\S+)$`).FindAllStringSubmatch(metrics, -1)
+	found := regexp.MustCompile(`(?m)^mesos_gpu_share_(\w+)\{.*task="`+regexp.QuoteMeta(task)+`".*\} (\S+)$`).FindAllStringSubmatch(metrics, -1)
 	var list []string
 	for _, f := range found {
 		list = append(list, f[1]+" "+f[2])

@@ -154,7 +154,9 @@ func (c *discoveredContainers) admitShares(ctx context.Context, container string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.admitted[container] = discoveredContainer{shares, queriedAt}
+	if !c.isManaged(container) { // its executor may have claimed it meanwhile, before forgetAdmitted
+		c.admitted[container] = discoveredContainer{shares, queriedAt}
+	}
 	return setup, nil
 }
 

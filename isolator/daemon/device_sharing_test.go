@@ -112,6 +112,41 @@ func TestDiscoveredContainers(t *testing.T) {
 	}
 }
 
+// limiterFunc is a limiter that calls a function while it admits a container.
+type limiterFunc struct {
+	share.NoLimiter
+	admit func(container string)
+}
+
+func (f limiterFunc) AdmitContainer(_ context.Context, container string, _ []gpu.DeviceShare) (share.LimitSetup, error) {
+	f.admit(container)
+	return share.LimitSetup{}, nil
+}
+
+// TestClaimDuringAdmissionLeavesOneHolder: a container that its executor claims while it is admitted as a discovered one has one
+// holder, with its owner. A second one without owner would hide it in the metrics for as long as the container runs.
+func TestClaimDuringAdmissionLeavesOneHolder(t *testing.T) {
+	has, managed := true, false
+	log, _ := logtest.NewNullLogger()
+	agent, err := mesosagent.New(mesosagent.ClientConfig{AgentURL: operatorAPI(t, &has), Log: log, MinInterval: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c *discoveredContainers
+	limiter := limiterFunc{admit: func(container string) {
+		managed = true
+		c.forgetAdmitted(container)
+	}}
+	c = newDiscoveredContainers(map[string]discoveredContainer{}, limiter, agent, func(string) bool { return managed }, log)
+	if err := agent.RefreshState(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.reconcileAdmitted(t.Context())
+	if list := c.listHolders(); !managed || len(list) != 0 {
+		t.Errorf("claimed: %t, discovered holders: %+v, want none", managed, list)
+	}
+}
+
 // A container that was managed and has ended is not discovered, although the agent still reports
 // it: in its last report, and until it has removed the container itself.
 func TestReleasedContainersAreNotDiscovered(t *testing.T) {
