@@ -73,7 +73,7 @@ func TestEveryWayInRefusesAlike(t *testing.T) {
 		ways   string
 	}{
 		{"artifacts", http.StatusUnprocessableEntity, func(s *job.Spec) { s.Artifacts = []string{"model"} }, "submission, dry run, schedule"},
-		{"role", http.StatusUnprocessableEntity, func(s *job.Spec) { s.Role = "nobody" }, "submission, dry run, schedule, extension"},
+		{"role", http.StatusUnprocessableEntity, func(s *job.Spec) { s.Role = "missing" }, "submission, dry run, schedule, extension"},
 		{"notify", http.StatusForbidden, func(s *job.Spec) {
 			s.Notify = []job.NotificationRule{{To: "https://example.org/hook", On: []job.NotificationEvent{job.NotifyEnd}}}
 		}, "submission, dry run, schedule, extension"},
