@@ -88,7 +88,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.StringVar(&cfg.AdvertiseURL, "advertise-url", "",
 		"URL at which clients of the standbys, and agents that fetch working folders, reach this API; empty: derived from --listen")
 	f.StringVar(&cfg.Workdirs, "workdirs", "",
-		"folder of uploaded working folders; several schedulers share it on common storage; empty: workdirs beside the file of the journal, else "+
+		"folder of uploaded working folders; several schedulers share it on common storage; empty: workdirs next to the file of the journal, else "+
 			framework.DefaultWorkdirs)
 	addSizeFlag(f, &cfg.WorkdirsMiB, "workdirs-size", framework.DefaultWorkdirsMiB, "maximum size of --workdirs, such as 20GiB; a number without a unit is MiB")
 	f.DurationVar(&cfg.KeepWorkdirs, "keep-workdirs", framework.DefaultKeepWorkdirs,
@@ -99,7 +99,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 		"maximum size of the artifacts of one task, such as 10GiB; a number without a unit is MiB")
 	f.StringVar(&cfg.Accounting, "accounting", "",
 		"file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: "+
-			"accounting.db beside the file of the journal, else "+
+			"accounting.db next to the file of the journal, else "+
 			framework.DefaultAccounting)
 	f.DurationVar(&cfg.KeepAccounting, "keep-accounting", accounting.DefaultKeep, "how long the accounting keeps the end of a task")
 	addSizeFlag(f, &cfg.AccountingMiB, "accounting-size", accounting.DefaultMaxMiB,
