@@ -16,7 +16,7 @@ type taskDeadlines struct {
 	timeoutAt time.Time
 	// idleAt is when the task has been without clients for its job's idle timeout.
 	idleAt time.Time
-	// preemptibleAt is when the task may be preempted: when it has run for its job's MinRunTime.
+	// preemptibleAt is when the task may end for another job: when it has run for its job's MinRunTime.
 	preemptibleAt time.Time
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.

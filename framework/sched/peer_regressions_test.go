@@ -225,10 +225,10 @@ func TestEvictionsDoNotCycle(t *testing.T) {
 			func(c *peerCluster) { c.submit("pairs", "a", 3, 2, nil) },
 			func(c *peerCluster) { c.submit("triple", "b", 2, 3, nil) },
 		}, 2, 2},
-		{"a gang that would be left below what its role deserves both roles", roles(4, 4), map[string]int{"m": 4, "n": 4}, []func(*peerCluster){
+		{"a gang larger than what its role borrows", roles(4, 4), map[string]int{"m": 4, "n": 4}, []func(*peerCluster){
 			func(c *peerCluster) { c.submit("wide", "a", 8, 1, func(s *job.Spec) { s.Gang = true }) },
 			func(c *peerCluster) { c.submit("half", "b", 4, 1, func(s *job.Spec) { s.Gang = true }) },
-		}, 0, 0},
+		}, 8, 8},
 		{"priorities within a role", placement.Policy{}, map[string]int{"m": 2, "n": 2}, []func(*peerCluster){
 			func(c *peerCluster) { c.submit("low", "", 4, 1, yields) },
 			func(c *peerCluster) {

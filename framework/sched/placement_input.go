@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 
+	"mesos-gpu/framework/sched/eviction"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
@@ -98,7 +99,7 @@ func hasPreemptible(in *placement.PlanInput) bool {
 	}
 	return slices.ContainsFunc(in.Running, func(r queue.RunningTask) bool {
 		p, ok := highest[r.Spec.Role]
-		return ok && r.IsPreemptible(in.Now) && !r.Ending && !r.Stuck && r.Spec.Priority < p
+		return ok && placement.IsPreemptible(&r, p) && eviction.HasRunEnough(&r, in.Now)
 	})
 }
 

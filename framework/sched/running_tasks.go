@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/eviction"
+
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
 )
@@ -21,7 +22,7 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	spec := r.Spec
 	switch runs := spec.ExpectedRunTime(); {
 	case !t.KillRequested.IsZero():
-		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.ShutdownDelay()+spec.KillGrace)+placement.ExitSlack)
+		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.ShutdownDelay()+spec.KillGrace)+eviction.ExitSlack)
 		r.Stuck = r.Ends.Before(s.now)
 	case runs > 0 && !r.Since.Add(runs+maxOverrun(runs)).Before(s.now):
 		r.Ends = r.Since.Add(runs)

@@ -97,7 +97,7 @@ func (s *State) updateDeadlines(ref taskRef) {
 		d.timeoutAt = t.Started.Add(ref.job.Spec.Timeout - ref.job.SpecOf(t).WarningTime())
 	}
 	d.preemptibleAt = time.Time{}
-	if spec := ref.job.Spec; spec.Preemptible && spec.MinRunTime > 0 && !t.Started.IsZero() && t.KillRequested.IsZero() &&
+	if spec := ref.job.Spec; spec.MinRunTime > 0 && !t.Started.IsZero() && t.KillRequested.IsZero() &&
 		t.Started.Add(spec.MinRunTime).After(s.now) {
 		d.preemptibleAt = t.Started.Add(spec.MinRunTime)
 	}

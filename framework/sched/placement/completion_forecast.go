@@ -173,6 +173,16 @@ func (f *forecaster) newForecast(base *PartitionedCluster, d *fit.Demand) comple
 	return completionForecast{&b.forecast, f.overhead, b.pending}
 }
 
+// releaseAllLeftovers frees the leftovers that are no place by themselves.
+func (c *completionForecast) releaseAllLeftovers(role string) {
+	for _, at := range c.byRole[role] {
+		if r := c.pending[at]; r != nil {
+			c.releaseAt(at, *r)
+			c.pending[at] = nil
+		}
+	}
+}
+
 // completeTask frees the place of a task, and returns the index of its agent in the partition of the role, -1 if it is
 // not there.
 func (c *completionForecast) completeTask(e *taskEnd) int {

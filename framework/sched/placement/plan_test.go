@@ -461,7 +461,7 @@ preempt low.0 for gang
 wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{
-			name:   "for a gang on GPUs of the same type, the fewest tasks are preempted",
+			name:   "for a gang on GPUs of the same type, the least work is lost",
 			offers: []fit.Offer{gpuOffer("x", 0, "V100"), gpuOffer("y", 0, "K80")},
 			running: []queue.RunningTask{
 				runningTask("one", "x", 0, preemptible(0, time.Hour)), runningTask("two", "x", 0, preemptible(0, time.Hour)),
@@ -474,7 +474,8 @@ wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs m
 			want: `
 hold ox for 5s: gang wants 1 GPU, agent has 0 free
 hold oy for 5s: gang wants 1 GPU, agent has 0 free
-preempt pair.0 for gang
+preempt one.0 for gang
+preempt two.0 for gang
 wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{
@@ -494,7 +495,7 @@ preempt low.0 for gang
 wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{
-			name:   "for a gang on GPUs of the same type, the fewest tasks are preempted, whichever type is first",
+			name:   "for a gang on GPUs of the same type, the least work is lost, whichever type is first",
 			offers: []fit.Offer{gpuOffer("x", 0, "K80"), gpuOffer("y", 0, "V100")},
 			running: []queue.RunningTask{
 				runningTask("one", "x", 0, ofK80(preemptible(0, time.Hour))), runningTask("two", "x", 0, ofK80(preemptible(0, time.Hour))),
@@ -507,7 +508,8 @@ wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs m
 			want: `
 hold ox for 5s: gang wants 1 GPU, agent has 0 free
 hold oy for 5s: gang wants 1 GPU, agent has 0 free
-preempt pair.0 for gang
+preempt one.0 for gang
+preempt two.0 for gang
 wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{

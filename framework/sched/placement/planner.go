@@ -324,7 +324,7 @@ type placementKey struct {
 func (pl *planner) answerOffers() {
 	pl.plan.Preempt, pl.plan.Reservations = pl.backfill.victims, pl.backfill.reservations()
 	if pl.reclaim != nil {
-		pl.plan.Preempt = slices.Concat(pl.reclaim.victims, pl.backfill.victims)
+		pl.plan.Preempt = slices.Concat(pl.reclaim.ends, pl.backfill.victims)
 	}
 	pl.returns.decline(&pl.plan, pl.launches, RefuseSoon)
 	suitable := make([]func(i int) bool, len(pl.blocked))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/eviction"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
@@ -35,24 +36,17 @@ type reclaimer struct {
 	pool *fit.Cluster
 	// offered are the indexes of agents with offers that other roles may get, by agent id.
 	offered map[string][]int
-	// scratch is a copy of pool for trials.
-	scratch fit.Cluster
-	// units are the running tasks that may be victims, the least harm first. unitsOn are their indexes by agent.
-	units   []reclaimUnit
-	unitsOn map[int][]int
+	// victims chooses the running tasks that end in the pool.
+	victims *eviction.Selector
 	// endings are the tasks that end, by agent.
 	endings map[string][]*queue.RunningTask
 	// needs has the resources that claims will use of agents, reserved the part of them that the plan reserves.
 	needs    map[string]*remainder
 	reserved map[AgentKey]*fit.TaskResources
-	// search is the last search for victims. Later claims with equal demand continue it.
-	search *victimSearch
-	// searches counts the searches of the plan, up to maxReclaimSearches.
-	searches int
 	// failed are the demands for which no victims were found.
 	failed map[claimKey]bool
-	// victims are the tasks that must end, in the order in which they were selected.
-	victims []PreemptionVictim
+	// ends are the tasks that must end, in the order in which they were chosen.
+	ends []PreemptionVictim
 	// firstClaim is the job of the first claim that GPUs are reserved for, "" for none.
 	firstClaim string
 }
@@ -65,52 +59,8 @@ type claimKey struct {
 	gang int
 	// within is the role that victims must be in, "" for any role.
 	within string
-}
-
-// maxReclaimSearches limits the searches for victims in one plan; further claims are for the next plan. A search visits
-// all running tasks. Claims with equal demand share one.
-const maxReclaimSearches = 64
-
-// reclaimUnit lists tasks that are stopped together: one task, or all tasks of a gang.
-type reclaimUnit struct {
-	role string
-	harm harmOfUnit
-	// types and shares are the GPUs that the tasks hold.
-	types  map[string]int
-	shares []gpu.DeviceShare
-	tasks  []*queue.RunningTask
-	chosen bool
-}
-
-// harmOfUnit measures the loss if tasks end. Fields are compared in their order.
-type harmOfUnit struct {
-	// withinEntitlement is set for a role that holds no more than it is entitled to, notPreemptible for jobs that have
-	// not declared that they are preemptible.
-	withinEntitlement, notPreemptible bool
-	priority                          int
-	// work is how long the tasks have held GPUs, in GPU time.
-	work  time.Duration
-	tasks int
-}
-
-func (h *harmOfUnit) compare(o *harmOfUnit) int {
-	number := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(
-		cmp.Compare(number(h.withinEntitlement), number(o.withinEntitlement)), cmp.Compare(number(h.notPreemptible), number(o.notPreemptible)),
-		cmp.Compare(h.priority, o.priority), cmp.Compare(h.work, o.work), cmp.Compare(h.tasks, o.tasks))
-}
-
-// add returns the harm of ending both.
-func (h harmOfUnit) add(o *harmOfUnit) harmOfUnit {
-	return harmOfUnit{
-		h.withinEntitlement || o.withinEntitlement, h.notPreemptible || o.notPreemptible,
-		max(h.priority, o.priority), h.work + o.work, h.tasks + o.tasks,
-	}
+	// notBefore is when the job's PreemptAfter has passed, zero if it has none.
+	notBefore time.Time
 }
 
 // poolRole is the role of all agents in the pool.
@@ -157,6 +107,9 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit 
 	if limit != nil {
 		key.within = limit.Role
 	}
+	if wait := j.Spec.PreemptAfter; wait > 0 {
+		key.notBefore = j.Submitted.Add(wait)
+	}
 	if r.failed[key] {
 		return nil
 	}
@@ -168,7 +121,8 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit 
 		r.pool.UndoPlacements(&shared, places)
 		places = r.placeInsideLimit(j, &shared, key, n, n-len(places))
 	case !j.AwaitsOffers:
-		places = r.placeOnReclaimed(j, &shared, key, n, places)
+		r.pool.UndoPlacements(&shared, places)
+		places = r.placeOnReclaimed(j, &shared, key, n, len(places))
 	case j.Spec.Gang || limit != nil:
 		r.pool.UndoPlacements(&shared, places)
 		places = nil
@@ -185,28 +139,21 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit 
 	return places
 }
 
-// placeOnReclaimed selects victims for the tasks that did not fit, and returns the places of all tasks that fit then: all
-// of a gang or none.
-func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key claimKey, n int, free []fit.Placement) []fit.Placement {
-	chosen := r.selectUnits(j, d, key, n, n-len(free))
-	if len(chosen) == 0 {
-		if j.Spec.Gang {
-			r.pool.UndoPlacements(d, free)
-			return nil
-		}
-		return free
-	}
-	r.pool.UndoPlacements(d, free)
-	for _, u := range chosen {
-		r.moveUnit(r.pool, u, -1, true)
-	}
+// placeOnReclaimed selects victims for the tasks that do not fit on what is free, which is room for free of them, and
+// returns the places of all tasks that fit then: all of a gang or none.
+func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, free int) []fit.Placement {
+	chosen := r.chooseVictims(j, d, key, n, n-free)
+	r.victims.Take(chosen)
 	places := r.pool.PlaceTasks(d, n)
-	if j.Spec.Gang && len(places) < n || len(places) <= len(free) {
-		r.undoChoice(d, chosen, places)
-		if j.Spec.Gang {
-			return nil
-		}
-		return r.pool.PlaceTasks(d, n)
+	if len(chosen) > 0 && len(places) <= free {
+		r.pool.UndoPlacements(d, places)
+		r.victims.Return(chosen)
+		chosen, places = nil, r.pool.PlaceTasks(d, n)
+	}
+	if j.Spec.Gang && len(places) < n {
+		r.pool.UndoPlacements(d, places)
+		r.victims.Return(chosen)
+		return nil
 	}
 	r.endChosen(j, chosen)
 	return places
@@ -216,98 +163,70 @@ func (r *reclaimer) placeOnReclaimed(j *queue.WaitingJob, d *fit.Demand, key cla
 // no free place either. It returns the places of the tasks that the limit permits then: all of a gang or none.
 func (r *reclaimer) placeInsideLimit(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, missing int) []fit.Placement {
 	usage := r.alloc.Usage
-	chosen := r.selectUnits(j, d, key, n, n)
+	chosen := r.chooseVictims(j, d, key, n, n)
 	if len(chosen) == 0 {
-		chosen = r.selectUnits(j, d, key, n, missing)
+		chosen = r.chooseVictims(j, d, key, n, missing)
 	}
-	for i := 0; i < len(r.units); i++ {
-		limit := usage.LimitBelowClaim(j.Spec, &d.Request, n)
-		if limit == nil {
+	limit := usage.LimitBelowClaim(j.Spec, &d.Request, n)
+	for ; limit != nil; limit = usage.LimitBelowClaim(j.Spec, &d.Request, n) {
+		u := r.victims.ChooseFirst(func(u *eviction.Unit) bool {
+			return limit.CountsUsage(u.Role, u.Types, u.Shares) && r.mayEnd(j, key, u, true)
+		})
+		if u == nil {
 			break
 		}
-		for ; i < len(r.units); i++ {
-			if u := &r.units[i]; limit.CountsUsage(u.role, u.types, u.shares) && r.canReclaim(key, u) {
-				r.choose(u)
-				chosen = append(chosen, u)
-				break
-			}
-		}
+		chosen = append(chosen, u)
 	}
 	if _, allowed := usage.RestrictClaim(j.Spec, d.Request, n); allowed < n {
-		r.unchoose(chosen)
-		r.search = nil
+		r.victims.Release(chosen)
 		if j.Spec.Gang || allowed == 0 {
 			return nil
 		}
 		return r.placeInsideLimit(j, d, key, allowed, max(missing-(n-allowed), 0))
 	}
-	chosen = r.dropUnnecessary(j, d, n, chosen)
-	for _, u := range chosen {
-		r.moveUnit(r.pool, u, -1, true)
-	}
+	fits := r.victims.Count(d, n, chosen)
+	chosen = r.victims.Prune(chosen, func(units []*eviction.Unit) bool {
+		return usage.LimitBelowClaim(j.Spec, &d.Request, n) == nil && r.victims.Count(d, n, units) >= fits
+	})
+	r.victims.Take(chosen)
 	places := r.pool.PlaceTasks(d, n)
 	if j.Spec.Gang && len(places) < n || len(places) == 0 {
-		r.undoChoice(d, chosen, places)
+		r.pool.UndoPlacements(d, places)
+		r.victims.Return(chosen)
 		return nil
 	}
 	r.endChosen(j, chosen)
 	return places
 }
 
-// dropUnnecessary returns the chosen units without those that n tasks of a job need neither for places nor within limits,
-// the most harm first.
-func (r *reclaimer) dropUnnecessary(j *queue.WaitingJob, d *fit.Demand, n int, chosen []*reclaimUnit) []*reclaimUnit {
-	count := func(units []*reclaimUnit) int {
-		r.scratch.CopyFrom(r.pool)
-		for _, u := range units {
-			r.moveUnit(&r.scratch, u, -1, true)
-		}
-		return len(r.scratch.PlaceTasks(d, n))
-	}
-	fits := count(chosen)
-	for i := len(chosen) - 1; i >= 0 && i >= len(chosen)-maxPrunedUnits; i-- {
-		u, without := chosen[i], slices.Delete(slices.Clone(chosen), i, i+1)
-		r.unchoose([]*reclaimUnit{u})
-		if r.alloc.Usage.LimitBelowClaim(j.Spec, &d.Request, n) != nil || count(without) < fits {
-			r.choose(u)
-			continue
-		}
-		chosen = without
-	}
-	return chosen
+// chooseVictims chooses tasks whose end makes room for missing more of n tasks of a job: if possible such that no role
+// falls below what it deserves, otherwise also larger ones than what their role borrows. What is lent can be taken back.
+func (r *reclaimer) chooseVictims(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, missing int) []*eviction.Unit {
+	return r.victims.Choose(&eviction.Claim{
+		Key: fmt.Sprint(key), Demand: d, Tasks: n, Missing: missing, Gang: j.Spec.Gang,
+		Rules: []func(*eviction.Unit) bool{
+			func(u *eviction.Unit) bool { return r.mayEnd(j, key, u, true) },
+			func(u *eviction.Unit) bool { return r.mayEnd(j, key, u, false) },
+		},
+	})
 }
 
-// undoChoice takes back chosen units that are free in the pool, and places there.
-func (r *reclaimer) undoChoice(d *fit.Demand, chosen []*reclaimUnit, places []fit.Placement) {
-	r.pool.UndoPlacements(d, places)
-	for _, u := range chosen {
-		r.moveUnit(r.pool, u, -1, false)
+// mayEnd reports whether a unit may end for a claim. With keepsDeserved, its role keeps what it deserves.
+func (r *reclaimer) mayEnd(j *queue.WaitingJob, key claimKey, u *eviction.Unit, keepsDeserved bool) bool {
+	if u.Chosen || key.within != "" && !quota.IsWithinRole(u.Role, key.within) ||
+		slices.ContainsFunc(u.Tasks, func(t *queue.RunningTask) bool { return eviction.IsTooEarly(j, t.Spec, r.in.Now) }) {
+		return false
 	}
-	r.unchoose(chosen)
-	r.search = nil
+	usage := r.alloc.Usage
+	return usage.CanReclaim(key.role, u.Role, u.Types, u.Shares, keepsDeserved) && usage.IsInsideDeserved(key.role, u.Role, u.Types, u.Shares)
 }
 
 // endChosen makes the tasks of chosen units victims of a claim.
-func (r *reclaimer) endChosen(j *queue.WaitingJob, chosen []*reclaimUnit) {
+func (r *reclaimer) endChosen(j *queue.WaitingJob, chosen []*eviction.Unit) {
 	for _, u := range chosen {
-		for _, t := range u.tasks {
-			t.Ending, t.Ends = true, r.in.Now.Add(t.Spec.EvictionGrace()+ExitSlack)
+		for _, t := range u.End(r.in.Now) {
 			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
-			r.victims = append(r.victims, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
-		}
-	}
-}
-
-// moveUnit frees the places of a unit's tasks on one agent, or on all if the index is below 0, or takes them back.
-func (r *reclaimer) moveUnit(c *fit.Cluster, u *reclaimUnit, agent int, free bool) {
-	for _, t := range u.tasks {
-		at := c.FindAgent(t.AgentID, poolRole)
-		switch {
-		case at < 0 || agent >= 0 && at != agent:
-		case free:
-			c.ReleaseAt(at, t.Resources(r.overhead))
-		default:
-			c.TakeAt(at, t.Resources(r.overhead))
+			r.ends = append(r.ends, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
 		}
 	}
 }
@@ -347,7 +266,7 @@ func (r *reclaimer) preparePool() {
 			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
 		}
 	}
-	r.collectUnits()
+	r.collectVictims()
 }
 
 // addFree adds what is offered, or what the last offer of an agent without offers left. Resources that are reserved in
@@ -385,43 +304,18 @@ func (r *reclaimer) takeLaunch(agent int, l *TaskLaunch) {
 	}
 }
 
-// collectUnits sets the units.
-func (r *reclaimer) collectUnits() {
-	r.unitsOn = map[int][]int{}
+// collectVictims sets the tasks that may be victims.
+func (r *reclaimer) collectVictims() {
 	above := r.rolesAboveEntitlement()
-	gangs := map[string]int{}
-	for i := range r.in.Running {
-		t := &r.in.Running[i]
-		if t.Ending || t.Stuck || t.Spec.Request.GPUs == 0 || t.Spec.Guaranteed || r.isOnReserved(t) {
-			continue
-		}
-		at, known := gangs[t.Spec.Name]
-		if !known || !t.Spec.Gang {
-			at = len(r.units)
-			gangs[t.Spec.Name] = at
-			r.units = append(r.units, reclaimUnit{role: t.Spec.Role, types: map[string]int{}, harm: harmOfUnit{
-				withinEntitlement: !above[t.Spec.Role], notPreemptible: !t.Spec.Preemptible, priority: t.Spec.Priority,
-			}})
-		}
-		u := &r.units[at]
-		u.tasks = append(u.tasks, t)
-		for name, n := range t.GPUTypes {
-			u.types[name] += n
-		}
-		u.shares = append(u.shares, t.Shares...)
-		u.harm.tasks++
-		u.harm.work += max(r.in.Now.Sub(t.Since), 0) * time.Duration(t.Spec.Request.GPUs)
+	mayEnd := func(t *queue.RunningTask) bool {
+		return t.Spec.Request.GPUs > 0 && !t.Spec.Guaranteed && !r.isOnReserved(t) && eviction.HasRunEnough(t, r.in.Now)
 	}
-	slices.SortFunc(r.units, func(a, b reclaimUnit) int {
-		return cmp.Or(a.harm.compare(&b.harm), cmp.Compare(a.tasks[0].TaskID, b.tasks[0].TaskID))
-	})
-	for i := range r.units {
-		last := -1
-		for _, t := range r.units[i].tasks {
-			if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 && at != last && !slices.Contains(r.unitsOn[at], i) {
-				r.unitsOn[at], last = append(r.unitsOn[at], i), at
-			}
-		}
+	r.victims = &eviction.Selector{
+		Cluster: r.pool, Role: poolRole, Overhead: r.overhead,
+		Units: eviction.CollectUnits(r.in.Running, r.in.Now, mayEnd, func(role string) bool { return !above[role] }),
+		OnChange: func(u *eviction.Unit, sign int) {
+			r.alloc.Usage.AddEnding(u.Role, u.Types, u.Shares, sign)
+		},
 	}
 }
 
@@ -440,13 +334,6 @@ func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
 		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
 	}
 	return usage.RolesAboveEntitlement()
-}
-
-// canReclaim reports whether a claim may have the unit's GPUs.
-func (r *reclaimer) canReclaim(key claimKey, u *reclaimUnit) bool {
-	usage := r.alloc.Usage
-	return !u.chosen && (key.within == "" || quota.IsWithinRole(u.role, key.within)) &&
-		usage.CanReclaim(key.role, u.role, u.types, u.shares) && usage.IsInsideDeserved(key.role, u.role, u.types, u.shares)
 }
 
 // reserve keeps the places of a claim for it: later tasks of the plan do not use what is free of them, and offers of them

@@ -67,12 +67,6 @@ type RunningTask struct {
 	Stuck bool
 }
 
-// IsPreemptible reports whether the task may be preempted now: its job is preemptible, and it has run for its
-// MinRunTime.
-func (r *RunningTask) IsPreemptible(now time.Time) bool {
-	return r.Spec.Preemptible && !r.Since.Add(r.Spec.MinRunTime).After(now)
-}
-
 // ExpectedRunTime returns how long the job's tasks probably run: the declared run time, or else the predicted one, or
 // else the timeout, or else 0. Nothing but the order and the plans depends on it.
 func (j *WaitingJob) ExpectedRunTime() time.Duration {

@@ -399,9 +399,10 @@ func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
 	}
 }
 
-// CanReclaim reports whether a role may take GPUs that a task of another role holds: every role that deserves them and
-// lends them keeps what it deserves, not counting tasks that are about to end. Roles above both of them lose nothing.
-func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
+// CanReclaim reports whether a role may take GPUs that a task of another role holds: each role that deserves them and
+// lends them holds more than it deserves, not counting tasks that are about to end. With keepsDeserved, it also keeps what
+// it deserves once the task has ended. Roles above both of them lose nothing.
+func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shares []gpu.DeviceShare, keepsDeserved bool) bool {
 	if claimant == lender {
 		return false
 	}
@@ -412,7 +413,11 @@ func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shar
 		}
 		for i := range t.deserved.nodes[n].entries {
 			e := &t.deserved.nodes[n].entries[i]
-			if milli := e.milliOf(types, shares); milli > 0 && e.held-e.ending-milli < e.deserved {
+			milli := e.milliOf(types, shares)
+			if milli == 0 {
+				continue
+			}
+			if left := e.held - e.ending; left <= e.deserved || keepsDeserved && left-milli < e.deserved {
 				return false
 			}
 		}

@@ -116,7 +116,7 @@ func TestCanReclaim(t *testing.T) {
 			if got := u.IsInsideDeserved(c.claimant, c.lender, one, nil); got != c.inside {
 				t.Errorf("the claimant is inside what it deserves: %t, want %t", got, c.inside)
 			}
-			if got := u.CanReclaim(c.claimant, c.lender, one, nil); got != c.spares {
+			if got := u.CanReclaim(c.claimant, c.lender, one, nil, true); got != c.spares {
 				t.Errorf("the lender can spare it: %t, want %t", got, c.spares)
 			}
 		})

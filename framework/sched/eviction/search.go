@@ -1,0 +1,189 @@
+package eviction
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/job"
+)
+
+// search has, for one demand, the sets of units on each agent that make room for more tasks there.
+type search struct {
+	*Selector
+	// bundles are the sets by agent, each to be chosen after those before it. queue has the agents with the next bundle
+	// that causes the least harm first.
+	bundles map[int][]bundle
+	queue   bundleQueue
+	// skipped reports that a bundle was left out because a role would have lost what it deserves. Another set of units on
+	// the same agent may do.
+	skipped bool
+}
+
+// bundle is a set of units on one agent whose end makes room for gain tasks.
+type bundle struct {
+	agent int
+	units []*Unit
+	gain  int
+	// harm is the harm of the units that were not chosen when it was computed.
+	harm Harm
+}
+
+// updateHarm computes the harm of the units that are not chosen yet, for each task that fits then.
+func (b *bundle) updateHarm() {
+	b.harm = Harm{}
+	first := true
+	for _, u := range b.units {
+		switch {
+		case u.Chosen:
+		case first:
+			b.harm, first = u.Harm, false
+		default:
+			b.harm = b.harm.add(&u.Harm)
+		}
+	}
+	b.harm.Work /= time.Duration(b.gain)
+}
+
+// bundleQueue is a heap of bundles, one of each agent.
+type bundleQueue []bundle
+
+func (q bundleQueue) Len() int { return len(q) }
+func (q bundleQueue) Less(i, j int) bool {
+	return cmp.Or(q[i].harm.Compare(&q[j].harm), cmp.Compare(q[i].agent, q[j].agent)) < 0
+}
+func (q bundleQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *bundleQueue) Push(x any)   { *q = append(*q, x.(bundle)) }
+func (q *bundleQueue) Pop() any {
+	last := len(*q) - 1
+	b := (*q)[last]
+	*q = (*q)[:last]
+	return b
+}
+
+// newSearch finds the bundles of all agents for a claim, given that chosen units end. It returns false for demands whose
+// room cannot be counted agent by agent.
+func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit) (*search, bool) {
+	s.indexUnits()
+	s.scratch.CopyFrom(s.Cluster)
+	for _, u := range chosen {
+		s.move(&s.scratch, u, -1, true)
+	}
+	count, ok := s.scratch.CountTasks(c.Demand, job.MaxTasks)
+	if !ok {
+		return nil, false
+	}
+	found := &search{Selector: s, bundles: map[int][]bundle{}}
+	usable := make([]bool, len(s.Units))
+	for i := range s.Units {
+		usable[i] = c.usable(rule, &s.Units[i])
+	}
+	for _, agent := range slices.Sorted(maps.Keys(s.unitsOn)) {
+		found.bundles[agent] = s.bundlesOn(agent, &count, usable)
+		found.push(agent)
+	}
+	return found, true
+}
+
+// indexUnits sets unitsOn.
+func (s *Selector) indexUnits() {
+	if s.unitsOn != nil {
+		return
+	}
+	s.unitsOn = map[int][]int{}
+	for i := range s.Units {
+		last := -1
+		for _, t := range s.Units[i].Tasks {
+			if at := s.Cluster.FindAgent(t.AgentID, s.Role); at >= 0 && at != last && !slices.Contains(s.unitsOn[at], i) {
+				s.unitsOn[at], last = append(s.unitsOn[at], i), at
+			}
+		}
+	}
+}
+
+// push adds the next bundle of an agent to the queue.
+func (f *search) push(agent int) {
+	if list := f.bundles[agent]; len(list) > 0 {
+		b := list[0]
+		f.bundles[agent] = list[1:]
+		b.updateHarm()
+		heap.Push(&f.queue, b)
+	}
+}
+
+// chooseBundles chooses bundles until there is room for missing tasks, and returns for how many there is. It adds their
+// units to chosen.
+func (f *search) chooseBundles(mayEnd func(*Unit) bool, missing int, chosen *[]*Unit) (gain int) {
+	for gain < missing && len(f.queue) > 0 {
+		b := heap.Pop(&f.queue).(bundle)
+		from, spread := len(*chosen), false
+		for _, u := range b.units {
+			if u.Chosen {
+				continue
+			}
+			if !mayEnd(u) {
+				for _, before := range (*chosen)[from:] {
+					f.release(before)
+				}
+				*chosen, f.skipped = (*chosen)[:from], true
+				b.gain = 0
+				break
+			}
+			f.choose(u)
+			*chosen = append(*chosen, u)
+			spread = spread || u.isSpread()
+		}
+		if b.gain == 0 {
+			continue
+		}
+		gain += b.gain
+		f.push(b.agent)
+		if spread { // bundles of other agents have chosen units now
+			for i := range f.queue {
+				f.queue[i].updateHarm()
+			}
+			heap.Init(&f.queue)
+		}
+	}
+	return gain
+}
+
+// bundlesOn ends the usable units on one agent in scratch, the least harm first, and returns the sets that make room for
+// more tasks, each without units that are not necessary for it.
+func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool) (bundles []bundle) {
+	before := count.TasksOn(agent)
+	var units []*Unit
+	for _, i := range s.unitsOn[agent] {
+		if !usable[i] {
+			continue
+		}
+		units = append(units, &s.Units[i])
+		s.move(&s.scratch, &s.Units[i], agent, true)
+		count.UpdateAgent(agent)
+		now := count.TasksOn(agent)
+		if now <= before {
+			continue
+		}
+		var spare []*Unit
+		for k := len(units) - 2; k >= 0; k-- {
+			s.move(&s.scratch, units[k], agent, false)
+			if count.UpdateAgent(agent); count.TasksOn(agent) == now {
+				spare = append(spare, units[k])
+				units = slices.Delete(units, k, k+1)
+				continue
+			}
+			s.move(&s.scratch, units[k], agent, true)
+			count.UpdateAgent(agent)
+		}
+		bundles = append(bundles, bundle{agent: agent, units: units, gain: now - before})
+		for _, u := range spare {
+			s.move(&s.scratch, u, agent, true)
+		}
+		slices.Reverse(spare)
+		units, before = spare, now
+	}
+	return bundles
+}
