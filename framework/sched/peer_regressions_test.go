@@ -32,8 +32,10 @@ type peerCluster struct {
 	tasks  map[string]*peerTask
 	offers map[string]string // outstanding, by id the agent
 	rounds int
-	// launches and kills count operations.
+	// launches and kills count operations. onKill and onLaunch are called for each, unless they are nil.
 	launches, kills int
+	onKill          func(KillTask)
+	onLaunch        func(*TaskLaunch)
 }
 
 type peerTask struct {
@@ -92,6 +94,9 @@ func (c *peerCluster) step(ev Event) {
 			}
 		case KillTask:
 			c.kills++
+			if c.onKill != nil {
+				c.onKill(op)
+			}
 			c.end(op.TaskID, job.Killed)
 		case ReconcileTasks:
 			for _, at := range op.Tasks {
@@ -112,6 +117,9 @@ func (c *peerCluster) accept(op AcceptOffers) {
 	for _, l := range op.Launches {
 		c.launches++
 		ids = append(ids, l.TaskID)
+		if c.onLaunch != nil {
+			c.onLaunch(&l)
+		}
 	}
 	if c.rejects[op.AgentID] {
 		c.step(AcceptFailed{TaskIDs: ids})
