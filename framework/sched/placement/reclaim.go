@@ -218,6 +218,9 @@ func (r *reclaimer) mayEnd(j *queue.WaitingJob, key claimKey, u *eviction.Unit, 
 		return false
 	}
 	usage := r.alloc.Usage
+	if !u.HoldsGPUs() { // no role deserves CPUs or memory: GPUs that a role deserves come first
+		return u.Role != key.role
+	}
 	return usage.CanReclaim(key.role, u.Role, u.Types, u.Shares, keepsDeserved) && usage.IsInsideDeserved(key.role, u.Role, u.Types, u.Shares)
 }
 
@@ -306,9 +309,14 @@ func (r *reclaimer) takeLaunch(agent int, l *TaskLaunch) {
 
 // collectVictims sets the tasks that may be victims.
 func (r *reclaimer) collectVictims() {
-	above := r.rolesAboveEntitlement()
+	above, withGPUs := r.rolesAboveEntitlement(), map[string]bool{}
+	for i := range r.cluster.agents {
+		if a := &r.cluster.agents[i]; a.HasGPUs() {
+			withGPUs[a.ID] = true // tasks without GPUs may keep these from being used
+		}
+	}
 	mayEnd := func(t *queue.RunningTask) bool {
-		return t.Spec.Request.GPUs > 0 && !t.Spec.Guaranteed && !r.isOnReserved(t) && eviction.HasRunEnough(t, r.in.Now)
+		return !t.Spec.Guaranteed && (t.Spec.Request.GPUs > 0 || withGPUs[t.AgentID]) && !r.isOnReserved(t) && eviction.HasRunEnough(t, r.in.Now)
 	}
 	r.victims = &eviction.Selector{
 		Cluster: r.pool, Role: poolRole, Overhead: r.overhead,
@@ -432,7 +440,7 @@ func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) Pe
 		if at := places[i].Agent; !visited[at] {
 			visited[at] = true
 			for _, t := range r.endings[pool[at].ID] {
-				if t.Ended || t.Spec.Request.GPUs == 0 {
+				if t.Ended || t.Spec.Request.GPUs == 0 && t.Spec.Role == j.Spec.Role {
 					continue
 				}
 				tasks[t.Spec.Role]++
