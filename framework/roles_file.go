@@ -29,7 +29,7 @@ const maxRoles = 1 << 20
 //	research: V100=8, A100=4, *=16
 //	prod: {weight: 2, quota: "A100=32"}
 //	guests: {order: shortest, patience: 6h, policy: spread}
-//	batch: {backfill: false, keep_runs: 3, keep_ended: 72h}
+//	batch: {backfill: false, one_queue: true, keep_runs: 3, keep_ended: 72h}
 //	vision: {deserved: "A100=16", limit: "A100=32"}
 //	school: {waiting_jobs: 500, user: {gpus: "*=4", running_jobs: 2}, users: {alice: {gpus: "*=8", running_jobs: none}}}
 //	night: {notify: [{to: "mailto:ops@example.org", on: [failure]}]}
@@ -87,6 +87,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		Order    queue.Order   `yaml:"order"`
 		Patience time.Duration `yaml:"patience"`
 		Backfill bool          `yaml:"backfill"`
+		OneQueue bool          `yaml:"one_queue"`
 		Policy   string        `yaml:"policy"`
 
 		WaitingJobs int                  `yaml:"waiting_jobs"`
@@ -114,6 +115,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		Order:     body.Order,
 		Patience:  body.Patience,
 		Strict:    !body.Backfill,
+		OneQueue:  body.OneQueue,
 		FitPolicy: body.Policy,
 		KeepRuns:  body.KeepRuns,
 		KeepEnded: body.KeepEnded,
@@ -234,7 +236,7 @@ func describeRoleError(n *yaml.Node, body any, err error) error {
 	forms := map[string]string{
 		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS", "order": "the name of an order",
 		"patience": "a duration such as 6h", "half_life": "a duration such as 24h", "keep_ended": "a duration such as 168h",
-		"backfill": "true or false", "policy": "the name of a policy", "keep_runs": "a whole number", "waiting_jobs": "a whole number",
+		"backfill": "true or false", "one_queue": "true or false", "policy": "the name of a policy", "keep_runs": "a whole number", "waiting_jobs": "a whole number",
 		"users": "a mapping of users to their limits, such as {ann: {running_jobs: 2}}", "notify": "a list such as [{to: TARGET, on: [failure]}]",
 	}
 	for pairs := n.Content; len(pairs) > 1; pairs = pairs[2:] {
@@ -249,7 +251,7 @@ func describeRoleError(n *yaml.Node, body any, err error) error {
 // roleKeys returns the keys of a role's mapping.
 func roleKeys() []string {
 	return []string{
-		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "policy", "keep_runs", "keep_ended",
+		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "one_queue", "policy", "keep_runs", "keep_ended",
 		"waiting_jobs", "user", "users", "half_life", "notify",
 	}
 }

@@ -34,7 +34,9 @@ func (s *State) QueueOrder() []string {
 	}
 	order := queue.NewJobOrder(in.Now, waiting, s.cfg.Policy.Roles, usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
-		usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
+		milli := len(j.Tasks) * usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
+		usage.AddMilliGPUs(j.Spec.Role, "", milli)
+		usage.AddUserMilliGPUs(j.Spec, "", milli)
 		add(j)
 	}
 	for j := range s.queue.all() {

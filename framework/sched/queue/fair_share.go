@@ -9,8 +9,8 @@ import (
 )
 
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
-// priority and the role's order. What a job receives counts for its role at once. If the usage has a recent usage, jobs of
-// equal priority are ordered by the recent usage of their users, the least first.
+// priority, then by users: the one with the least share first, and the jobs of one user in the role's order. What a job
+// receives counts for its role and its user at once.
 type JobOrder struct {
 	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
@@ -24,8 +24,8 @@ type JobOrder struct {
 	// the role with the least share. lastHeld is -1 before the first job.
 	lastRole string
 	lastHeld int
-	// users are the users of each role with a half-life that have jobs which Next has not returned yet. Their jobs are
-	// in byRole too, which then only counts them.
+	// users are the users of each role that have jobs which Next has not returned yet, without those of a role with one
+	// queue or with one user. Their jobs are in byRole too, which then only counts them.
 	users map[string][]*userJobs
 	// lastUser has the last job, for which the role held heldBefore.
 	lastUser   *userJobs
@@ -61,7 +61,8 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 			role = &roles[i]
 		}
 		role.sortJobs(now, waiting, list)
-		if recent := usage.RecentUsage(); recent != nil && !recent.WithoutPast[name] {
+		owner := func(i int) string { return waiting[i].Spec.Owner }
+		if !role.OneQueue && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
 			o.splitByUser(name, list)
 		}
 	}
@@ -97,10 +98,9 @@ func (o *JobOrder) nextOfRole(role string) int {
 	if o.lastUser != nil {
 		o.lastUser.received += o.usage.TotalHeld(o.lastUser.user.Role) - o.heldBefore
 	}
-	recent := o.usage.RecentUsage()
 	var best *userJobs
 	for _, u := range users {
-		if len(u.indexes) > 0 && (best == nil || o.compareUsers(recent, u, best) < 0) {
+		if len(u.indexes) > 0 && (best == nil || o.compareUsers(u, best) < 0) {
 			best = u
 		}
 	}
@@ -111,10 +111,10 @@ func (o *JobOrder) nextOfRole(role string) int {
 }
 
 // compareUsers compares which of two users of a role is served first, by their next jobs.
-func (o *JobOrder) compareUsers(recent *quota.RecentUsage, a, b *userJobs) int {
+func (o *JobOrder) compareUsers(a, b *userJobs) int {
 	return cmp.Or(
 		cmp.Compare(o.jobs[b.indexes[0]].Spec.Priority, o.jobs[a.indexes[0]].Spec.Priority),
-		cmp.Compare(recent.Share(a.user, a.received), recent.Share(b.user, b.received)),
+		cmp.Compare(o.usage.UserShare(a.user, a.received), o.usage.UserShare(b.user, b.received)),
 		cmp.Compare(a.positions[0], b.positions[0]))
 }
 
@@ -161,12 +161,10 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 			}
 		}
 	}
-	if usage.LimitsUsers() {
-		for i := range running {
-			if r := &running[i]; !r.Ended {
-				usage.AddUserUsage(r.Spec, r.GPUTypes, r.Shares, 1)
-				usage.AddRunningJob(r.Spec)
-			}
+	for i := range running {
+		if r := &running[i]; !r.Ended {
+			usage.AddUserUsage(r.Spec, r.GPUTypes, r.Shares, 1)
+			usage.AddRunningJob(r.Spec)
 		}
 	}
 	role, gpuType, milli := "", "", -1

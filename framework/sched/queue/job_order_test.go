@@ -81,14 +81,15 @@ func TestJobOrder(t *testing.T) {
 	}
 }
 
-// With a recent usage, the users of a role take turns: the one with the least share is next, of jobs with equal priority.
+// The users of a role take turns: the one with the least share is next, of jobs with equal priority. The share is what they
+// hold, or their recent usage. A role with one queue does not compare users.
 func TestJobOrderOfUsers(t *testing.T) {
 	jobs := waitingJobs(t, "a1 r - 0 9h", "a2 r - 0 8h", "a3 r - 0 7h", "b1 r - 0 6h", "b2 r - 0 5h", "a4 r -- 0 4h", "c1 q - 0 1h")
 	for i := range jobs {
 		jobs[i].Spec.Owner = jobs[i].Spec.Name[:1]
 	}
 	for want, recent := range map[string]*quota.RecentUsage{
-		"c1 a4 a1 a2 a3 b1 b2": nil,
+		"c1 a4 b1 a1 b2 a2 a3": nil,
 		"c1 a4 b1 b2 a1 a2 a3": {Average: map[quota.User]float64{{Role: "r", Name: "a"}: 1000}},
 		"a4 b1 a1 b2 a2 a3 c1": {Average: map[quota.User]float64{{Role: "q", Name: "c"}: 5000}},
 		"a4 a1 b1 a2 b2 a3 c1": {Average: map[quota.User]float64{{Role: "q", Name: "c"}: 5000}, Held: map[quota.User]int{{Role: "r", Name: "b"}: 1500}},
@@ -100,10 +101,19 @@ func TestJobOrderOfUsers(t *testing.T) {
 		for j, ok := order.Next(); ok; j, ok = order.Next() {
 			got = append(got, j.Spec.Name)
 			usage.AddUsage(j.Spec.Role, map[string]int{"V100": 1}, nil, 1)
+			usage.AddUserUsage(j.Spec, map[string]int{"V100": 1}, nil, 1)
 		}
 		if text := strings.Join(got, " "); text != want {
 			t.Errorf("of %+v: got %s, want %s", recent, text, want)
 		}
+	}
+	var got []string
+	order := NewJobOrder(noon(), jobs, []Role{{Name: "r", OneQueue: true}}, quota.NewTracker(nil, nil))
+	for j, ok := order.Next(); ok; j, ok = order.Next() {
+		got = append(got, j.Spec.Name)
+	}
+	if text, want := strings.Join(got, " "), "c1 a4 a1 a2 a3 b1 b2"; text != want {
+		t.Errorf("with one queue: got %s, want %s", text, want)
 	}
 }
 

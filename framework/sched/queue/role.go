@@ -32,6 +32,8 @@ type Role struct {
 	// HalfLife is after how long GPU time of the past counts half in the fair share of the role, of the roles below it without
 	// one, and of their users. 0 means that of the role above, or else the scheduler's.
 	HalfLife time.Duration
+	// OneQueue places the jobs of all users of the role in one order. Otherwise the user who holds the least is served first.
+	OneQueue bool
 	// Order is the order of jobs with equal priority. "" means OldestFirst.
 	Order Order
 	// Patience is how long a job lets shorter ones go first under ShortestFirst. 0 means DefaultPatience.

@@ -185,9 +185,13 @@ func addOfTask(all map[string]map[string]int, role string, types map[string]int,
 	}
 }
 
-// AddReservation counts what the plan reserves for a waiting task against the limits of its role and of its user.
+// AddReservation counts what the plan reserves for a waiting task against the limits of its role and of its user, and
+// among what users hold, so that they take turns.
 func (t *Tracker) AddReservation(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare) {
 	addOfTask(t.reserved, spec.Role, types, shares, 1)
+	for _, milli := range milliByType(types, shares) {
+		t.heldByUser[UserOf(spec)] += milli
+	}
 	if t.users != nil && spec.Owner != "" {
 		addTaskTo(t.users.reserved, UserOf(spec), types, shares, 1)
 	}

@@ -51,7 +51,9 @@ type Tracker struct {
 	mesosQuotas []MesosQuota
 	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
 	deserved *deservedTree
-	// users counts what users hold; nil if no entry limits users.
+	// heldByUser counts the GPUs that users hold in a role itself, of all types.
+	heldByUser map[User]int
+	// users counts what users hold by type; nil if no entry limits users.
 	users *userUsage
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
 	kept map[string][]Limit
@@ -75,6 +77,7 @@ func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tr
 		agents:       agents,
 		deserved:     newDeservedTree(entitlements, agents),
 		users:        newUserUsage(entitlements),
+		heldByUser:   map[User]int{},
 		held:         map[string]map[string]int{},
 		ending:       map[string]map[string]int{},
 		reserved:     map[string]map[string]int{},

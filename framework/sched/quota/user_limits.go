@@ -111,6 +111,9 @@ func sumWithin(all map[string]map[User]map[string]int, user, role, gpuType strin
 
 // AddUserUsage adds what a task holds to what the job's user holds; sign -1 removes it. AddUsage counts it for the role.
 func (t *Tracker) AddUserUsage(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	for _, milli := range milliByType(types, shares) {
+		t.heldByUser[UserOf(spec)] += sign * milli
+	}
 	if t.users == nil || spec.Owner == "" {
 		return
 	}
@@ -126,9 +129,20 @@ func addTaskTo(all map[string]map[User]map[string]int, u User, types map[string]
 
 // AddUserMilliGPUs is AddUserUsage for thousandths of GPUs of one type, which is "" where it is unknown.
 func (t *Tracker) AddUserMilliGPUs(spec *job.Spec, gpuType string, milli int) {
+	t.heldByUser[UserOf(spec)] += milli
 	if t.users != nil && spec.Owner != "" {
 		addTo(t.users.gpus, UserOf(spec), gpuType, milli)
 	}
+}
+
+// UserShare returns the number by which users of a role are compared: the least is served first. It is their recent usage
+// if the role has a half-life, otherwise what they hold. more is the amount that the user has received since the recent
+// usage was counted.
+func (t *Tracker) UserShare(u User, more int) float64 {
+	if t.recent != nil && !t.recent.WithoutPast[u.Role] {
+		return t.recent.Share(u, more)
+	}
+	return float64(t.heldByUser[u])
 }
 
 // AddRunningJob counts a job that has placed tasks. It returns false if the job was counted before.
