@@ -77,7 +77,7 @@ func (l *Loop) computeRoleShares() {
 	}
 	l.sharesComputed = now
 	var figures roleFigures
-	if l.state.DeservesGPUs() || l.state.HasHalfLife() {
+	if l.state.Reclaims() || l.state.HasHalfLife() {
 		roles := readmodel.RoleViews(l.state)
 		figures = roleFigures{readmodel.RoleShares(roles), readmodel.RecentUsages(roles)}
 	}

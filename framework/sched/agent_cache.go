@@ -40,7 +40,7 @@ func (c *agentCache) buildCluster(now time.Time, t *agentTable, roles []string, 
 		for _, a := range t.knownAgents(offered, roles) {
 			agents = append(agents, placement.WithoutFree(a))
 		}
-		if p.DeservesGPUs() {
+		if p.Reclaims() {
 			agents = addUnofferedRoles(agents, roles)
 		}
 		c.cluster = placement.NewPartitionedCluster(agents, p, now)

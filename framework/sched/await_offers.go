@@ -25,7 +25,7 @@ func (s *State) offersDue(role string, submitted time.Time) time.Time {
 // this framework holds and that it was not offered of late. After a failover, and after a time in which nothing waited, the
 // scheduler does not know which GPUs are free.
 func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.RunningTask) {
-	if !s.DeservesGPUs() {
+	if !s.Reclaims() {
 		return
 	}
 	known, unseen := false, false

@@ -42,7 +42,7 @@ func (s *State) freedPlaceOf(j *job.Job, t *job.Task) freedPlace {
 	r := placeOf(j, t)
 	r.Ending, r.Ends, r.Ended, r.Stuck = true, t.Ended, true, s.isClosed(t.Hostname, t.AgentID)
 	timeout := freedPlaceTimeout
-	if s.cfg.Policy.DeservesGPUs() {
+	if s.cfg.Policy.Reclaims() {
 		timeout = reclaimedPlaceTimeout
 	}
 	return freedPlace{r, t.Ended.Add(timeout)}

@@ -66,6 +66,11 @@ func newPeerCluster(t *testing.T, policy placement.Policy, agents map[string]int
 	}
 	slices.Sort(c.names)
 	c.step(Subscribed{FrameworkID: "f"})
+	var listed []Agent
+	for _, name := range c.names {
+		listed = append(listed, Agent{ID: name, Hostname: name, Types: []string{"V100"}, GPUs: len(c.gpus[name])})
+	}
+	c.step(AgentsListed{Agents: listed})
 	return c
 }
 

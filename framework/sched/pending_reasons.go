@@ -58,7 +58,8 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			r.PendingCause, r.Missing = reserved.PendingCause, min(reserved.Missing, waiting)
 		default:
 			if usage == nil {
-				usage = s.newUsage(s.runningTasks())
+				in := s.newPlacementInput()
+				usage = s.newUsage(in.Running, in.Waiting)
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
 			if r.BlockedBy != placement.BlockedByQuota {
@@ -108,11 +109,18 @@ func (s *State) explainer() *pending.Explainer {
 }
 
 // newUsage returns what roles hold, with the GPU models of all agents.
-func (s *State) newUsage(running []queue.RunningTask) *quota.Tracker {
+func (s *State) newUsage(running []queue.RunningTask, waiting []queue.WaitingJob) *quota.Tracker {
 	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
+	if s.cfg.Policy.PursuesEntitlements() {
+		usage.PursueEntitlements()
+	}
 	queue.CountUsage(usage, running)
 	usage.SetRecentUsage(s.RecentUsage())
 	usage.SetMesosQuotas(s.mesosQuotas)
+	if s.cfg.Policy.PursuesEntitlements() {
+		queue.AddDemand(usage, waiting)
+		usage.UpdateEntitlements()
+	}
 	return usage
 }
 

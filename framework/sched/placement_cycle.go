@@ -26,7 +26,7 @@ func (s *State) placeWaiting() []Operation {
 	ops := s.declineClosed()
 	offers := len(s.offers.offers)
 	s.queueCache.evictStale()
-	reclaims := s.cfg.Policy.DeservesGPUs()
+	reclaims := s.cfg.Policy.Reclaims()
 	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible || reclaims }
 	if offers == 0 && !slices.ContainsFunc(s.queueCache.queuedJobs(&s.jobTable), isPreemptible) {
 		return ops
@@ -107,6 +107,9 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		message := "makes room for " + v.ForJob
 		if v.DeservedBy != "" {
 			message += fmt.Sprintf(": role %s deserves the GPUs", v.DeservedBy)
+			if s.cfg.Policy.PursuesEntitlements() {
+				message = fmt.Sprintf("makes room for %s: role %s is entitled to the GPUs", v.ForJob, v.DeservedBy)
+			}
 		}
 		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, message)...)
 	}

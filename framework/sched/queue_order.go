@@ -13,7 +13,7 @@ import (
 // get counts for its role at once. Jobs that may not start yet come last.
 func (s *State) QueueOrder() []string {
 	in := s.newPlacementInput()
-	usage := s.newUsage(in.Running)
+	usage := s.newUsage(in.Running, in.Waiting)
 	var names []string
 	listed := map[string]bool{}
 	add := func(j *queue.WaitingJob) {
@@ -22,7 +22,7 @@ func (s *State) QueueOrder() []string {
 		}
 	}
 	waiting := in.Waiting
-	if usage.DeservesGPUs() { // what roles deserve is placed before what they would borrow
+	if usage.Reclaims() { // what roles deserve is placed before what they would borrow
 		for level := range usage.DeservedLevels() {
 			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, placement.NextJobs(in.Reservations), usage, level)
 			for j, request, ok := claims.Next(); ok; j, request, ok = claims.Next() {

@@ -192,7 +192,7 @@ func (s *State) hasForgottenPlace(isNewlyDue func(time.Time) bool) bool {
 // ended.
 func (s *State) expireWaiting() []Operation {
 	isNewlyDue := func(at time.Time) bool { return at.After(s.offers.pausesCheckedAt) && !at.After(s.now) }
-	reclaims := s.DeservesGPUs()
+	reclaims := s.Reclaims()
 	if reclaims && s.queue.count > 0 && s.hasForgottenPlace(isNewlyDue) {
 		s.offers.stale = true // GPUs may have to be reclaimed instead
 	}

@@ -124,13 +124,13 @@ func usersOf(role string, recent *quota.RecentUsage) (users []UserUsage) {
 	return users
 }
 
-// DeservesGPUs reports whether a role deserves GPUs. Without one, nothing is reclaimed.
-func (s *State) DeservesGPUs() bool { return s.cfg.Policy.DeservesGPUs() }
+// Reclaims reports whether roles take GPUs back from each other.
+func (s *State) Reclaims() bool { return s.cfg.Policy.Reclaims() }
 
 // RoleUsages returns all roles, the default one first.
 func (s *State) RoleUsages() []RoleUsage {
 	in := s.newPlacementInput()
-	usage := s.newUsage(in.Running)
+	usage := s.newUsage(in.Running, in.Waiting)
 	shares := s.divideGPUs(&in, usage)
 	list := make([]RoleUsage, len(s.cfg.Policy.Roles))
 	for i, r := range s.cfg.Policy.Roles {
@@ -169,9 +169,8 @@ type dividedType struct {
 // divideGPUs adds the demand of waiting tasks to the usage, and divides the GPUs of each type, and all together, among
 // the roles.
 func (s *State) divideGPUs(in *placement.PlanInput, usage *quota.Tracker) []dividedType {
-	for i := range in.Waiting {
-		w := &in.Waiting[i]
-		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
+	if !s.cfg.Policy.PursuesEntitlements() { // then newUsage has added it
+		queue.AddDemand(usage, in.Waiting)
 	}
 	var shares []dividedType
 	for _, gpuType := range usage.GPUTypes() {

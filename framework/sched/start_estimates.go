@@ -21,7 +21,7 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 		return in, false
 	}
 	placed := s.newPlacementInput()
-	usage := s.newUsage(placed.Running)
+	usage := s.newUsage(placed.Running, placed.Waiting)
 	index, offered := s.addForecastAgents(&in)
 	held := make([]int, len(in.Agents))
 	for i := range placed.Running {

@@ -64,9 +64,10 @@ func (q *bundleQueue) Pop() any {
 	return b
 }
 
-// newSearch finds the bundles of all agents for a claim, given that chosen units end. It returns false for demands whose
-// room cannot be counted agent by agent.
-func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit) (*search, bool) {
+// newSearch finds the bundles of all agents for a claim, given that chosen units end. With together, all units of an agent
+// that are in bundles may end together by the rule, which takes longer. It returns false for demands whose room cannot be
+// counted agent by agent.
+func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit, together bool) (*search, bool) {
 	s.indexUnits()
 	s.scratch.CopyFrom(s.Cluster)
 	for _, u := range chosen {
@@ -82,7 +83,11 @@ func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit) (*search, bool)
 		usable[i] = c.usable(rule, &s.Units[i])
 	}
 	for _, agent := range slices.Sorted(maps.Keys(s.unitsOn)) {
-		found.bundles[agent] = s.bundlesOn(agent, &count, usable)
+		var mayEnd func(*Unit) bool
+		if together {
+			mayEnd = c.Rules[rule]
+		}
+		found.bundles[agent] = s.bundlesOn(agent, &count, usable, mayEnd)
 		found.push(agent)
 	}
 	return found, true
@@ -152,38 +157,91 @@ func (f *search) chooseBundles(mayEnd func(*Unit) bool, missing int, chosen *[]*
 }
 
 // bundlesOn ends the usable units on one agent in scratch, the least harm first, and returns the sets that make room for
-// more tasks, each without units that are not necessary for it.
-func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool) (bundles []bundle) {
+// more tasks, each without units that are not necessary for it. If mayEnd is given, it is asked for each unit, given those
+// before it.
+func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, mayEnd func(*Unit) bool) (bundles []bundle) {
+	move := func(u *Unit, free bool) int {
+		s.move(&s.scratch, u, agent, free)
+		count.UpdateAgent(agent)
+		return count.TasksOn(agent)
+	}
 	before := count.TasksOn(agent)
+	ended := map[*Unit]bool{} // in an earlier bundle than its place in the order
 	var units []*Unit
-	for _, i := range s.unitsOn[agent] {
-		if !usable[i] {
+	for k, i := range s.unitsOn[agent] {
+		u := &s.Units[i]
+		if !usable[i] || ended[u] {
 			continue
 		}
-		units = append(units, &s.Units[i])
-		s.move(&s.scratch, &s.Units[i], agent, true)
-		count.UpdateAgent(agent)
-		now := count.TasksOn(agent)
+		if mayEnd != nil {
+			if !mayEnd(u) {
+				continue
+			}
+			s.choose(u)
+			defer s.release(u)
+		}
+		units = append(units, u)
+		now := move(u, true)
 		if now <= before {
 			continue
 		}
 		var spare []*Unit
 		for k := len(units) - 2; k >= 0; k-- {
-			s.move(&s.scratch, units[k], agent, false)
-			if count.UpdateAgent(agent); count.TasksOn(agent) == now {
+			if move(units[k], false) == now {
 				spare = append(spare, units[k])
 				units = slices.Delete(units, k, k+1)
 				continue
 			}
-			s.move(&s.scratch, units[k], agent, true)
-			count.UpdateAgent(agent)
-		}
-		bundles = append(bundles, bundle{agent: agent, units: units, gain: now - before})
-		for _, u := range spare {
-			s.move(&s.scratch, u, agent, true)
+			move(units[k], true)
 		}
 		slices.Reverse(spare)
+		if len(units) > 1 && mayEnd == nil {
+			if one := s.findSingle(s.unitsOn[agent][k+1:], usable, units, now, move); one != nil {
+				ended[one] = true
+				bundles = append(bundles, bundle{agent: agent, units: []*Unit{one}, gain: now - before})
+				before, now = now, move(one, true)
+				if now <= before {
+					units, spare = nil, append(spare, units...)
+				}
+			}
+		}
+		if len(units) > 0 {
+			bundles = append(bundles, bundle{agent: agent, units: units, gain: now - before})
+		}
+		for _, u := range spare {
+			move(u, true)
+		}
 		units, before = spare, now
 	}
 	return bundles
+}
+
+// findSingle returns a unit among later ones that makes room for as many tasks on an agent as several units together, with
+// less harm. It returns nil without such a unit.
+func (s *Selector) findSingle(later []int, usable []bool, several []*Unit, room int, move func(*Unit, bool) int) (one *Unit) {
+	total := several[0].Harm
+	for _, u := range several[1:] {
+		total = total.add(&u.Harm)
+	}
+	for _, u := range several {
+		move(u, false)
+	}
+	for _, i := range later {
+		u := &s.Units[i]
+		if u.Harm.Compare(&total) >= 0 {
+			break
+		}
+		if !usable[i] {
+			continue
+		}
+		fits := move(u, true) >= room
+		if move(u, false); fits {
+			one = u
+			break
+		}
+	}
+	for _, u := range several {
+		move(u, true)
+	}
+	return one
 }

@@ -184,7 +184,7 @@ func (s *Selector) ChooseFirst(mayEnd func(*Unit) bool) *Unit {
 // have chosen for it.
 func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*Unit {
 	var own []*Unit
-	gain := 0
+	gain, together := 0, false
 	for round := 0; gain < missing && round < maxSearchRounds; round++ {
 		found, continued := s.last[rule], round == 0 && s.last[rule] != nil
 		if !continued {
@@ -192,7 +192,7 @@ func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*
 				break
 			}
 			var countable bool
-			if found, countable = s.newSearch(c, rule, slices.Concat(chosen, own)); !countable {
+			if found, countable = s.newSearch(c, rule, slices.Concat(chosen, own), together); !countable {
 				return append(own, s.chooseInOrder(c, rule, missing, slices.Concat(chosen, own))...)
 			}
 			if s.last == nil {
@@ -204,6 +204,7 @@ func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*
 		if !continued && !found.skipped {
 			break
 		}
+		together = found.skipped
 	}
 	return own
 }

@@ -104,7 +104,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 	if j.Spec.Gang && missing > 0 {
 		s.UndoJob(j, &d, &got)
 		missing = len(j.Tasks)
-	} else if j.Spec.Guaranteed && s.Usage.DeservesGPUs() {
+	} else if j.Spec.Guaranteed && s.Usage.Reclaims() {
 		for i := range got.Places {
 			s.Usage.AddGuaranteed(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares)
 		}
@@ -193,7 +193,7 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
 	s.Usage.AddUserMilliGPUs(j.Spec, gpuType, milli)
 	s.Usage.AddRunningJob(j.Spec)
-	if j.Spec.Guaranteed && s.Usage.DeservesGPUs() {
+	if j.Spec.Guaranteed && s.Usage.Reclaims() {
 		types := s.Usage.GPUTypes()
 		if i := slices.IndexFunc(types, func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) }); i >= 0 {
 			gpuType = types[i]

@@ -19,9 +19,16 @@ type Allocator struct {
 // NewAllocator returns an allocator that takes places from the cluster, which it changes.
 func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	a := &Allocator{Cluster: c, Usage: quota.NewTracker(queue.Entitlements(p.Roles), c.agents)}
+	if p.PursuesEntitlements() {
+		a.Usage.PursueEntitlements()
+	}
 	queue.CountUsage(a.Usage, in.Running)
 	a.Usage.SetRecentUsage(in.Recent)
 	a.Usage.SetMesosQuotas(in.MesosQuotas)
+	if p.PursuesEntitlements() {
+		queue.AddDemand(a.Usage, in.Waiting)
+		a.Usage.UpdateEntitlements()
+	}
 	fixed := queue.FixedHostPorts(in.Waiting)
 	for _, partition := range c.partitions {
 		partition.AvoidPorts(fixed)

@@ -16,7 +16,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 	fitPolicy := pl.policy.Fit
 	fitPolicy.Name = "binpack"
 	pl.reclaim = &reclaimer{
-		in: &ownInput, overhead: pl.policy.Overhead, cluster: pl.alloc.Cluster, alloc: pl.alloc, returns: &pl.returns, launches: pl.launches,
+		in: &ownInput, entitled: pl.policy.PursuesEntitlements(), overhead: pl.policy.Overhead, cluster: pl.alloc.Cluster, alloc: pl.alloc, returns: &pl.returns, launches: pl.launches,
 		leftoverOf: agents.LeftoverOf, newestOffers: agents.NewestOffers, fitPolicy: fitPolicy,
 		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{},
 	}

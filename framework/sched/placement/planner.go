@@ -31,7 +31,7 @@ type CachedAgents struct {
 func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	pl := newPlanner(agents, in, p)
 	waiting := in.Waiting
-	if pl.alloc.Usage.DeservesGPUs() {
+	if pl.alloc.Usage.Reclaims() {
 		waiting = pl.placeClaims(agents, in)
 	}
 	order := queue.NewJobOrder(in.Now, waiting, p.Roles, pl.alloc.Usage)

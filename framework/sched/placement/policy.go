@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,11 +15,23 @@ import (
 type Policy struct {
 	// Fit ranks the agents.
 	Fit fit.PlacementPolicy
+	// Reclaim is what reclaim gives roles. "" means ReclaimDeserved.
+	Reclaim ReclaimPolicy
 	// Roles are the roles in which the scheduler runs jobs; the first one is the default.
 	Roles []queue.Role
 	// Overhead is the usage of each task's executor.
 	Overhead fit.Amount
 }
+
+// ReclaimPolicy is what roles take back from others that hold more.
+type ReclaimPolicy string
+
+const (
+	// ReclaimDeserved: a role gets what it deserves and demands. Shares of the rest by weight end no task.
+	ReclaimDeserved ReclaimPolicy = "deserved"
+	// ReclaimEntitled: a role gets what it is entitled to: what it deserves and, by weight, its part of the rest.
+	ReclaimEntitled ReclaimPolicy = "entitled"
+)
 
 const (
 	// RefuseSoon is how long an offer is refused that a waiting job could use with more resources on the same agent.
@@ -48,12 +61,19 @@ func DefaultOverhead() fit.Amount { return fit.Amount{CPUs: 0.1, MemMiB: 32} }
 
 // Validate returns all errors of the policy.
 func (p *Policy) Validate() error {
-	return errors.Join(fit.ValidatePolicyName(cmp.Or(p.Fit.Name, defaultFitPolicy), fit.PolicyNames()), queue.ValidateRoles(p.Roles))
+	var reclaim error
+	if p.Reclaim != "" && p.Reclaim != ReclaimDeserved && p.Reclaim != ReclaimEntitled {
+		reclaim = fmt.Errorf("reclaim %q is not one of %s, %s", p.Reclaim, ReclaimDeserved, ReclaimEntitled)
+	}
+	return errors.Join(reclaim, fit.ValidatePolicyName(cmp.Or(p.Fit.Name, defaultFitPolicy), fit.PolicyNames()), queue.ValidateRoles(p.Roles))
 }
 
-// DeservesGPUs reports whether a role deserves GPUs.
-func (p *Policy) DeservesGPUs() bool {
-	return slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return len(r.Deserved) > 0 })
+// PursuesEntitlements reports whether reclaim gives roles what they are entitled to.
+func (p *Policy) PursuesEntitlements() bool { return p.Reclaim == ReclaimEntitled && len(p.Roles) > 1 }
+
+// Reclaims reports whether roles take GPUs back from each other.
+func (p *Policy) Reclaims() bool {
+	return p.PursuesEntitlements() || slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return len(r.Deserved) > 0 })
 }
 
 // DefaultRole returns the role of jobs that name none.

@@ -18,6 +18,8 @@ import (
 // that end, and at last those that other roles borrow. It reserves them in the plan until Mesos offers them to the role.
 type reclaimer struct {
 	in *PlanInput
+	// entitled copies Policy.PursuesEntitlements.
+	entitled bool
 	// overhead is the amount that a task's executor frees.
 	overhead fit.Amount
 	// cluster is the cluster of the plan, in which GPUs are reserved. usage has the GPUs that roles hold and deserve.
@@ -336,12 +338,10 @@ func (r *reclaimer) isOnReserved(t *queue.RunningTask) bool {
 
 // rolesAboveEntitlement returns the roles that hold more GPUs of any type than they are entitled to.
 func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
-	usage := r.alloc.Usage
-	for i := range r.in.Waiting {
-		w := &r.in.Waiting[i]
-		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
+	if !r.entitled { // then the allocator has added it
+		queue.AddDemand(r.alloc.Usage, r.in.Waiting)
 	}
-	return usage.RolesAboveEntitlement()
+	return r.alloc.Usage.RolesAboveEntitlement()
 }
 
 // reserve keeps the places of a claim for it: later tasks of the plan do not use what is free of them, and offers of them
@@ -362,7 +362,7 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 	for id := range changed {
 		for _, at := range r.offered[id] {
 			if r.reserveOn(at) && r.cluster.agents[at].Role != j.Spec.Role && r.returns.reasons[at] == "" {
-				r.returns.reasons[at] = fmt.Sprintf("role %s deserves it and %s waits for it", j.Spec.Role, j.Spec.Name)
+				r.returns.reasons[at] = fmt.Sprintf("role %s %s it and %s waits for it", j.Spec.Role, r.verb(), j.Spec.Name)
 			}
 		}
 	}
@@ -426,12 +426,20 @@ func (r *reclaimer) countReservations(j *queue.WaitingJob, places []fit.Placemen
 	}
 }
 
+// verb is what roles do with GPUs that reclaim gives them.
+func (r *reclaimer) verb() string {
+	if r.entitled {
+		return "is entitled to"
+	}
+	return "deserves"
+}
+
 // explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.
 func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) PendingCause {
 	usage := r.alloc.Usage
 	c := PendingCause{
 		BlockedBy: BlockedByReclaim,
-		Needs:     fmt.Sprintf("%s that role %s deserves", quota.FormatGPUCount(len(places)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)), j.Spec.Role),
+		Needs:     fmt.Sprintf("%s that role %s %s", quota.FormatGPUCount(len(places)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)), j.Spec.Role, r.verb()),
 		Available: usage.DescribeDeserved(j.Spec.Role),
 	}
 	ends, tasks, visited := r.in.Now, map[string]int{}, map[int]bool{}

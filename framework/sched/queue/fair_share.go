@@ -147,10 +147,18 @@ func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
 	}), true
 }
 
+// AddDemand adds what waiting jobs demand to a tracker.
+func AddDemand(usage *quota.Tracker, waiting []WaitingJob) {
+	for i := range waiting {
+		w := &waiting[i]
+		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
+	}
+}
+
 // CountUsage adds what running tasks hold to a tracker. Tasks of one role mostly follow each other and are of one GPU
 // type, so their counts are summed before they are added.
 func CountUsage(usage *quota.Tracker, running []RunningTask) {
-	if usage.DeservesGPUs() {
+	if usage.Reclaims() {
 		for i := range running {
 			r := &running[i]
 			if r.Ending && !r.Ended {

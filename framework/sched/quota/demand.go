@@ -159,17 +159,22 @@ func (t *Tracker) ClaimOf(role, gpuType string) entitlement.Claim {
 			continue
 		}
 		c.Weight = e.Weight
-		if limit, ok := e.Quota.EntryFor(gpuType); ok {
-			c.Limit = limit * MilliPerGPU
+		for _, name := range []string{gpuType, AllTypes} { // the role holds no more of one type than of all
+			if limit, ok := e.Quota.EntryFor(name); ok && (c.Limit < 0 || limit*MilliPerGPU < c.Limit) {
+				c.Limit = limit * MilliPerGPU
+			}
 		}
 		n, ok := e.Deserved.EntryFor(gpuType)
+		if !ok {
+			n, ok = e.Deserved.EntryFor(AllTypes)
+		}
 		if gpuType == AllTypes && e.Deserved != nil {
 			n, ok = e.Deserved.Total(), true
 		}
 		c.Deserved, c.HasDeserved = n*MilliPerGPU, ok
 	}
 	for i := range t.mesosQuotas {
-		if q := &t.mesosQuotas[i]; q.Role == role && gpuType == AllTypes && (c.Limit < 0 || q.Limit*MilliPerGPU < c.Limit) {
+		if q := &t.mesosQuotas[i]; q.Role == role && (c.Limit < 0 || q.Limit*MilliPerGPU < c.Limit) {
 			c.Limit = q.Limit * MilliPerGPU
 		}
 	}

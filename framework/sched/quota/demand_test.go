@@ -35,10 +35,10 @@ func TestClaims(t *testing.T) {
 	}
 	for gpuType, want := range map[string]entitlement.Claim{
 		"A100": {Role: "x", Weight: 2, Deserved: 4000, HasDeserved: true, Limit: 6000, Demand: 8000},
-		"V100": {Role: "x", Weight: 2, Limit: -1, Demand: 6000},
-		"T4":   {Role: "x", Weight: 2, Limit: -1, Demand: 1500},
-		"P4":   {Role: "x", Weight: 2, Limit: -1, Demand: 1000},
-		"H100": {Role: "x", Weight: 2, Deserved: 1000, HasDeserved: true, Limit: -1},
+		"V100": {Role: "x", Weight: 2, Limit: 20000, Demand: 6000},
+		"T4":   {Role: "x", Weight: 2, Limit: 20000, Demand: 1500},
+		"P4":   {Role: "x", Weight: 2, Limit: 20000, Demand: 1000},
+		"H100": {Role: "x", Weight: 2, Deserved: 1000, HasDeserved: true, Limit: 20000},
 		"*":    {Role: "x", Weight: 2, Deserved: 5000, HasDeserved: true, Limit: 20000, Demand: 9500},
 	} {
 		if diff := cmp.Diff(want, u.ClaimOf("x", gpuType)); diff != "" {
@@ -47,6 +47,10 @@ func TestClaims(t *testing.T) {
 	}
 	if diff := cmp.Diff(entitlement.Claim{Role: "y", HasDeserved: true, Limit: -1}, u.ClaimOf("y", AllTypes)); diff != "" {
 		t.Error(diff)
+	}
+	z := NewTracker([]RoleEntitlement{{Role: "z", Deserved: Quota{AllTypes: 5}}}, agents)
+	if diff := cmp.Diff(entitlement.Claim{Role: "z", Deserved: 5000, HasDeserved: true, Limit: -1}, z.ClaimOf("z", "V100")); diff != "" {
+		t.Errorf("what a role deserves of all types, it deserves of each (-want +got):\n%s", diff)
 	}
 	capacity := map[string]int{}
 	for _, gpuType := range u.GPUTypes() {

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"mesos-gpu/job"
 )
 
-// deservedTree counts what roles hold of what they deserve. It is nil if no role deserves GPUs: nothing is lent then,
-// and nothing is reclaimed.
+// deservedTree counts what roles hold of what they deserve, or of what they are entitled to. It is nil if no role deserves
+// GPUs: nothing is lent then, and nothing is reclaimed.
 type deservedTree struct {
 	// nodes are the roles that deserve GPUs. A role with such roles below it has a second node for the tasks that are in
 	// none of those, which deserve what those leave.
@@ -22,6 +23,9 @@ type deservedTree struct {
 	chains map[string][]int
 	// types are the GPU types of agents, without "".
 	types []string
+	// allEntries means that a role may take GPUs only within all entries that count them. Otherwise each entry is a
+	// guarantee by itself.
+	allEntries bool
 }
 
 // deservedNode counts the deserved and held GPUs of one role, with the roles below it, or of the tasks of one role alone.
@@ -70,11 +74,7 @@ func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources
 		}
 		t.nodes = append(t.nodes, node)
 	}
-	for n, parents := 0, len(t.nodes); n < parents; n++ {
-		if own, ok := t.remainderNode(n, parents); ok {
-			t.nodes = append(t.nodes, own)
-		}
-	}
+	t.addRemainders()
 	seen := map[string]bool{}
 	for i := range agents {
 		for model := range agents[i].Models() {
@@ -85,6 +85,15 @@ func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources
 	}
 	slices.Sort(t.types)
 	return t
+}
+
+// addRemainders adds the nodes of tasks that are in no role below that has a node.
+func (t *deservedTree) addRemainders() {
+	for n, parents := 0, len(t.nodes); n < parents; n++ {
+		if own, ok := t.remainderNode(n, parents); ok {
+			t.nodes = append(t.nodes, own)
+		}
+	}
 }
 
 // remainderNode returns the node for the tasks of a role that are in no role below it that deserves GPUs. It returns false
@@ -151,10 +160,25 @@ func (t *deservedTree) chainOf(role string) []int {
 }
 
 func (t *deservedTree) addHeld(role, gpuType string, milli int) {
-	for _, n := range t.chainOf(role) {
-		for e := range t.nodes[n].entries {
-			if entry := &t.nodes[n].entries[e]; entry.counts(gpuType) {
-				entry.held += milli
+	for e := range t.entriesOf(role, gpuType) {
+		e.held += milli
+	}
+}
+
+func (t *deservedTree) addEndingMilli(role, gpuType string, milli int) {
+	for e := range t.entriesOf(role, gpuType) {
+		e.ending += milli
+	}
+}
+
+// entriesOf yields the entries in which GPUs of a type count that a role holds.
+func (t *deservedTree) entriesOf(role, gpuType string) iter.Seq[*deservedEntry] {
+	return func(yield func(*deservedEntry) bool) {
+		for _, n := range t.chainOf(role) {
+			for e := range t.nodes[n].entries {
+				if entry := &t.nodes[n].entries[e]; entry.counts(gpuType) && !yield(entry) {
+					return
+				}
 			}
 		}
 	}
@@ -163,16 +187,22 @@ func (t *deservedTree) addHeld(role, gpuType string, milli int) {
 // AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim, and
 // what they hold of limits may be reserved. sign -1 takes it back.
 func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
-	if t.deserved == nil {
+	if !t.Reclaims() {
 		return
 	}
-	for _, n := range t.deserved.chainOf(role) {
-		for e := range t.deserved.nodes[n].entries {
-			entry := &t.deserved.nodes[n].entries[e]
+	if t.pursued != nil {
+		t.pursued.addEnding(role, types, shares, sign)
+	}
+	addOfTask(t.ending, role, types, shares, sign)
+}
+
+func (t *deservedTree) addEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	for _, n := range t.chainOf(role) {
+		for e := range t.nodes[n].entries {
+			entry := &t.nodes[n].entries[e]
 			entry.ending += sign * entry.milliOf(types, shares)
 		}
 	}
-	addOfTask(t.ending, role, types, shares, sign)
 }
 
 // addOfTask adds what a task holds to what a role has.
@@ -229,6 +259,9 @@ func (l *Limit) CountsUsage(role string, types map[string]int, shares []gpu.Devi
 
 // AddGuaranteed counts tasks that run only inside what their role deserves. They count as usage too.
 func (t *Tracker) AddGuaranteed(role string, types map[string]int, shares []gpu.DeviceShare) {
+	if t.deserved == nil {
+		return
+	}
 	for _, n := range t.deserved.chainOf(role) {
 		for e := range t.deserved.nodes[n].entries {
 			entry := &t.deserved.nodes[n].entries[e]
@@ -242,8 +275,11 @@ func (t *Tracker) AddGuaranteed(role string, types map[string]int, shares []gpu.
 // role deserves GPUs, are not restricted.
 func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Request, tasks int) {
 	r := spec.Request
-	if t.deserved == nil || !spec.Guaranteed || r.GPUs == 0 {
+	if !t.Reclaims() || !spec.Guaranteed || r.GPUs == 0 {
 		return r, n
+	}
+	if t.deserved == nil {
+		return r, 0
 	}
 	types := t.deserved.types
 	if len(types) == 0 {
@@ -278,7 +314,8 @@ func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Requ
 func (t *Tracker) ExplainGuaranteed(spec *job.Spec, tasks int) LimitExplanation {
 	var parts []string
 	who := "role " + spec.Role + " deserves none"
-	if chain := t.deserved.chainOf(spec.Role); len(chain) > 0 {
+	if t.deserved == nil {
+	} else if chain := t.deserved.chainOf(spec.Role); len(chain) > 0 {
 		node := &t.deserved.nodes[chain[0]]
 		for i := range node.entries {
 			e := &node.entries[i]
@@ -307,8 +344,8 @@ func (e *deservedEntry) milliOf(types map[string]int, shares []gpu.DeviceShare) 
 	return milli
 }
 
-// DeservesGPUs reports whether a role deserves GPUs, so that roles lend and reclaim GPUs.
-func (t *Tracker) DeservesGPUs() bool { return t.deserved != nil }
+// Reclaims reports whether roles lend and reclaim GPUs.
+func (t *Tracker) Reclaims() bool { return t.deserved != nil || t.entitled }
 
 // roomFor returns how many thousandths of GPUs of one type the role may take so that it is inside what it deserves. With a
 // level above 0, the limit is the amount that the role that many levels above it deserves, counting roles that deserve GPUs.
@@ -317,10 +354,17 @@ func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int
 	if level >= len(chain) {
 		return 0
 	}
+	least := -1
 	for i := range t.nodes[chain[level]].entries {
 		if e := &t.nodes[chain[level]].entries[i]; e.counts(gpuType) {
-			room = max(room, e.deserved-e.held-e.claimed)
+			left := max(e.deserved-e.held-e.claimed, 0)
+			if room = max(room, left); least < 0 || left < least {
+				least = left
+			}
 		}
+	}
+	if t.allEntries {
+		return max(least, 0)
 	}
 	return room
 }
@@ -328,7 +372,7 @@ func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int
 // DeservedLevels returns the most levels of roles above each other that deserve GPUs.
 func (t *Tracker) DeservedLevels() (levels int) {
 	for i := range t.entitlements {
-		levels = max(levels, len(t.deserved.chainOf(t.entitlements[i].Role)))
+		levels = max(levels, len(t.pursued.chainOf(t.entitlements[i].Role)))
 	}
 	return levels
 }
@@ -337,7 +381,7 @@ func (t *Tracker) DeservedLevels() (levels int) {
 // above it, and the request without the types of which that is used up. The tasks of a gang count all or none.
 func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted gpu.Request, tasks int) {
 	r := spec.Request
-	if t.deserved == nil || r.GPUs == 0 || level >= len(t.deserved.chainOf(spec.Role)) {
+	if t.pursued == nil || r.GPUs == 0 || level >= len(t.pursued.chainOf(spec.Role)) {
 		return r, 0
 	}
 	if spec.Guaranteed {
@@ -345,7 +389,7 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 			return r, 0
 		}
 	}
-	types := t.deserved.types
+	types := t.pursued.types
 	if len(types) == 0 {
 		types = []string{AllTypes} // agents report no types
 	}
@@ -355,7 +399,7 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 			continue
 		}
 		one := t.MilliPerTask(&r, name)
-		fits := t.deserved.roomFor(spec.Role, level, name) / one
+		fits := t.pursued.roomFor(spec.Role, level, name) / one
 		if fits == 0 || r.NeedsSameType() && fits < n {
 			excluded = append(excluded, name)
 		} else {
@@ -364,10 +408,10 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 	}
 	for _, name := range accepted {
 		one := t.MilliPerTask(&r, name)
-		fits := t.deserved.roomFor(spec.Role, level, name) / one
+		fits := t.pursued.roomFor(spec.Role, level, name) / one
 		tasks += fits
-		t.deserved.addClaim(spec.Role, name, fits*one) // so that an entry for all types counts once
-		defer t.deserved.addClaim(spec.Role, name, -fits*one)
+		t.pursued.addClaim(spec.Role, name, fits*one) // so that an entry for all types counts once
+		defer t.pursued.addClaim(spec.Role, name, -fits*one)
 	}
 	tasks = min(tasks, n)
 	if spec.Gang && tasks < n {
@@ -380,22 +424,18 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 }
 
 func (t *deservedTree) addClaim(role, gpuType string, milli int) {
-	for _, n := range t.chainOf(role) {
-		for i := range t.nodes[n].entries {
-			if e := &t.nodes[n].entries[i]; e.counts(gpuType) {
-				e.claimed += milli
-			}
-		}
+	for e := range t.entriesOf(role, gpuType) {
+		e.claimed += milli
 	}
 }
 
 // AddClaim counts tasks that wait for reclaimed GPUs against what their role deserves, of every type that the request
 // accepts, so that later jobs of the role do not take their part.
 func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
-	for _, n := range t.deserved.chainOf(role) {
-		for i := range t.deserved.nodes[n].entries {
-			e := &t.deserved.nodes[n].entries[i]
-			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.deserved.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
+	for _, n := range t.pursued.chainOf(role) {
+		for i := range t.pursued.nodes[n].entries {
+			e := &t.pursued.nodes[n].entries[i]
+			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
 			if accepts {
 				e.claimed += tasks * t.MilliPerTask(r, e.gpuType)
 			}
@@ -410,13 +450,13 @@ func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shar
 	if claimant == lender {
 		return false
 	}
-	shared := t.deserved.chainOf(claimant)
-	for _, n := range t.deserved.chainOf(lender) {
+	shared := t.pursued.chainOf(claimant)
+	for _, n := range t.pursued.chainOf(lender) {
 		if slices.Contains(shared, n) {
 			continue
 		}
-		for i := range t.deserved.nodes[n].entries {
-			e := &t.deserved.nodes[n].entries[i]
+		for i := range t.pursued.nodes[n].entries {
+			e := &t.pursued.nodes[n].entries[i]
 			milli := e.milliOf(types, shares)
 			if milli == 0 {
 				continue
@@ -434,13 +474,78 @@ func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shar
 // that a task of the lender holds. GPUs that AddClaim has counted are included. So siblings compare what they deserve,
 // and roles of different parents what their parents deserve.
 func (t *Tracker) IsInsideDeserved(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
-	shared := t.deserved.chainOf(lender)
-	for _, n := range slices.Backward(t.deserved.chainOf(claimant)) {
+	shared := t.pursued.chainOf(lender)
+	for _, n := range slices.Backward(t.pursued.chainOf(claimant)) {
 		if !slices.Contains(shared, n) {
-			return slices.ContainsFunc(t.deserved.nodes[n].entries, func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed <= e.deserved })
+			entries := t.pursued.nodes[n].entries
+			if beyond := func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed > e.deserved }; t.pursued.allEntries {
+				return !slices.ContainsFunc(entries, beyond)
+			}
+			return slices.ContainsFunc(entries, func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed <= e.deserved })
 		}
 	}
 	return false
+}
+
+// describeEntitled returns what a role is entitled to and holds, such as "it is entitled to 7.5 GPUs and holds 3".
+func (t *Tracker) describeEntitled(role string) string {
+	chain := t.pursued.chainOf(role)
+	if len(chain) == 0 {
+		return "it is entitled to no GPUs"
+	}
+	node := &t.pursued.nodes[chain[0]]
+	who := "it"
+	if node.role != role {
+		who = "role " + node.role
+	}
+	for i := range node.entries {
+		if e := &node.entries[i]; e.gpuType == AllTypes {
+			return fmt.Sprintf("%s is entitled to %s and holds %s", who, &Limit{Type: AllTypes, Max: e.deserved}, FormatMilliGPUs(e.held))
+		}
+	}
+	return who + " is entitled to no GPUs"
+}
+
+// PursueEntitlements makes reclaim give each role what it is entitled to, instead of what it deserves only, once
+// UpdateEntitlements is called.
+func (t *Tracker) PursueEntitlements() { t.entitled, t.pursued = true, nil }
+
+// UpdateEntitlements computes what roles are entitled to by what they hold and demand now, and at least what they deserve.
+// It does nothing without PursueEntitlements.
+func (t *Tracker) UpdateEntitlements() {
+	if !t.entitled {
+		return
+	}
+	tree := &deservedTree{chains: map[string][]int{}, allEntries: true}
+	for i := range t.entitlements {
+		tree.nodes = append(tree.nodes, deservedNode{role: t.entitlements[i].Role})
+	}
+	for _, gpuType := range t.GPUTypes() {
+		claims := make([]entitlement.Claim, len(tree.nodes))
+		for i := range tree.nodes {
+			claims[i] = t.ClaimOf(tree.nodes[i].role, gpuType)
+		}
+		granted := entitlement.Divide(t.Capacity(gpuType), claims)
+		for i := range tree.nodes {
+			node := &tree.nodes[i]
+			node.entries = append(node.entries, deservedEntry{gpuType: gpuType, deserved: max(granted[node.role], claims[i].Deserved)})
+		}
+		if gpuType != AllTypes {
+			tree.types = append(tree.types, gpuType)
+		}
+	}
+	tree.addRemainders()
+	for role, types := range t.held {
+		for gpuType, milli := range types {
+			tree.addHeld(role, gpuType, milli)
+		}
+	}
+	for role, types := range t.ending {
+		for gpuType, milli := range types {
+			tree.addEndingMilli(role, gpuType, milli)
+		}
+	}
+	t.pursued = tree
 }
 
 // RolesAboveEntitlement returns the roles that hold more of a GPU type, or of all together, than they are entitled to.
@@ -475,6 +580,9 @@ func (t *Tracker) RolesAboveEntitlement() map[string]bool {
 
 // DescribeDeserved returns what a role deserves and holds, such as "it deserves 8 A100 and holds 3".
 func (t *Tracker) DescribeDeserved(role string) string {
+	if t.entitled {
+		return t.describeEntitled(role)
+	}
 	chain := t.deserved.chainOf(role)
 	if len(chain) == 0 {
 		return "it deserves none"
@@ -495,12 +603,12 @@ func (t *Tracker) DescribeDeserved(role string) string {
 // DeservedFraction returns how much of what a role deserves it holds or reclaims, 0 for nothing. It is 1 for a role
 // that deserves nothing.
 func (t *Tracker) DeservedFraction(role string) float64 {
-	chain := t.deserved.chainOf(role)
+	chain := t.pursued.chainOf(role)
 	if len(chain) == 0 {
 		return 1
 	}
 	held, deserved := 0, 0
-	for _, e := range t.deserved.nodes[chain[0]].entries {
+	for _, e := range t.pursued.nodes[chain[0]].entries {
 		if e.gpuType == AllTypes {
 			held, deserved = e.held+e.claimed, e.deserved
 			break
@@ -512,12 +620,19 @@ func (t *Tracker) DeservedFraction(role string) float64 {
 
 // BorrowedOf returns what a role itself holds beyond what it deserves, of all types.
 func (t *Tracker) BorrowedOf(role string) int {
-	chain := t.deserved.chainOf(role)
-	if len(chain) == 0 || t.deserved.nodes[chain[0]].role != role {
+	tree := t.deserved
+	if t.entitled {
+		tree = t.pursued
+	}
+	if tree == nil {
+		return t.total[role]
+	}
+	chain := tree.chainOf(role)
+	if len(chain) == 0 || tree.nodes[chain[0]].role != role {
 		return t.total[role] // it deserves nothing itself
 	}
 	sum := 0
-	for _, e := range t.deserved.nodes[chain[0]].entries {
+	for _, e := range tree.nodes[chain[0]].entries {
 		if e.gpuType == AllTypes {
 			return max(t.total[role]-e.deserved, 0)
 		}
@@ -529,8 +644,11 @@ func (t *Tracker) BorrowedOf(role string) int {
 // ShareNote returns the sentence to append to a reason why a job with GPUs waits: what its role deserves, holds and
 // borrows. It returns "" if no role deserves GPUs, and for guaranteed jobs, whose reason has these numbers.
 func (t *Tracker) ShareNote(spec *job.Spec) string {
-	if t.deserved == nil || spec.Request.GPUs == 0 || spec.Guaranteed {
+	if !t.Reclaims() || spec.Request.GPUs == 0 || spec.Guaranteed {
 		return ""
+	}
+	if t.entitled {
+		return "; role " + spec.Role + strings.TrimPrefix(t.describeEntitled(spec.Role), "it")
 	}
 	borrowed := FormatMilliGPUs(t.BorrowedOf(spec.Role))
 	if len(t.deserved.chainOf(spec.Role)) == 0 {

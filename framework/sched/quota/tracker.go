@@ -51,6 +51,9 @@ type Tracker struct {
 	mesosQuotas []MesosQuota
 	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
 	deserved *deservedTree
+	// pursued is what reclaim gives roles: deserved or, if entitled is set, a tree of what roles are entitled to.
+	pursued  *deservedTree
+	entitled bool
 	// heldByUser counts the GPUs that users hold in a role itself, of all types.
 	heldByUser map[User]int
 	// users counts what users hold by type; nil if no entry limits users.
@@ -72,10 +75,12 @@ type modelInfo struct {
 
 // NewTracker returns a tracker in which no role holds anything.
 func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tracker {
+	deserved := newDeservedTree(entitlements, agents)
 	return &Tracker{
 		entitlements: entitlements,
 		agents:       agents,
-		deserved:     newDeservedTree(entitlements, agents),
+		deserved:     deserved,
+		pursued:      deserved,
 		users:        newUserUsage(entitlements),
 		heldByUser:   map[User]int{},
 		held:         map[string]map[string]int{},
@@ -124,6 +129,9 @@ func (t *Tracker) AddMilliGPUs(role, gpuType string, milli int) {
 	if t.deserved != nil {
 		t.deserved.addHeld(role, gpuType, milli)
 	}
+	if t.entitled && t.pursued != nil {
+		t.pursued.addHeld(role, gpuType, milli)
+	}
 }
 
 // TotalHeld returns what the role itself holds of all types.
@@ -139,7 +147,7 @@ func (t *Tracker) WeightedShare(role string) float64 {
 		}
 	}
 	held := t.total[role]
-	if t.deserved != nil {
+	if t.pursued != nil {
 		held = t.BorrowedOf(role)
 	}
 	if t.recent != nil {

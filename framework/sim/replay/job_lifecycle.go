@@ -28,7 +28,7 @@ func (r *jobReplay) submitJob(w JobRecord) {
 	if spec.Preemptible {
 		spec.MinRunTime = r.cfg.MinRunTime
 	}
-	if r.cfg.SaveTime > 0 && (spec.Preemptible || r.state.DeservesGPUs()) {
+	if r.cfg.SaveTime > 0 && (spec.Preemptible || r.state.Reclaims()) {
 		spec.Warn = &job.Warning{Signal: "USR1", Before: r.cfg.SaveTime}
 	}
 	if err := r.checkJob(l); err != nil {
