@@ -76,6 +76,7 @@ func drawLendingWorld(t *rapid.T, gangs bool) *lendingWorld {
 		s := waitingJob(fmt.Sprint("j", i), rapid.IntRange(1, 5).Draw(t, "tasks"), nil).Spec
 		s.Role = rapid.SampledFrom(w.policy.Roles).Draw(t, "role").Name
 		s.Preemptible = rapid.Bool().Draw(t, "preemptible")
+		s.MinRunTime = time.Duration(rapid.SampledFrom([]int{0, 0, 25, 70}).Draw(t, "min_run_time")) * time.Second
 		if gangs {
 			s.Gang, s.Request.GPUs = rapid.Bool().Draw(t, "gang"), rapid.IntRange(1, 2).Draw(t, "gpus of a task")
 		}
@@ -161,6 +162,9 @@ func (w *lendingWorld) round() bool {
 
 func (w *lendingWorld) plan(offers []fit.Offer, in PlanInput) Plan {
 	c, leftoverOf := NewClusterOfOffers(pointersTo(offers), &in, &w.policy)
+	for i := range c.agents {
+		c.agents[i].TotalGPUs = w.agents[c.agents[i].ID]
+	}
 	return MakePlan(CachedAgents{Cluster: c, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &in, &w.policy)
 }
 
@@ -188,6 +192,9 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		at := slices.IndexFunc(w.running, func(r queue.RunningTask) bool { return r.TaskID == v.TaskID })
 		if at < 0 || w.running[at].Ending {
 			w.t.Fatalf("%s cannot end for %s", v.TaskID, v.ForJob)
+		}
+		if ran := w.now.Sub(w.running[at].Since); ran < w.running[at].Spec.MinRunTime {
+			w.t.Fatalf("%s ends after %s, before its min_run_time of %s", v.TaskID, ran, w.running[at].Spec.MinRunTime)
 		}
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
 		w.preempted++
@@ -228,7 +235,7 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 				largest = max(largest, unit)
 			}
 		}
-		if left := w.held(role.Name) + moved; largest > 0 && left+largest <= role.Deserved.Total() {
+		if left := w.held(role.Name) + moved; largest > 0 && !w.policy.PursuesEntitlements() && left+largest <= role.Deserved.Total() {
 			w.t.Fatalf("role %s deserves %d and is left with %d, and no task of more than %d ended for others", role.Name, role.Deserved.Total(), left, largest)
 		}
 	}
@@ -329,6 +336,22 @@ func TestReclaimSettles(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// TestReclaimOfEntitlementsSettles: once nothing is submitted any more, nothing ends any more, also with gangs and several
+// GPUs a task, and no task has ended before its min_run_time.
+func TestReclaimOfEntitlementsSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawLendingWorld(t, rapid.Bool().Draw(t, "gangs"))
+		w.policy.Reclaim = ReclaimEntitled
+		for _, s := range w.jobs {
+			w.submit(s)
+			if rapid.Bool().Draw(t, "settles between") {
+				w.settle()
+			}
+		}
+		w.settle()
 	})
 }
 
