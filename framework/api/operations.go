@@ -75,7 +75,8 @@ type RoleStatus struct {
 	// for each. Entitled has the GPUs that the role would have if all GPUs were divided among all
 	// demand: first the deserved ones, then the rest by weight. Both include the descendants.
 	Demanded map[string]float64 `json:"demanded"`
-	// A standby does not know the GPUs and omits Entitled.
+	// Entitled is absent unless the scheduler reclaims what roles are entitled to, and on a standby, which does not know
+	// the GPUs.
 	Entitled map[string]float64 `json:"entitled,omitempty"`
 	// Waiting is the number of its tasks that wait for resources.
 	Waiting int `json:"waiting"`

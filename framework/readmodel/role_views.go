@@ -18,7 +18,10 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		r := api.RoleStatus{
 			Name: s.Name, Weight: s.Weight, Order: string(s.Order), Policy: s.FitPolicy, Backfill: !s.Strict,
 			Quota: map[string]int{}, QuotaSet: s.QuotaOverridden, Waiting: s.Waiting,
-			Deserved: map[string]int{}, Demanded: wholeGPUs(s.Demanded), Entitled: wholeGPUs(s.Entitled),
+			Deserved: map[string]int{}, Demanded: wholeGPUs(s.Demanded),
+		}
+		if s.Entitled != nil {
+			r.Entitled = wholeGPUs(s.Entitled)
 		}
 		if h, held := st.Holds().OfRole(s.Name); held {
 			r.Hold = &h
@@ -64,7 +67,7 @@ func limitsView(l *quota.UserLimits) api.UserLimits {
 
 // RoleShares returns the metrics of roles by GPU type, nil if no role deserves GPUs.
 func RoleShares(roles []api.RoleStatus) (shares []metrics.RoleShare) {
-	if !slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
+	if !slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 || r.Entitled != nil }) {
 		return nil
 	}
 	for i := range roles {

@@ -139,8 +139,11 @@ func (s *State) RoleUsages() []RoleUsage {
 		r.HalfLife = s.halfLifeOf(r.Name)
 		list[i] = RoleUsage{
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
-			Demanded: map[string]int{}, Entitled: map[string]int{}, Users: usersOf(r.Name, in.Recent),
+			Demanded: map[string]int{}, Users: usersOf(r.Name, in.Recent),
 			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
+		}
+		if s.cfg.Policy.PursuesEntitlements() {
+			list[i].Entitled = map[string]int{}
 		}
 		if at := slices.IndexFunc(s.mesosQuotas, func(q quota.MesosQuota) bool { return q.Role == r.Name }); at >= 0 {
 			list[i].MesosQuota = &s.mesosQuotas[at]
@@ -152,7 +155,7 @@ func (s *State) RoleUsages() []RoleUsage {
 			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {
 				list[i].Demanded[share.gpuType] = n
 			}
-			if n := share.granted[r.Name]; n > 0 {
+			if n := share.granted[r.Name]; n > 0 && s.cfg.Policy.PursuesEntitlements() {
 				list[i].Entitled[share.gpuType] = n
 			}
 		}

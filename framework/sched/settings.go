@@ -52,7 +52,7 @@ type SchedulerSettings struct {
 	// RetryDelayMax.
 	RetryDelay, RetryDelayMax time.Duration
 	// HalfLife is after how long GPU time of the past counts half in the fair share of roles and of users in a role. 0 means
-	// that only what tasks hold counts, and users are not compared. Roles may have other values.
+	// that only what tasks hold counts. Roles may have other values.
 	HalfLife time.Duration
 	// MaxAttempts is how often one task may be lost.
 	MaxAttempts int

@@ -20,7 +20,8 @@ type RecentUsage struct {
 	// Average is the mean number of GPUs, in which the past counts half after each half-life. Held has the GPUs that tasks hold now.
 	Average map[User]float64
 	Held    map[User]int
-	// WithoutPast are the roles without a half-life: their average is their tasks' present usage, and their users are not compared.
+	// WithoutPast are the roles without a half-life: their average is their tasks' present usage, and their users are compared by what
+	// they hold.
 	WithoutPast map[string]bool
 }
 

@@ -106,10 +106,15 @@ func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	}
 	shares := []term.TableColumn[api.RoleStatus]{
 		{Name: "DESERVED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Deserved)) }},
-		{Name: "ENTITLED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Entitled)) }},
 		{Name: "DEMANDED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Demanded)) }},
 	}
-	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
+	pursued := slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.Entitled != nil })
+	if pursued {
+		shares = append(shares, term.TableColumn[api.RoleStatus]{
+			Name: "ENTITLED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Entitled)) },
+		})
+	}
+	if pursued || slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
 		columns = slices.Insert(columns, 2, shares...)
 	}
 	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.HalfLifeSeconds > 0 }) {

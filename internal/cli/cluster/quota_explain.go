@@ -44,7 +44,8 @@ type typeAllocation struct {
 	Deserved int     `json:"deserved"`
 	Limit    *int    `json:"limit"`
 	Demanded float64 `json:"demanded"`
-	Entitled float64 `json:"entitled"`
+	// Entitled is nil unless the scheduler reclaims what roles are entitled to.
+	Entitled *float64 `json:"entitled,omitempty"`
 	Held     float64 `json:"held"`
 	// Borrowed is the number of GPUs that the role holds beyond its deserved ones.
 	Borrowed float64 `json:"borrowed"`
@@ -62,7 +63,7 @@ type borrowedGPUs struct {
 }
 
 func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
-	c := a.NewShowCommand("explain", "Show what a role deserves, demands, is entitled to and holds, and who borrows",
+	c := a.NewShowCommand("explain", "Show what a role deserves, demands and holds, and who borrows",
 		[]string{"ROLE"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
 			roles, err := api.ListRoles(ctx)
 			if err != nil {
@@ -75,7 +76,8 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 			e := explainQuota(&of[0], roles)
 			return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
 		})
-	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, what it is entitled to, what it holds and borrows.\n" +
+	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, holds and borrows, and with --reclaim entitled of the\n" +
+		"scheduler what it is entitled to.\n" +
 		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
 		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of " +
 		"late, the one served first at first.\n" +
@@ -105,9 +107,13 @@ func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
 		names[name] = true
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(names), compareTypeNames) {
-		t := typeAllocation{Type: name, Deserved: deservedOf(r, name), Demanded: r.Demanded[name], Entitled: r.Entitled[name], Held: r.Allocated[name]}
+		t := typeAllocation{Type: name, Deserved: deservedOf(r, name), Demanded: r.Demanded[name], Held: r.Allocated[name]}
 		if limit, ok := r.Quota[name]; ok {
 			t.Limit = &limit
+		}
+		if r.Entitled != nil {
+			n := r.Entitled[name]
+			t.Entitled = &n
 		}
 		if lends {
 			t.Borrowed = borrowedBy(r, name)
@@ -161,7 +167,7 @@ func borrowedBy(r *api.RoleStatus, name string) float64 {
 }
 
 func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
-	err := term.PrintTable(p, e.Types, []term.TableColumn[typeAllocation]{
+	columns := []term.TableColumn[typeAllocation]{
 		{Name: "TYPE", Value: func(t typeAllocation) string { return t.Type }},
 		{Name: "DESERVED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Deserved) }},
 		{Name: "LIMIT", Value: func(t typeAllocation) string {
@@ -171,11 +177,16 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 			return fmt.Sprint(*t.Limit)
 		}},
 		{Name: "DEMANDED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Demanded) }},
-		{Name: "ENTITLED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Entitled) }},
 		{Name: "HELD", Value: func(t typeAllocation) string { return fmt.Sprint(t.Held) }},
 		{Name: "BORROWED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Borrowed) }},
 		{Name: "MISSING", Value: func(t typeAllocation) string { return fmt.Sprint(t.Missing) }},
-	})
+	}
+	if len(e.Types) > 0 && e.Types[0].Entitled != nil {
+		columns = slices.Insert(columns, 4, term.TableColumn[typeAllocation]{
+			Name: "ENTITLED", Value: func(t typeAllocation) string { return fmt.Sprint(*t.Entitled) },
+		})
+	}
+	err := term.PrintTable(p, e.Types, columns)
 	if err == nil && e.MesosQuota != nil {
 		err = term.PrintTable(p, []*api.MesosQuota{e.MesosQuota}, []term.TableColumn[*api.MesosQuota]{
 			{Name: "MESOS LIMIT", Value: func(q *api.MesosQuota) string { return fmt.Sprint(q.Limit) }},

@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/jobs"
 	"mesos-gpu/internal/local/agent/container"
@@ -150,8 +151,10 @@ func addPolicyFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig) {
 	f.StringSliceVar(&cfg.Roles, "role", nil, "roles that receive offers; the first is the default role of jobs (default "+framework.DefaultRole+")")
 	f.DurationVar(&cfg.Sched.HalfLife, "fair-share-half-life", 0,
 		"after how long GPU time of the past counts half in the fair share of roles and of the users of a role; 0: "+
-			"only what tasks hold counts, and users are not compared")
+			"only what tasks hold counts")
 	f.StringVar(&cfg.RolesFile, "roles", "", "file with roles, weights and quotas, instead of --role; read again on SIGHUP")
+	f.StringVar((*string)(&cfg.Sched.Policy.Reclaim), "reclaim", string(placement.ReclaimDeserved),
+		"what roles take back from those that hold more: deserved: what they deserve; entitled: also their part of the rest by weight")
 	f.StringVar(&cfg.Sched.Policy.Fit.Name, "policy", fit.PolicyNames()[0], "placement policy: "+strings.Join(fit.PolicyNames(), ", "))
 }
 

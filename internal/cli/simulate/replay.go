@@ -28,6 +28,7 @@ import (
 // timedFlags are the flags of simulate --arrival timed.
 type timedFlags struct {
 	order, runTimes, clusters string
+	reclaim                   string
 	strict, fairness          bool
 	patience, short           time.Duration
 	minRunTime, saveTime      time.Duration
@@ -63,6 +64,7 @@ func (f *timedFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.short, "preempt-for", 0, "timed: jobs with a shorter run time than this may preempt others")
 	flags.DurationVar(&f.preemptAfter, "preempt-after", 0,
 		"timed: how long after their submission these jobs preempt others at the earliest; warnings run within this time")
+	flags.StringVar(&f.reclaim, "reclaim", string(placement.ReclaimDeserved), "timed: what roles take back from others: deserved, entitled")
 	flags.DurationVar(&f.minRunTime, "min-run-time", 0, "timed: how long preemptible jobs run before they may be preempted")
 	flags.DurationVar(&f.saveTime, "save-time", 0,
 		"timed: preempted and reclaimed jobs are warned, save their state for this time, and continue from it; if not set, they start over")
@@ -95,6 +97,8 @@ func (f *timedFlags) validate(all *simulateFlags) (seed int64, err error) {
 		return 0, errors.New("--arrival timed takes no --queue: all that finds no place waits")
 	case !slices.Contains([]string{"fifo", "shortest"}, f.order):
 		return 0, fmt.Errorf("--order %q is not one of fifo, shortest", f.order)
+	case !slices.Contains([]string{string(placement.ReclaimDeserved), string(placement.ReclaimEntitled)}, f.reclaim):
+		return 0, fmt.Errorf("--reclaim %q is not one of deserved, entitled", f.reclaim)
 	case !slices.Contains([]string{"given", "predicted", "exact"}, f.runTimes):
 		return 0, fmt.Errorf("--run-times %q is not one of given, predicted, exact", f.runTimes)
 	case !slices.Contains([]string{clustersPooled, clustersShared, clustersOwn}, f.clusters):
@@ -328,6 +332,7 @@ func replayCases(
 			}
 			cfg.OwnShare, cfg.JobEnded = own, ended
 			cfg.Sched.Policy.Fit.Name, cfg.Sched.Policy.Roles = policy, f.withRolesAbove(c.roles)
+			cfg.Sched.Policy.Reclaim = placement.ReclaimPolicy(f.reclaim)
 			list[i], errs[i] = replay.RunReplay(cfg, slices.Values(c.jobs))
 		})
 	}

@@ -78,6 +78,7 @@ a list of jobs), and --tasks may be a job file or a copy of the scheduler's jour
 		"policy":    sim.PolicyNames(),
 		"arrival":   {"fgd", "timed"},
 		"order":     {"fifo", "shortest"},
+		"reclaim":   {"deserved", "entitled"},
 		"run-times": {"given", "predicted", "exact"},
 		"clusters":  {clustersPooled, clustersShared, clustersOwn},
 	} {
