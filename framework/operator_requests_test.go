@@ -136,7 +136,7 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	want := []api.RoleStatus{
 		{Name: "research", Weight: 1, Order: "fifo", Policy: "headroom", Backfill: true, Quota: map[string]int{"V100": 1},
 			Allocated: map[string]float64{"V100": 1, "*": 1}, Waiting: 2,
-			Deserved: map[string]int{}, Demanded: map[string]float64{"V100": 3, "*": 3}, Entitled: map[string]float64{"V100": 1, "*": 3}},
+			Deserved: map[string]int{}, Demanded: map[string]float64{"V100": 3, "*": 3}},
 		{Name: "research/vision", Weight: 2, Order: "shortest", Policy: "spread", Quota: map[string]int{}, Allocated: map[string]float64{},
 			Deserved: map[string]int{}, Demanded: map[string]float64{}},
 	}
@@ -144,7 +144,7 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 
 	two, none := "V100=2, *=16", ""
 	got, err := in.SetQuota(ctx, "research", &two)
-	want[0].Quota, want[0].QuotaSet, want[0].Entitled = map[string]int{"V100": 2, "*": 16}, true, map[string]float64{"V100": 2, "*": 3}
+	want[0].Quota, want[0].QuotaSet = map[string]int{"V100": 2, "*": 16}, true
 	if diff := cmp.Diff(want[0], got); diff != "" || err != nil {
 		t.Errorf("the role after its quota was set: %v (-want +got):\n%s", err, diff)
 	}
@@ -170,7 +170,7 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want[0].Quota, want[0].QuotaSet, want[0].Entitled, want[1].QuotaSet = map[string]int{"V100": 1}, false, map[string]float64{"V100": 1, "*": 3}, false
+	want[0].Quota, want[0].QuotaSet, want[1].QuotaSet = map[string]int{"V100": 1}, false, false
 	wantRoles(t, in, want)
 	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, "role research may hold 1 V100 and holds 2") {
 		t.Errorf("below what is held: %q, %v", view.WaitReason, err)
@@ -400,8 +400,8 @@ func TestReclaimOverREST(t *testing.T) {
 	if err != nil || len(roles) != 2 {
 		t.Fatalf("roles %+v, %v", roles, err)
 	}
-	if diff := cmp.Diff(map[string]float64{"V100": 3, "*": 2.5}, roles[1].Entitled); diff != "" || roles[1].Deserved["V100"] != 2 || roles[1].Demanded["*"] != 3 {
-		t.Errorf("prod is %+v (-want +got):\n%s", roles[1], diff)
+	if roles[1].Entitled != nil || roles[1].Deserved["V100"] != 2 || roles[1].Demanded["*"] != 3 {
+		t.Errorf("prod is %+v, want it without an entitlement, which nothing pursues", roles[1])
 	}
 	safe := frameworktest.JobSpec("safe", 3, 1)
 	safe.Role, safe.Guaranteed, safe.Gang = "prod", true, true

@@ -111,7 +111,7 @@ type Spec struct {
 	// Warn, if set, warns tasks before they are preempted, drained, queued again, or stopped at
 	// their Timeout.
 	Warn *Warning `json:"warn,omitempty"`
-	// MinRunTime is how long a preemptible task runs before it may be preempted.
+	// MinRunTime is how long a task runs before it may be stopped for another job.
 	MinRunTime time.Duration `json:"min_run_time,omitempty"`
 	// PreemptAfter is how long after its submission others are stopped for the job at the earliest. Their warning runs within it.
 	PreemptAfter time.Duration `json:"preempt_after,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
@@ -154,6 +155,7 @@ func TestRoleShares(t *testing.T) {
 	l.applyEvent(sched.Tick{})
 	want(nil)
 	var p sched.Policy
+	p.Reclaim = placement.ReclaimEntitled
 	p.Roles = []queue.Role{{Name: "a", Deserved: quota.Quota{"V100": 2}}, {Name: "b", HalfLife: time.Hour}}
 	l.applyEvent(sched.PolicyChanged{Policy: p})
 	s := frameworktest.JobSpec("train", 3, 1)

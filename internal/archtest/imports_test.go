@@ -23,7 +23,7 @@ const module = "mesos-gpu"
 var pure = []string{
 	"gpu", "job", "executor/image", "framework/access", "framework/notification", "framework/sched",
 	"framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware",
-	"framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/placement",
+	"framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/eviction", "framework/sched/placement",
 	"framework/sched/pending", "framework/sched/prediction", "framework/sched/forecast", "framework/cron",
 	"framework/autoscale", "framework/sim/replay", "internal/backoff", "internal/minimesos/events",
 	"internal/minimesos/offers", "internal/minimesos/resource", "internal/minimesos/updates", "internal/simplex",

@@ -250,8 +250,8 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"`{signal: USR1, before: 5m}`, or `file` or `http` instead of the signal: "+
 				"a [warning](../guides/jobs.md#checkpoints-and-warnings) before preemptions, drains, requeues and the `timeout`").withDefault("none"),
 		key("min_run_time", duration(), func(s *spec) *time.Duration { return &s.MinRunTime },
-			"how long a `preemptible` task runs before it may be preempted").withDefault("0").
-			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a preemptible task runs before it may be preempted"}),
+			"how long a task runs before it may be stopped for another job").withDefault("0").
+			withFlag(Flag{Name: "min-run-time", Kind: DurationFlag, Usage: "how long a task runs before it may be stopped for another job"}),
 		key("preempt_after", duration(), func(s *spec) *time.Duration { return &s.PreemptAfter },
 			"how long after its submission others are stopped for the job at the earliest; their warnings run within this time").withDefault("0").
 			withFlag(Flag{

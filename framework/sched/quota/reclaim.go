@@ -1,0 +1,272 @@
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"mesos-gpu/framework/sched/entitlement"
+	"mesos-gpu/gpu"
+	"mesos-gpu/job"
+)
+
+func (t *deservedTree) addEndingMilli(role, gpuType string, milli int) {
+	for e := range t.entriesOf(role, gpuType) {
+		e.ending += milli
+	}
+}
+
+// AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim, and
+// what they hold of limits may be reserved. sign -1 takes it back.
+func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	if !t.Reclaims() {
+		return
+	}
+	if t.pursued != nil {
+		t.pursued.addEnding(role, types, shares, sign)
+	}
+	addOfTask(t.ending, role, types, shares, sign)
+}
+
+func (t *deservedTree) addEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+	for _, n := range t.chainOf(role) {
+		for e := range t.nodes[n].entries {
+			entry := &t.nodes[n].entries[e]
+			entry.ending += sign * entry.milliOf(types, shares)
+		}
+	}
+}
+
+// Reclaims reports whether roles lend and reclaim GPUs.
+func (t *Tracker) Reclaims() bool { return t.deserved != nil || t.entitled }
+
+// roomFor returns how many thousandths of GPUs of one type the role may take so that it is inside what it deserves. With a
+// level above 0, the limit is the amount that the role that many levels above it deserves, counting roles that deserve GPUs.
+func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int) {
+	chain := t.chainOf(role)
+	if level >= len(chain) {
+		return 0
+	}
+	least := -1
+	for i := range t.nodes[chain[level]].entries {
+		if e := &t.nodes[chain[level]].entries[i]; e.counts(gpuType) {
+			left := max(e.deserved-e.held-e.claimed, 0)
+			if room = max(room, left); least < 0 || left < least {
+				least = left
+			}
+		}
+	}
+	if t.allEntries {
+		return max(least, 0)
+	}
+	return room
+}
+
+// DeservedLevels returns the most levels of roles above each other that deserve GPUs.
+func (t *Tracker) DeservedLevels() (levels int) {
+	for i := range t.entitlements {
+		levels = max(levels, len(t.pursued.chainOf(t.entitlements[i].Role)))
+	}
+	return levels
+}
+
+// RestrictToDeserved returns how many of n tasks of a job are inside what its role deserves, or the role that many levels
+// above it, and the request without the types of which that is used up. The tasks of a gang count all or none.
+func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted gpu.Request, tasks int) {
+	r := spec.Request
+	if t.pursued == nil || r.GPUs == 0 || level >= len(t.pursued.chainOf(spec.Role)) {
+		return r, 0
+	}
+	if spec.Guaranteed {
+		if r, n = t.RestrictGuaranteed(spec, n); n == 0 || level > 0 {
+			return r, 0
+		}
+	}
+	types := t.pursued.types
+	if len(types) == 0 {
+		types = []string{AllTypes} // agents report no types
+	}
+	var excluded, accepted []string
+	for _, name := range types {
+		if name != AllTypes && !r.Types.Match(name) {
+			continue
+		}
+		one := t.MilliPerTask(&r, name)
+		fits := t.pursued.roomFor(spec.Role, level, name) / one
+		if fits == 0 || r.NeedsSameType() && fits < n {
+			excluded = append(excluded, name)
+		} else {
+			accepted = append(accepted, name)
+		}
+	}
+	for _, name := range accepted {
+		one := t.MilliPerTask(&r, name)
+		fits := t.pursued.roomFor(spec.Role, level, name) / one
+		tasks += fits
+		t.pursued.addClaim(spec.Role, name, fits*one) // so that an entry for all types counts once
+		defer t.pursued.addClaim(spec.Role, name, -fits*one)
+	}
+	tasks = min(tasks, n)
+	if spec.Gang && tasks < n {
+		tasks = 0
+	}
+	if tasks > 0 && len(excluded) > 0 {
+		r.Types.Exclude = append(slices.Clone(r.Types.Exclude), excluded...)
+	}
+	return r, tasks
+}
+
+func (t *deservedTree) addClaim(role, gpuType string, milli int) {
+	for e := range t.entriesOf(role, gpuType) {
+		e.claimed += milli
+	}
+}
+
+// AddClaim counts tasks that wait for reclaimed GPUs against what their role deserves, of every type that the request
+// accepts, so that later jobs of the role do not take their part.
+func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
+	for _, n := range t.pursued.chainOf(role) {
+		for i := range t.pursued.nodes[n].entries {
+			e := &t.pursued.nodes[n].entries[i]
+			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
+			if accepts {
+				e.claimed += tasks * t.MilliPerTask(r, e.gpuType)
+			}
+		}
+	}
+}
+
+// CanReclaim reports whether a role may take GPUs that a task of another role holds: each role that deserves them and
+// lends them holds more than it deserves, not counting tasks that are about to end. With keepsDeserved, it also keeps what
+// it deserves once the task has ended. Roles above both of them lose nothing.
+func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shares []gpu.DeviceShare, keepsDeserved bool) bool {
+	if claimant == lender {
+		return false
+	}
+	shared := t.pursued.chainOf(claimant)
+	for _, n := range t.pursued.chainOf(lender) {
+		if slices.Contains(shared, n) {
+			continue
+		}
+		for i := range t.pursued.nodes[n].entries {
+			e := &t.pursued.nodes[n].entries[i]
+			milli := e.milliOf(types, shares)
+			if milli == 0 {
+				continue
+			}
+			if left := e.held - e.ending; left <= e.deserved || keepsDeserved && left-milli < e.deserved {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// IsInsideDeserved reports whether the claimant's part of the tree may grow at the expense of the lender's: the highest
+// role above the claimant that is not above the lender too, or else the claimant, is inside what it deserves of the GPUs
+// that a task of the lender holds. GPUs that AddClaim has counted are included. So siblings compare what they deserve,
+// and roles of different parents what their parents deserve.
+func (t *Tracker) IsInsideDeserved(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
+	shared := t.pursued.chainOf(lender)
+	for _, n := range slices.Backward(t.pursued.chainOf(claimant)) {
+		if !slices.Contains(shared, n) {
+			entries := t.pursued.nodes[n].entries
+			if beyond := func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed > e.deserved }; t.pursued.allEntries {
+				return !slices.ContainsFunc(entries, beyond)
+			}
+			return slices.ContainsFunc(entries, func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed <= e.deserved })
+		}
+	}
+	return false
+}
+
+// describeEntitled returns what a role is entitled to and holds, such as "it is entitled to 7.5 GPUs and holds 3".
+func (t *Tracker) describeEntitled(role string) string {
+	chain := t.pursued.chainOf(role)
+	if len(chain) == 0 {
+		return "it is entitled to no GPUs"
+	}
+	node := &t.pursued.nodes[chain[0]]
+	who := "it"
+	if node.role != role {
+		who = "role " + node.role
+	}
+	for i := range node.entries {
+		if e := &node.entries[i]; e.gpuType == AllTypes {
+			return fmt.Sprintf("%s is entitled to %s and holds %s", who, &Limit{Type: AllTypes, Max: e.deserved}, FormatMilliGPUs(e.held))
+		}
+	}
+	return who + " is entitled to no GPUs"
+}
+
+// PursueEntitlements makes reclaim give each role what it is entitled to, instead of what it deserves only, once
+// UpdateEntitlements is called.
+func (t *Tracker) PursueEntitlements() { t.entitled, t.pursued = true, nil }
+
+// UpdateEntitlements computes what roles are entitled to by what they hold and demand now, and at least what they deserve.
+// It does nothing without PursueEntitlements.
+func (t *Tracker) UpdateEntitlements() {
+	if !t.entitled {
+		return
+	}
+	tree := &deservedTree{chains: map[string][]int{}, allEntries: true}
+	for i := range t.entitlements {
+		tree.nodes = append(tree.nodes, deservedNode{role: t.entitlements[i].Role})
+	}
+	for _, gpuType := range t.GPUTypes() {
+		claims := make([]entitlement.Claim, len(tree.nodes))
+		for i := range tree.nodes {
+			claims[i] = t.ClaimOf(tree.nodes[i].role, gpuType)
+		}
+		granted := entitlement.Divide(t.Capacity(gpuType), claims)
+		for i := range tree.nodes {
+			node := &tree.nodes[i]
+			node.entries = append(node.entries, deservedEntry{gpuType: gpuType, deserved: max(granted[node.role], claims[i].Deserved)})
+		}
+		if gpuType != AllTypes {
+			tree.types = append(tree.types, gpuType)
+		}
+	}
+	tree.addRemainders()
+	for role, types := range t.held {
+		for gpuType, milli := range types {
+			tree.addHeld(role, gpuType, milli)
+		}
+	}
+	for role, types := range t.ending {
+		for gpuType, milli := range types {
+			tree.addEndingMilli(role, gpuType, milli)
+		}
+	}
+	t.pursued = tree
+}
+
+// RolesAboveEntitlement returns the roles that hold more of a GPU type, or of all together, than they are entitled to.
+func (t *Tracker) RolesAboveEntitlement() map[string]bool {
+	roles := map[string]bool{}
+	for i := range t.entitlements {
+		roles[t.entitlements[i].Role] = true
+	}
+	for role := range t.held {
+		roles[role] = true
+	}
+	names := slices.Sorted(maps.Keys(roles))
+	above := map[string]bool{}
+	for _, gpuType := range t.GPUTypes() {
+		claims := make([]entitlement.Claim, len(names))
+		for i, role := range names {
+			claims[i] = t.ClaimOf(role, gpuType)
+		}
+		entitled := entitlement.Divide(t.Capacity(gpuType), claims)
+		for _, role := range names {
+			held := 0
+			for other := range t.held {
+				if IsWithinRole(other, role) {
+					held += t.heldOf(other, gpuType)
+				}
+			}
+			above[role] = above[role] || held > entitled[role]+MilliPerGPU/2 // entitlements are no whole GPUs
+		}
+	}
+	return above
+}
