@@ -62,10 +62,10 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				usage = s.newUsage(in.Running, in.Waiting)
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
-			if r.BlockedBy != placement.BlockedByQuota {
-				r.Available += usage.MesosQuotaNote(j.Spec)
-			}
 			r.Available += usage.ShareNote(j.Spec)
+			if r.BlockedBy != placement.BlockedByQuota {
+				r.Available += s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
+			}
 		}
 		reasons[name] = r
 	}

@@ -87,7 +87,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	for i := range plan.Accept {
 		ops = append(ops, s.recordLaunches(&plan.Accept[i]))
 	}
-	s.reservations = plan.Reservations
+	s.reservations, s.blockedClaims = plan.Reservations, plan.BlockedClaims
 	tooMany := len(s.offers.offers) > maxHeldOffers
 	isOverdue := func(d DeclinedOffer) bool {
 		h := s.offers.offers[d.OfferID]

@@ -18,7 +18,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 	pl.reclaim = &reclaimer{
 		in: &ownInput, entitled: pl.policy.PursuesEntitlements(), overhead: pl.policy.Overhead, cluster: pl.alloc.Cluster, alloc: pl.alloc, returns: &pl.returns, launches: pl.launches,
 		leftoverOf: agents.LeftoverOf, newestOffers: agents.NewestOffers, fitPolicy: fitPolicy,
-		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{},
+		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{}, blocked: map[string]string{},
 	}
 	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {
@@ -71,6 +71,9 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 	d.Request = request
 	places := pl.reclaim.reclaimWithinLimits(j, &d, len(left))
 	if len(places) == 0 {
+		if !j.AwaitsOffers {
+			pl.reclaim.blocked[j.Spec.Name] = pl.reclaim.explainBlocked(j)
+		}
 		return left
 	}
 	pl.backfill.claim = pl.reclaim.firstClaim

@@ -76,6 +76,8 @@ type Plan struct {
 	Preempt []PreemptionVictim
 	// Reservations are the heads for which resources are reserved, by role.
 	Reservations map[string]Reservation
+	// BlockedClaims says why nothing ends for jobs that wait for what their roles deserve, by name.
+	BlockedClaims map[string]string
 	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
 }

@@ -325,6 +325,7 @@ func (pl *planner) answerOffers() {
 	pl.plan.Preempt, pl.plan.Reservations = pl.backfill.victims, pl.backfill.reservations()
 	if pl.reclaim != nil {
 		pl.plan.Preempt = slices.Concat(pl.reclaim.ends, pl.backfill.victims)
+		pl.plan.BlockedClaims = pl.reclaim.blocked
 	}
 	pl.returns.decline(&pl.plan, pl.launches, RefuseSoon)
 	suitable := make([]func(i int) bool, len(pl.blocked))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/eviction"
@@ -47,6 +48,8 @@ type reclaimer struct {
 	reserved map[AgentKey]*fit.TaskResources
 	// failed are the demands for which no victims were found.
 	failed map[claimKey]bool
+	// blocked copies to Plan.BlockedClaims.
+	blocked map[string]string
 	// ends are the tasks that must end, in the order in which they were chosen.
 	ends []PreemptionVictim
 	// firstClaim is the job of the first claim that GPUs are reserved for, "" for none.
@@ -424,6 +427,48 @@ func (r *reclaimer) countReservations(j *queue.WaitingJob, places []fit.Placemen
 	for i := range places {
 		r.alloc.Usage.AddReservation(j.Spec, countGPUTypes(&pool[places[i].Agent], &places[i], j.Spec.Request.GPUs), places[i].Shares)
 	}
+}
+
+// explainBlocked returns why nothing ends for a claim: what keeps the tasks that hold more than their roles' parts, or that
+// there are none.
+func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
+	if wait := j.Spec.PreemptAfter; wait > 0 && r.in.Now.Before(j.Submitted.Add(wait)) {
+		return fmt.Sprintf("; nothing ends for it before its preempt_after of %s has passed", wait)
+	}
+	var young, guaranteed, stuck, others int
+	var earliest time.Duration
+	for i := range r.in.Running {
+		t := &r.in.Running[i]
+		if t.Ending || t.Spec.Request.GPUs == 0 || !r.alloc.Usage.CanReclaim(j.Spec.Role, t.Spec.Role, t.GPUTypes, t.Shares, false) {
+			continue
+		}
+		switch left := t.Since.Add(t.Spec.MinRunTime).Sub(r.in.Now); {
+		case t.Spec.Guaranteed:
+			guaranteed++
+		case t.Stuck:
+			stuck++
+		case left > 0:
+			if young++; earliest == 0 || left < earliest {
+				earliest = left
+			}
+		default:
+			others++
+		}
+	}
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s of roles that hold more than their part %s", n, gpu.Plural(n, "task"), what))
+		}
+	}
+	add(young, fmt.Sprintf("may not end before the min_run_time, the first in %s", earliest.Round(time.Second)))
+	add(guaranteed, "may not end: guaranteed")
+	add(stuck, "cannot be ended now")
+	add(others, "would not make room for it")
+	if len(parts) == 0 {
+		return "; no other role holds more than its part"
+	}
+	return "; nothing ends for it: " + strings.Join(parts, ", ")
 }
 
 // verb is what roles do with GPUs that reclaim gives them.
