@@ -59,7 +59,7 @@ func NewContainerShare(m gpu.EnforcementMethod, shares []gpu.DeviceShare, s shar
 	if answer.Environment == nil {
 		answer.Environment = map[string]string{}
 	}
-	if m == gpu.NotEnforced && len(shares) > 0 {
+	if m == gpu.NotEnforced && len(shares) > len(s.WholeDevices) {
 		answer.Warning = share.UnlimitedWarning
 	}
 	return answer

@@ -60,7 +60,7 @@ func (d *Daemon) openSharing(ctx context.Context, named gpu.Host, containerUse f
 			d.cfg.Log.Warn("GPUs are shared and no limits are enforced (--share-limit none): a task can use all of a GPU's memory and time")
 		}
 	}
-	return deviceSharing{ModeStore: modes, limiter: limiter, devices: named.Devices}, nil
+	return deviceSharing{ModeStore: modes, limiter: share.ExemptWholeDevices(limiter, modes.SharedCapacity), devices: named.Devices}, nil
 }
 
 // ChooseLimiter chooses the limiter for the devices that are shared, or for all devices if none

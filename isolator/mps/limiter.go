@@ -206,6 +206,40 @@ func (m *Limiter) ReleaseContainer(_ context.Context, container string) error {
 	return err
 }
 
+// AwaitUnlimited returns once no control daemon of the device runs, so that a container can use the device without MPS: in
+// compute mode EXCLUSIVE_PROCESS only the daemon's clients can. It waits for the end of containers whose tasks have ended.
+func (m *Limiter) AwaitUnlimited(ctx context.Context, uuid string) error {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.commandTimeout)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		m.mu.Lock()
+		runs := m.daemons[uuid] != nil || m.ending[uuid] != nil
+		m.mu.Unlock()
+		if !runs {
+			return m.checkNoOtherDaemon(uuid)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("its MPS control daemon still runs for containers with shares of it: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// checkNoOtherDaemon returns an error if an earlier process left a control daemon that keeps other processes from the
+// device. The daemon may have clients, so it is not ended here.
+func (m *Limiter) checkNoOtherDaemon(uuid string) error {
+	d := newControlDaemon(m.cfg, uuid)
+	pid := d.findProcess()
+	if !m.cfg.Exclusive || pid == 0 {
+		return nil
+	}
+	return fmt.Errorf("an MPS control daemon of an earlier agent daemon, process %d, has it exclusively: "+
+		"end the process and run nvidia-smi -i %s -c DEFAULT", pid, uuid)
+}
+
 // isInUse reports whether any container has a share of the device. The caller holds mu.
 func (m *Limiter) isInUse(uuid string) bool {
 	for _, shares := range m.admitted {

@@ -210,6 +210,46 @@ func TestRunningDaemonIsTakenOver(t *testing.T) {
 	}
 }
 
+// A container that needs no limit waits until the device's daemon has ended.
+func TestUnlimitedContainerAwaitsEndOfDaemon(t *testing.T) {
+	testneeds.RequireRoot(t)
+	dir := t.TempDir()
+	m := newTestLimiter(t, dir)
+	if err := m.AwaitUnlimited(t.Context(), uuid); err != nil {
+		t.Errorf("without a daemon: %v", err)
+	}
+	mustAdmit(t, m, "a", newShares(1, 1))
+	m.cfg.commandTimeout = 200 * time.Millisecond
+	if err := m.AwaitUnlimited(t.Context(), uuid); err == nil || !strings.Contains(err.Error(), "still runs") {
+		t.Errorf("while the daemon has clients: %v", err)
+	}
+	m.cfg.commandTimeout = patience
+	freed := make(chan error, 1)
+	go func() { freed <- m.AwaitUnlimited(t.Context(), uuid) }()
+	if err := m.ReleaseContainer(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-freed; err != nil || daemonPID(m) != 0 {
+		t.Errorf("after the daemon's end: %v, process %d", err, daemonPID(m))
+	}
+}
+
+// In compute mode EXCLUSIVE_PROCESS, a daemon that an earlier process left keeps others from the device.
+func TestUnlimitedContainerIsRejectedWhileExclusiveDaemonIsLeft(t *testing.T) {
+	testneeds.RequireRoot(t)
+	dir := t.TempDir()
+	first := newTestLimiter(t, dir)
+	mustAdmit(t, first, "a", newShares(1, 1))
+	next := newTestLimiter(t, dir)
+	if err := next.AwaitUnlimited(t.Context(), uuid); err != nil {
+		t.Errorf("in the default mode: %v", err)
+	}
+	next.cfg.Exclusive = true
+	if err := next.AwaitUnlimited(t.Context(), uuid); err == nil || !strings.Contains(err.Error(), "earlier agent daemon") {
+		t.Errorf("in exclusive mode: %v", err)
+	}
+}
+
 func TestCheckDevice(t *testing.T) {
 	m := newTestLimiter(t, t.TempDir())
 	simulated, absent := newTestLimiter(t, t.TempDir()), newTestLimiter(t, t.TempDir())

@@ -47,6 +47,9 @@ type LimitSetup struct {
 	// OwnRootfs means that processes in the host's file system are not
 	// limited.
 	OwnRootfs bool `json:"-"`
+	// WholeDevices are the UUIDs of devices of which the container has all.
+	// Nothing limits it there.
+	WholeDevices []string `json:"-"`
 }
 
 // LimitMount is a bind mount of the host's Source at the container's Target.
@@ -69,15 +72,15 @@ type ShareUsage struct {
 	Throttled    time.Duration
 }
 
-// LimitContainer admits a container to l. It logs a warning if l enforces
-// nothing.
+// LimitContainer admits a container to l. It logs a warning if l does not
+// enforce a share.
 func LimitContainer(ctx context.Context, l Limiter, log logrus.FieldLogger, container string, shares []gpu.DeviceShare) (LimitSetup, error) {
-	if l.Method() == gpu.NotEnforced {
-		log.WithField("container", container).Warn(UnlimitedWarning)
-	}
 	setup, err := l.AdmitContainer(ctx, container, shares)
 	if err != nil {
 		return LimitSetup{}, fmt.Errorf("enforce shares of container %s by %s: %w", container, l.Method(), err)
+	}
+	if l.Method() == gpu.NotEnforced && len(shares) > len(setup.WholeDevices) {
+		log.WithField("container", container).Warn(UnlimitedWarning)
 	}
 	return setup, nil
 }

@@ -10,7 +10,8 @@ import (
 
 // ReadUsage returns the utilization of a container's devices: the given ones,
 // or all that it holds. shared means that the container has only shares of
-// them; then the memory is the container's own, if its limiter measures that.
+// them; then the memory is the container's own, if its limiter measures that,
+// except on devices of which the container has all.
 // The result has the time of the oldest sample, so that devices that do not
 // answer look outdated.
 func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices []string, shared bool) (gpu.TaskUsage, error) {
@@ -41,7 +42,7 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 		}
 		d := &all[i]
 		u := gpu.UsageOf(uuid, d.Condition.Health, d.Sample)
-		if shared {
+		if shared && !d.Share.isAllOf(container) {
 			applyShareUsage(&u, own.Shares)
 		}
 		if s := d.Sample; s != nil && (use.Time.IsZero() || s.At.Before(use.Time)) {
@@ -50,6 +51,11 @@ func (c *DaemonClient) ReadUsage(ctx context.Context, container string, devices 
 		use.Devices = append(use.Devices, u)
 	}
 	return use, nil
+}
+
+// isAllOf reports whether a container has all of the device.
+func (s *DeviceSharing) isAllOf(container string) bool {
+	return s != nil && slices.Contains(s.Containers, ContainerShare{Container: container, MemMiB: s.MemMiB, Cores: s.Cores})
 }
 
 // applyShareUsage replaces the device's memory by the container's own.

@@ -109,6 +109,19 @@ func TestReadUsage(t *testing.T) {
 	}
 }
 
+// A container that has all of a shared device uses what the device measures.
+func TestUsageOfWholeSharedDevice(t *testing.T) {
+	s := &DeviceSharing{Shared: true, MemMiB: 100, Cores: 150, Containers: []ContainerShare{{Container: "all", MemMiB: 100, Cores: 150}, {Container: "part", MemMiB: 100, Cores: 100}}}
+	for container, want := range map[string]bool{"all": true, "part": false, "none": false} {
+		if s.isAllOf(container) != want {
+			t.Errorf("%s has all of the device: %t, want %t", container, !want, want)
+		}
+	}
+	if (*DeviceSharing)(nil).isAllOf("all") {
+		t.Error("a device that is not shared has shares")
+	}
+}
+
 // TestReadUsageWithoutDaemon: many agents have no daemon, and another server may send any
 // response.
 func TestReadUsageWithoutDaemon(t *testing.T) {
