@@ -106,6 +106,7 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	}
 	t.Job, t.Index, t.Argv, t.Env = launch.Job, launch.Index, launch.Command, launch.Env
 	t.Secrets, t.SecretFiles, t.PullSecret, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.PullSecret, launch.Devices
+	t.WholeGPUs = launch.WholeGPUs
 	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
 	t.ShutdownDelay = launch.ShutdownDelay
 	if launch.KillGrace != nil {

@@ -70,7 +70,7 @@ func (l *taskLoop) reportLastUsage(ctx context.Context, t *task.TaskSpec) {
 func (r *usageReport) write(ctx context.Context, c *ExecutorConfig, t *task.TaskSpec, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	use, err := c.ReadUsage(ctx, t.Container.Value, t.DeviceIDs, len(t.DeviceShares) > 0)
+	use, err := c.ReadUsage(ctx, t.Container.Value, t.DeviceIDs, len(t.DeviceShares) > 0 && !t.WholeGPUs)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ type LaunchData struct {
 	PullSecret string `json:"pull_secret,omitempty"`
 	// Devices are the Spec's. The executor opens them if the agent's operator allows it.
 	Devices []string `json:"devices,omitempty"`
+	// WholeGPUs is set if the task requested whole GPUs and has all of some shared ones.
+	// An executor that does not know the field describes these to the task as shares.
+	WholeGPUs bool `json:"whole_gpus,omitempty"`
 	// User and Fetch are the Spec's. The executor copies them into the
 	// CommandInfo of a nested container.
 	User  string          `json:"user,omitempty"`

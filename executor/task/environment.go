@@ -28,10 +28,10 @@ func (t TaskSpec) Environment() map[string]string {
 	if t.Role != "" {
 		env["MESOS_ALLOCATION_ROLE"] = t.Role
 	}
-	if len(t.DeviceShares) > 0 {
+	if len(t.DeviceShares) > 0 && !t.WholeGPUs {
 		addShareVariables(env, t.DeviceShares, t.ShareLimit.Devices)
-		maps.Copy(env, t.ShareLimit.Env)
 	}
+	maps.Copy(env, t.ShareLimit.Env)
 	env["MESOS_TASK_ID"] = t.ID
 	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()
 	return env

@@ -111,3 +111,17 @@ func TestVariablesAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// A task for whole GPUs that has all of a shared one gets the variables of a whole GPU.
+func TestVariablesOfWholeSharedGPU(t *testing.T) {
+	spec := TaskSpec{
+		ID: "t", GPUs: 1, DeviceIDs: []string{"GPU-a"},
+		DeviceShares: []gpu.DeviceShare{{UUID: "GPU-a", MemMiB: 4096, Cores: 100}},
+		WholeGPUs:    true,
+	}
+	unshared := spec
+	unshared.DeviceShares = nil
+	if diff := cmp.Diff(unshared.Environment(), spec.Environment()); diff != "" {
+		t.Errorf("(-not shared +shared):\n%s", diff)
+	}
+}

@@ -74,8 +74,11 @@ type TaskSpec struct {
 	DevicesOfProvider bool
 	// DeviceShares are the task's shares of devices among DeviceIDs.
 	// ShareLimit contains the settings with which its processes' shares are enforced.
+	// WholeGPUs is set if the task requested whole GPUs, so that these shares are all
+	// of their devices.
 	DeviceShares []gpu.DeviceShare
 	ShareLimit   ShareLimit
+	WholeGPUs    bool
 	Minors, Caps []int
 	Ports        []mesos.Value_Range
 	// Role is the role that the resources are allocated to.
