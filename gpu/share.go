@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -117,6 +118,20 @@ func (d DeviceShare) String() string {
 		size += ", by " + string(d.LimitedBy)
 	}
 	return fmt.Sprintf("%s (%s)", d.UUID, size)
+}
+
+// ExcludeShared returns how many of a task's n devices are not shared, and their UUIDs if they are known. ids are the UUIDs
+// of all n devices; shares are the task's shares, one for each shared device.
+func ExcludeShared(n int, ids []string, shares []DeviceShare) (unshared int, unsharedIDs []string) {
+	if len(shares) == 0 {
+		return n, ids
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(shares, func(s DeviceShare) bool { return s.UUID == id }) {
+			unsharedIDs = append(unsharedIDs, id)
+		}
+	}
+	return max(n-len(shares), 0), unsharedIDs
 }
 
 // A shared device is two scalar resources of Mesos, named by its UUID:

@@ -188,11 +188,11 @@ type Task struct {
 	Hostname string `json:"hostname,omitempty"`
 	AgentURL string `json:"agent_url,omitempty"`
 	// DeviceIDs are the UUIDs of its devices, if the agent advertises UUIDs.
-	// GPUTypes counts its devices by type. "" is an unknown type.
+	// GPUTypes counts its devices that are not shared by type. "" is an unknown type.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
-	// Shares are its shares of shared devices. DeviceIDs contains their UUIDs;
-	// GPUTypes does not count them.
+	// Shares are its shares of shared devices. A task for whole GPUs has all of
+	// each. DeviceIDs contains their UUIDs; GPUTypes does not count them.
 	Shares []gpu.DeviceShare `json:"shares,omitempty"`
 	// Message and Reason come from the last status update.
 	Message string `json:"message,omitempty"`

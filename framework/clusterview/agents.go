@@ -155,11 +155,17 @@ func gpuStateOf(a *master.ListedAgent, uuid string) api.GPUState {
 		return ""
 	case !shared && !slices.Contains(a.DeviceIDs, uuid):
 		return api.WithheldGPU
-	case slices.Contains(a.DevicesHeld, uuid):
+	case slices.Contains(a.DevicesHeld, uuid), shared && isAllShared(a, uuid):
 		return api.HeldGPU
 	default:
 		return api.FreeGPU
 	}
+}
+
+// isAllShared reports whether tasks hold all of a shared device.
+func isAllShared(a *master.ListedAgent, uuid string) bool {
+	at := slices.IndexFunc(a.SharedFree, func(s sched.SharedDevice) bool { return s.UUID == uuid })
+	return at >= 0 && a.SharedFree[at].MemMiB == 0 && a.SharedFree[at].Cores == 0
 }
 
 // namesItsGPUs reports whether an agent offers its GPUs by name. The agent's count may

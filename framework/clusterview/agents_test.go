@@ -41,7 +41,8 @@ func TestAgentFieldsForConstraints(t *testing.T) {
 // TestGPUStates: an agent that offers GPUs by name offers the healthy ones; the states of
 // GPUs that are offered by count are unknown.
 func TestGPUStates(t *testing.T) {
-	named := &master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.SharedDevice{{UUID: "c"}}}
+	named := &master.ListedAgent{GPUs: 2, DeviceIDs: []string{"a", "b"}, DevicesHeld: []string{"b", "sick"}, Shared: []sched.SharedDevice{{UUID: "c"}, {UUID: "d"}, {UUID: "e"}}}
+	named.SharedFree = []sched.SharedDevice{{UUID: "c", MemMiB: 1}, {UUID: "d", Cores: 1}, {UUID: "e"}}
 	counted := &master.ListedAgent{GPUs: 2}
 	// A task holds one of the withheld GPUs, so the agent's count still includes it.
 	telling := &master.ListedAgent{
@@ -56,6 +57,8 @@ func TestGPUStates(t *testing.T) {
 		{named, "a", api.FreeGPU},
 		{named, "b", api.HeldGPU},
 		{named, "c", api.FreeGPU},
+		{named, "d", api.FreeGPU},
+		{named, "e", api.HeldGPU}, // tasks hold all of the shared device
 		{named, "cordoned", api.WithheldGPU},
 		{named, "sick", api.WithheldGPU}, // a task still holds it
 		{named, "", ""},

@@ -13,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -105,6 +106,7 @@ func (c *Client) buildTask(
 		SecretFiles:     s.SecretFiles,
 		PullSecret:      s.PullSecret,
 		Devices:         s.Devices,
+		WholeGPUs:       holdsWholeShared(l),
 		User:            c.taskUser(s),
 		Fetch:           files,
 		ImageEntrypoint: s.ImageEntrypoint && s.Containerizer == job.Mesos,
@@ -136,15 +138,18 @@ func (c *Client) taskUser(s *job.Spec) string {
 	return s.User
 }
 
-// taskResources returns what a launch takes in addition to its executor: whole
-// GPUs, or shares of devices.
+// taskResources returns what a launch takes in addition to its executor: GPUs
+// that are not shared, and shares of devices.
 func taskResources(l sched.TaskLaunch) resourceRequest {
 	s := l.Spec
 	w := resourceRequest{cpus: s.CPUs, mem: s.MemMiB, disk: s.DiskMiB, shares: l.Shares, ports: l.Ports}
-	if len(l.Shares) == 0 {
-		w.gpus, w.devices = s.Request.GPUs, l.DeviceIDs
-	}
+	w.gpus, w.devices = gpu.ExcludeShared(s.Request.GPUs, l.DeviceIDs, l.Shares)
 	return w
+}
+
+// holdsWholeShared reports whether a task requested whole GPUs and has all of shared ones.
+func holdsWholeShared(l sched.TaskLaunch) bool {
+	return len(l.Shares) > 0 && l.Spec.Request.Share.IsWhole()
 }
 
 // taskLabels returns the labels that identify the task, followed by the job's

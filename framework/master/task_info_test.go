@@ -193,3 +193,29 @@ func TestFrameworkInfo(t *testing.T) {
 		t.Errorf("roles %v", info.Roles)
 	}
 }
+
+// A task takes the gpus scalar and the id of each GPU that is not shared, and all of each shared one. The executor learns
+// whether it requested whole GPUs.
+func TestTaskTakesWholeAndSharedGPUs(t *testing.T) {
+	all := gpu.DeviceShare{UUID: "GPU-b", MemMiB: 16000, Cores: 100}
+	for name, c := range map[string]struct {
+		request gpu.Request
+		shares  []gpu.DeviceShare
+		want    resourceRequest
+		isWhole bool
+	}{
+		"not shared": {gpu.Request{GPUs: 2}, nil, resourceRequest{gpus: 2, devices: []string{"GPU-a", "GPU-b"}}, false},
+		"both": {gpu.Request{GPUs: 2}, []gpu.DeviceShare{all},
+			resourceRequest{gpus: 1, devices: []string{"GPU-a"}, shares: []gpu.DeviceShare{all}}, true},
+		"shares": {gpu.Request{GPUs: 2, Share: gpu.ShareRequest{Cores: 100}}, []gpu.DeviceShare{all, {UUID: "GPU-a", MemMiB: 16000, Cores: 100}},
+			resourceRequest{shares: []gpu.DeviceShare{all, {UUID: "GPU-a", MemMiB: 16000, Cores: 100}}}, false},
+	} {
+		l := sched.TaskLaunch{Spec: &job.Spec{Request: c.request}, DeviceIDs: []string{"GPU-a", "GPU-b"}, Shares: c.shares}
+		if diff := cmp.Diff(c.want, taskResources(l), cmp.AllowUnexported(resourceRequest{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got := holdsWholeShared(l); got != c.isWhole {
+			t.Errorf("%s: whole GPUs among the shared ones: %t, want %t", name, got, c.isWhole)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
 )
 
 // agentTable contains the known facts about agents, apart from held offers.
@@ -174,13 +175,11 @@ func (t *agentTable) subtractLaunch(key placement.AgentKey, l *TaskLaunch) {
 	}
 	need := queue.TaskAmount(l.Spec, l.Overhead)
 	a.Free = Amount{CPUs: a.Free.CPUs - need.CPUs, MemMiB: a.Free.MemMiB - need.MemMiB, DiskMiB: a.Free.DiskMiB - need.DiskMiB}
-	if l.Shares != nil {
-		a.Shared = fit.SubtractShares(a.Shared, l.Shares)
-	} else {
-		a.GPUs -= l.Spec.Request.GPUs
-		a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
-		a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(l.DeviceIDs, id) })
-	}
+	gpus, ids := gpu.ExcludeShared(l.Spec.Request.GPUs, l.DeviceIDs, l.Shares)
+	a.GPUs -= gpus
+	a.Ports = fit.WithoutPorts(a.Ports, l.Ports)
+	a.DeviceIDs = slices.DeleteFunc(slices.Clone(a.DeviceIDs), func(id string) bool { return slices.Contains(ids, id) })
+	a.Shared = fit.SubtractShares(a.Shared, l.Shares)
 }
 
 // leftoverValidity is how long the free resources of an agent's last offer are assumed to be free when they are not

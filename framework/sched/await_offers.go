@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
 )
 
 // offerLatency is how long Mesos may take to offer free GPUs to a role that has just requested offers. Until then tasks of
@@ -53,9 +54,9 @@ func (s *State) hasUnseenGPUs(running []queue.RunningTask) bool {
 		}
 	}
 	for i := range running {
-		if r := &running[i]; len(r.Shares) == 0 {
-			left[r.AgentID] -= r.Spec.Request.GPUs
-		}
+		r := &running[i]
+		unshared, _ := gpu.ExcludeShared(r.Spec.Request.GPUs, nil, r.Shares)
+		left[r.AgentID] -= unshared
 	}
 	offered := map[string]bool{}
 	for _, h := range s.offers.offers {

@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -127,8 +128,8 @@ func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTa
 	}
 	agents := s.agentsWithFreedPlaces()
 	for i := range running {
-		if a := agents[running[i].AgentID]; a != nil && len(running[i].Shares) == 0 {
-			a.remove(running[i].Spec.Request.GPUs, running[i].DeviceIDs)
+		if r := &running[i]; agents[r.AgentID] != nil {
+			agents[r.AgentID].remove(gpu.ExcludeShared(r.Spec.Request.GPUs, r.DeviceIDs, r.Shares))
 		}
 	}
 	s.removeVisibleGPUs(agents)

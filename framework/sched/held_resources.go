@@ -24,7 +24,7 @@ type heldResources struct {
 type holding struct {
 	taskID, agentID string
 	amount          fit.Amount
-	// gpus is the number of whole GPUs, deviceIDs their ids if they are known.
+	// gpus is the number of GPUs that are not shared, deviceIDs their ids if they are known.
 	gpus      int
 	deviceIDs []string
 	shares    []gpu.DeviceShare
@@ -45,9 +45,7 @@ func (s *State) holdingOf(j *job.Job, t *job.Task) *holding {
 // newHolding returns what an attempt holds. gpus is how many GPUs it requested, whole ones or shares.
 func newHolding(t *job.Task, amount fit.Amount, gpus int) *holding {
 	h := &holding{taskID: t.ID, agentID: t.AgentID, amount: amount, shares: t.Shares, ports: t.Ports}
-	if len(t.Shares) == 0 {
-		h.gpus, h.deviceIDs = gpus, t.DeviceIDs
-	}
+	h.gpus, h.deviceIDs = gpu.ExcludeShared(gpus, t.DeviceIDs, t.Shares)
 	return h
 }
 

@@ -2,10 +2,12 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/gpu"
 )
 
 // Operation is a call to the master: one of the types below. String returns one line for logs and tests.
@@ -94,10 +96,11 @@ func (o AcceptOffers) String() string {
 	fmt.Fprintf(&b, "accept %s on %s:", strings.Join(o.OfferIDs, " "), o.AgentID)
 	for _, l := range o.Launches {
 		fmt.Fprintf(&b, " %s", l.TaskID)
-		if len(l.Shares) > 0 {
-			fmt.Fprint(&b, l.Shares)
-		} else if len(l.DeviceIDs) > 0 {
-			fmt.Fprintf(&b, "[%s]", strings.Join(l.DeviceIDs, " "))
+		if _, devices := gpu.ExcludeShared(len(l.DeviceIDs), l.DeviceIDs, l.Shares); len(l.DeviceIDs) > 0 {
+			for _, share := range l.Shares {
+				devices = append(slices.Clip(devices), share.String())
+			}
+			fmt.Fprintf(&b, "[%s]", strings.Join(devices, " "))
 		}
 	}
 	return b.String()

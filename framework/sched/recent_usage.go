@@ -10,6 +10,7 @@ import (
 
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -55,9 +56,8 @@ func (s *State) restoreUsage() {
 
 // milliGPUsOf returns the GPUs that a placed task holds, in thousandths.
 func milliGPUsOf(t *job.Task, spec *job.Spec) (milli int) {
-	if len(t.Shares) == 0 {
-		return spec.Request.GPUs * quota.MilliPerGPU
-	}
+	unshared, _ := gpu.ExcludeShared(spec.Request.GPUs, nil, t.Shares)
+	milli = unshared * quota.MilliPerGPU
 	for i := range t.Shares {
 		milli += t.Shares[i].MilliDevices
 	}

@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// freeGPUs returns how many whole GPUs may be taken. A task takes one of the
+// freeGPUs returns how many GPUs that are not shared may be taken. A task takes one of the
 // scalar for each GPU, and a device if they have IDs.
 func (c *agentCapacity) freeGPUs() int32 {
 	if c.hasDeviceIDs {
@@ -77,13 +77,14 @@ func (c *Cluster) isShared(r *agentCapacity, s int) bool {
 }
 
 // markShared makes a slot shared. If the total is unknown (0), it is the device's
-// memory and all of its cores.
+// memory and all of its cores, and no task gets the whole device.
 func (c *Cluster) markShared(r *agentCapacity, s int, all shareAmount) {
 	c.trackShares(r)
-	if all.mem == 0 {
+	isListed := all.mem > 0
+	if !isListed {
 		all = shareAmount{max(newShareAmount(r.hardware.Slots[s].MemMiB, 0).mem, 1), gpu.AllCores}
 	}
-	c.sharesOf(r)[s].total = all
+	c.sharesOf(r)[s].total, c.sharesOf(r)[s].isTotalListed = all, isListed
 }
 
 // freeShare adds to what is free of a shared slot. The total is at least that.
@@ -134,9 +135,9 @@ func (c *Cluster) returnPorts(r *agentCapacity, ports []int) {
 	}
 }
 
-// countPartialSlots counts the slots of which a share is free.
+// countPartialSlots counts the slots of which a share is free, and those of them that are shared and idle.
 func (c *Cluster) countPartialSlots(r *agentCapacity) {
-	r.partialSlots = 0
+	r.partialSlots, r.idleShared = 0, 0
 	most := int32(math.MaxInt32)
 	if r.hardware.Divisible {
 		most = wholeDevice // a free divisible device is a whole one
@@ -144,6 +145,9 @@ func (c *Cluster) countPartialSlots(r *agentCapacity) {
 	for _, slot := range c.sharesOf(r) {
 		if slot.free.mem > 0 && slot.free.mem < most {
 			r.partialSlots++
+			if !r.hardware.Divisible && slot.isIdle() {
+				r.idleShared++
+			}
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Cluster struct {
 	now time.Time
 	// capacities contains the agents' free resources, in the order of clusterIndex.agents.
 	capacities []agentCapacity
-	// wholeBits has the slots of all agents whose device may be taken whole now. The slots of one agent start at
+	// wholeBits has the slots of all agents whose device is not shared and free now. The slots of one agent start at
 	// agentCapacity.bitOffset; wholeMask returns them.
 	wholeBits index.Bits
 	// slotShares has the amounts of the slots of agents that have shared or divisible devices. The slots of one agent
@@ -66,9 +66,10 @@ type agentCapacity struct {
 	shareOffset int32
 	// bitOffset is where the agent's slots start in Cluster.wholeBits, in words.
 	bitOffset int32
-	// scalarGPUs is the free gpus scalar. wholeGPUs counts the slots that are wholly free, partialSlots those of which
-	// a part is free.
-	scalarGPUs, wholeGPUs, partialSlots int32
+	// scalarGPUs is the free gpus scalar. wholeGPUs counts the slots that are wholly free and not shared, partialSlots
+	// those of which a part is free. idleShared counts those of the latter that are shared and of which no task has a
+	// share: one task may take all of such a slot.
+	scalarGPUs, wholeGPUs, partialSlots, idleShared int32
 	// roleID is the number of the role that the agent offers to.
 	roleID int32
 	// reservation is the position in Cluster.reservations plus one; 0 if nothing of the agent is reserved.

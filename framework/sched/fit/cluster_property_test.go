@@ -365,10 +365,15 @@ func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, peers
 	}
 	if !d.Request.Share.IsWhole() && d.Request.GPUs > 0 {
 		m.checkShares(t, d, s)
-	} else if a.named && len(s.DeviceIDs) != d.Request.GPUs || s.Shares != nil {
-		t.Fatalf("%+v gets devices %v and parts %v", d, s.DeviceIDs, s.Shares)
+	} else {
+		m.checkWhole(t, d, s)
 	}
 	var chosen []gpu.Device
+	for _, p := range s.Shares {
+		if d.Request.Share.IsWhole() {
+			chosen = append(chosen, a.findDevice(p.UUID))
+		}
+	}
 	for _, id := range s.DeviceIDs {
 		dev := a.findDevice(id)
 		if !naiveAcceptsDevice(d.Request, dev) || d.AvoidReserved && a.heldID[id] {
@@ -381,6 +386,35 @@ func (m *clusterPair) checkPlacement(t testFailer, d *Demand, s Placement, peers
 	}
 	if wrong := m.model.applyPlacement(d, s, -1); wrong != "" {
 		t.Fatalf("%+v for %+v on %+v %s", s, d, *a, wrong)
+	}
+}
+
+// checkWhole checks that a task for whole GPUs gets as many as it requests, all of each, and shared ones only where no
+// agent has enough others.
+func (m *clusterPair) checkWhole(t testFailer, d *Demand, s Placement) {
+	a := &m.model.agents[s.Agent]
+	if a.named && len(s.DeviceIDs)+len(s.Shares) != d.Request.GPUs || !a.named && s.Shares != nil {
+		t.Fatalf("%+v gets devices %v and all of %v", d, s.DeviceIDs, s.Shares)
+	}
+	seen := map[string]bool{}
+	for _, p := range s.Shares {
+		on := a.shared[p.UUID]
+		if seen[p.UUID] || on == nil || !on.isIdle() || !a.mayTakeWhole(d, p.UUID) {
+			t.Fatalf("%+v gets all of %s, which is %+v", d, p.UUID, on)
+		}
+		seen[p.UUID] = true
+		if p.MemMiB != on.allMem || int64(p.Cores) != on.allCores || p.MilliDevices != wholeDevice || p.LimitedBy != "" {
+			t.Fatalf("%+v gets %+v of %+v", d, p, on)
+		}
+	}
+	if len(s.Shares) == 0 {
+		return
+	}
+	hasPeers := slices.ContainsFunc(d.Constraints, job.Constraint.DependsOnPeers)
+	for i := range m.model.agents {
+		if (i == s.Agent || !hasPeers) && m.model.fitsTask(i, d) && m.model.agents[i].fitsUnshared(d) {
+			t.Fatalf("%+v gets shared devices %v, and %s has others", d, s.Shares, m.model.agents[i].facts.ID)
+		}
 	}
 }
 

@@ -100,10 +100,13 @@ func (c *Cluster) UndoPlacements(d *Demand, placements []Placement) {
 	cl := c.classifyDemand(d)
 	for _, s := range placements {
 		c.updateTaskMix(s.Agent, cl, -1)
-		if len(s.Shares) > 0 {
-			s.GPUs = 0
-		}
-		c.ReleaseAt(s.Agent, TaskResources{Amount: d.Amount, GPUs: s.GPUs, DeviceIDs: s.DeviceIDs, Shares: s.Shares, Ports: s.Ports})
+		c.ReleaseAt(s.Agent, TaskResources{
+			Amount:    d.Amount,
+			GPUs:      s.GPUs - len(s.Shares),
+			DeviceIDs: s.DeviceIDs,
+			Shares:    s.Shares,
+			Ports:     s.Ports,
+		})
 	}
 }
 

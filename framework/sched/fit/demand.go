@@ -44,14 +44,15 @@ type Demand struct {
 type Placement struct {
 	// Agent is an index in Cluster.Agents.
 	Agent int
-	// DeviceIDs are the UUIDs of whole devices; nil if the agent offers GPUs by
-	// count alone.
+	// DeviceIDs are the UUIDs of whole devices that are not shared; nil if the
+	// agent offers GPUs by count alone.
 	DeviceIDs []string
 	// GPUs counts devices, whole or shared.
 	GPUs int
 	// Ports are the host ports of the task, the required ones first.
 	Ports []int
-	// Shares are parts of shared devices, one for each device.
+	// Shares are parts of shared devices, one for each device that DeviceIDs
+	// does not have. A task for whole devices has all of each.
 	Shares []gpu.DeviceShare
 }
 
@@ -100,10 +101,10 @@ func requiredPorts(d *Demand) []int {
 type TaskResources struct {
 	// Amount includes what the task's executor has.
 	Amount Amount
-	// GPUs counts whole devices. DeviceIDs names them if the agent has IDs.
+	// GPUs counts devices that are not shared. DeviceIDs names them if the agent has IDs.
 	GPUs      int
 	DeviceIDs []string
-	// Shares are its parts of shared devices.
+	// Shares are its parts of shared devices, or all of them.
 	Shares []gpu.DeviceShare
 	Ports  []int
 }

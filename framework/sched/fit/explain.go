@@ -114,7 +114,7 @@ func (e *demandExplainer) foundOfType(good []int) string {
 		total := e.totalGPUs(i)
 		told = told && total > 0
 		largest = max(largest, total)
-		shared += e.countShared(i)
+		shared += e.countInShares(i)
 	}
 	switch {
 	case told && largest < int(e.class.gpus):
@@ -127,20 +127,20 @@ func (e *demandExplainer) foundOfType(good []int) string {
 		seen += fmt.Sprintf("%d have %d free", with, most) + together
 	}
 	if shared > 0 {
-		seen += fmt.Sprintf("; %d %s shared (not whole)", shared, pluralVerb(shared, "is", "are"))
+		seen += fmt.Sprintf("; tasks have shares of %d", shared)
 	}
 	return seen
 }
 
-// countShared counts the devices that would be suitable if they were not shared.
-func (e *demandExplainer) countShared(i int) int {
+// countInShares counts the suitable shared devices that are in use and have memory left.
+func (e *demandExplainer) countInShares(i int) int {
 	r := &e.capacities[i]
 	if r.shareOffset < 0 || r.hardware.Divisible {
 		return 0
 	}
 	n := 0
 	for s := range r.suitableSlots(e.class.requirement) {
-		if e.isShared(r, s) {
+		if slot := &e.sharesOf(r)[s]; e.isShared(r, s) && slot.isTotalListed && !slot.isUnused() && slot.free.mem > 0 {
 			n++
 		}
 	}
@@ -153,10 +153,8 @@ func (e *demandExplainer) totalGPUs(i int) int {
 	m := e.class.requirement.MatchOn(r.hardware)
 	if r.hardware.HasInventory {
 		n := 0
-		for s := range r.suitableSlots(e.class.requirement) {
-			if !e.isShared(r, s) {
-				n++
-			}
+		for range r.suitableSlots(e.class.requirement) {
+			n++
 		}
 		return n
 	}

@@ -127,7 +127,7 @@ func TestDeviceBecomesShared(t *testing.T) {
 	for _, c := range []struct {
 		agent       AgentResources
 		whole, part int
-	}{{a, 0, 1}, {b, 1, 0}} {
+	}{{a, 1, 1}, {b, 1, 0}} {
 		if got := len(NewCluster([]AgentResources{c.agent}, PlacementPolicy{}, noon).PlaceTasks(whole, 1)); got != c.whole {
 			t.Errorf("%+v: %d whole, want %d", c.agent, got, c.whole)
 		}

@@ -106,10 +106,13 @@ func (c *Cluster) fragmentationBySlot(r *agentCapacity, free *milliAmount, sketc
 
 // fitsInSlot reports whether the typical task can use what is free of a slot.
 func (c *Cluster) fitsInSlot(r *agentCapacity, t *typicalDemand, s int, free shareAmount) bool {
-	if !c.isShared(r, s) {
+	switch shares := c.sharesOf(r); {
+	case !c.isShared(r, s):
 		return free.mem >= t.milliPerDevice && (!t.wantsShares || r.hardware.Divisible)
+	case !t.wantsShares:
+		return shares[s].isTotalListed && free == shares[s].total
 	}
-	return t.wantsShares && free.mem > 0 && r.hardware.CanEnforceShares(t.gpus) && isEnough(t.share, r.hardware, s, free, c.sharesOf(r)[s].total)
+	return free.mem > 0 && r.hardware.CanEnforceShares(t.gpus) && isEnough(t.share, r.hardware, s, free, c.sharesOf(r)[s].total)
 }
 
 // fragmentationScore is FGD's score, 0 to 100, for a change of an agent's

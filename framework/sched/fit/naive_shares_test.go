@@ -7,9 +7,32 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// naiveShared is a shared device: what is free, in total and reserved.
+// naiveShared is a shared device: what is free, in total and reserved. listed is set if the agent's list has the total.
 type naiveShared struct {
 	mem, cores, allMem, allCores, heldMem, heldCores int64
+	listed                                           bool
+}
+
+// isIdle reports whether a task may take all of the device.
+func (n *naiveShared) isIdle() bool { return n.listed && n.mem == n.allMem && n.cores == n.allCores }
+
+// fitsWithShared reports whether the agent has whole GPUs for a task if it takes all of shared devices, too.
+func (a *naiveAgent) fitsWithShared(d *Demand) bool {
+	good := a.unsharedDevices(d)
+	good = good[:min(max(a.unreservedGPUs(d), 0), len(good))]
+	for id, s := range a.shared {
+		if s.isIdle() && a.mayTakeWhole(d, id) {
+			good = append(good, a.findDevice(id))
+		}
+	}
+	return a.hasSubset(d.Request, good, nil)
+}
+
+// mayTakeWhole reports whether the demand accepts a device and nothing of it is reserved from the demand.
+func (a *naiveAgent) mayTakeWhole(d *Demand, id string) bool {
+	s := a.shared[id]
+	isReserved := d.AvoidReserved && (a.heldID[id] || s.heldMem > 0 || s.heldCores > 0)
+	return !isReserved && naiveAcceptsDevice(d.Request, a.findDevice(id))
 }
 
 func (n *naiveShared) release(mem int64, cores int) {

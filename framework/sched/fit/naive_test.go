@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,7 +67,7 @@ func (a *naiveAgent) addDevices() {
 			continue
 		}
 		if a.findShare(s.UUID); s.MemMiB > 0 {
-			a.shared[s.UUID] = &naiveShared{allMem: s.MemMiB, allCores: int64(s.Cores)}
+			a.shared[s.UUID] = &naiveShared{allMem: s.MemMiB, allCores: int64(s.Cores), listed: true}
 		}
 	}
 	for _, s := range a.facts.Shared {
@@ -99,9 +101,7 @@ func (n *naiveCluster) applyPlacement(d *Demand, s Placement, sign int) string {
 			delete(a.ports, p)
 		}
 		a.amount = a.amount.minus(need)
-		if s.Shares == nil {
-			a.gpus -= s.GPUs
-		}
+		a.gpus -= s.GPUs - len(s.Shares)
 	} else {
 		for _, id := range s.DeviceIDs {
 			a.parts[id] = wholeDevice
@@ -110,9 +110,7 @@ func (n *naiveCluster) applyPlacement(d *Demand, s Placement, sign int) string {
 			a.ports[p] = true
 		}
 		a.amount = a.amount.plus(need)
-		if s.Shares == nil {
-			a.gpus += s.GPUs
-		}
+		a.gpus += s.GPUs - len(s.Shares)
 	}
 	if a.amount.cpus < 0 || a.amount.mem < 0 || a.amount.disk < 0 || a.gpus < 0 {
 		return "leaves less than nothing"
@@ -233,10 +231,17 @@ func naiveIsOlder(have, want string) bool {
 }
 
 func (a *naiveAgent) fitsGPUs(d *Demand) bool {
-	r := d.Request
-	if naiveIsOlder(a.facts.Driver, r.MinDriver) || naiveIsOlder(a.facts.CUDA, r.MinCUDA) {
+	if naiveIsOlder(a.facts.Driver, d.Request.MinDriver) || naiveIsOlder(a.facts.CUDA, d.Request.MinCUDA) {
 		return false
 	}
+	if !d.Request.Share.IsWhole() && a.named {
+		return len(a.shareSlots(d, a.unreservedGPUs(d))) >= d.Request.GPUs
+	}
+	return a.fitsUnshared(d) || a.named && a.fitsWithShared(d)
+}
+
+// unreservedGPUs returns how many GPUs that are not shared the demand may have, ignoring which ones it accepts.
+func (a *naiveAgent) unreservedGPUs(d *Demand) int {
 	whole := 0
 	for _, p := range a.parts {
 		if p == wholeDevice {
@@ -256,24 +261,32 @@ func (a *naiveAgent) fitsGPUs(d *Demand) bool {
 		}
 		left -= max(held, 0)
 	}
-	shares := !r.Share.IsWhole()
+	return left
+}
+
+// fitsUnshared reports whether the agent has whole GPUs for a task, none of them shared.
+func (a *naiveAgent) fitsUnshared(d *Demand) bool {
+	r, left := d.Request, a.unreservedGPUs(d)
 	if !a.named {
-		return !shares && a.acceptsCounted(r) && left >= r.GPUs
+		return r.Share.IsWhole() && a.acceptsCounted(r) && left >= r.GPUs
 	}
-	if shares {
-		return len(a.shareSlots(d, left)) >= r.GPUs
-	}
+	return left >= r.GPUs && a.hasSubset(r, a.unsharedDevices(d), nil)
+}
+
+// unsharedDevices returns the free devices, none of them shared, that the demand accepts.
+func (a *naiveAgent) unsharedDevices(d *Demand) []gpu.Device {
 	var good []gpu.Device
-	for id, p := range a.parts {
+	listedAt := func(id string) int {
+		return 1 + slices.IndexFunc(a.facts.Inventory, func(d gpu.Device) bool { return d.UUID == id })
+	}
+	bySlot := func(x, y string) int { return cmp.Or(cmp.Compare(listedAt(x), listedAt(y)), cmp.Compare(x, y)) }
+	for _, id := range slices.SortedFunc(maps.Keys(a.parts), bySlot) {
 		dev := a.findDevice(id)
-		if d.AvoidReserved && a.heldID[id] || !naiveAcceptsDevice(r, dev) {
-			continue
-		}
-		if p == wholeDevice {
+		if a.parts[id] == wholeDevice && (!d.AvoidReserved || !a.heldID[id]) && naiveAcceptsDevice(d.Request, dev) {
 			good = append(good, dev)
 		}
 	}
-	return left >= r.GPUs && a.hasSubset(r, good, nil)
+	return good
 }
 
 func naiveAcceptsDevice(r gpu.Request, d gpu.Device) bool {
@@ -457,7 +470,10 @@ func (n *naiveCluster) isSuitable(i int, d *Demand) bool {
 			devices = append(devices, gpu.Device{MemMiB: a.attributeMemory()})
 		}
 	}
-	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveAcceptsDevice(r, dev) && a.shared[dev.UUID] == nil })
+	for id := range a.shared {
+		devices = append(devices, a.findDevice(id))
+	}
+	return slices.ContainsFunc(devices, func(dev gpu.Device) bool { return naiveAcceptsDevice(r, dev) })
 }
 
 // Clone returns a cluster in the same state. Changes to one do not affect the other.

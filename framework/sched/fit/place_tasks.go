@@ -56,8 +56,8 @@ func (c *Cluster) PlaceTasks(d *Demand, n int) []Placement {
 func (c *Cluster) selectAgent(cl *demandClass, scores []int64) int {
 	best, most := -1, int64(0)
 	c.beginScan()
-	// The score of an agent that fits is known before the agent is checked, unless the policy scores the task.
-	skipLower := scores == nil && c.policy.scoreTask == nil && cl.gpus > 0 && !(cl.wantsShares && c.index.hasSharedDevices)
+	// The score of an agent that fits is known before the agent is checked, unless the policy or the devices score the task.
+	skipLower := scores == nil && c.policy.scoreTask == nil && cl.gpus > 0 && !c.index.hasSharedDevices
 	scoreByState := c.policy.isExpensive && !cl.requirement.NamesDevices
 	minimum := cl.minimum // a local copy: the loop visits every agent of the role
 	for _, id := range c.index.roleAgents(cl.roleID) {
@@ -83,7 +83,8 @@ func (c *Cluster) selectAgent(cl *demandClass, scores []int64) int {
 
 // scoreAgent scores an agent for one task of the class: more is better, and 0
 // means that the task does not fit. With every policy, tasks without GPUs
-// prefer agents without GPUs.
+// prefer agents without GPUs, and tasks for whole GPUs prefer agents where they
+// need no shared device.
 func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
 	if !c.fitsTask(i, cl) {
 		return 0
@@ -94,7 +95,7 @@ func (c *Cluster) scoreAgent(i int, cl *demandClass) int64 {
 	} else if k = c.agentScores[i]; cl.wantsShares && c.index.hasSharedDevices {
 		k += c.sharePreference(i, cl)
 	}
-	if cl.gpus == 0 && !c.capacities[i].hardware.HasGPUs {
+	if cl.gpus == 0 && !c.capacities[i].hardware.HasGPUs || cl.gpus > 0 && !cl.wantsShares && c.index.hasSharedDevices && !c.needsShared(i, cl) {
 		k += maxAgentScore
 	}
 	return k
@@ -118,7 +119,7 @@ func (c *Cluster) fitsTask(i int, cl *demandClass) bool {
 	case cl.wantsShares:
 		return c.fitsShares(r, cl)
 	default:
-		return r.freeGPUs() >= cl.gpus && c.availableGPUs(i, cl) >= int(cl.gpus)
+		return r.freeGPUs()+r.idleShared >= cl.gpus && c.availableGPUs(i, cl) >= int(cl.gpus)
 	}
 }
 
@@ -129,9 +130,19 @@ func (c *Cluster) admitsClass(i int, r *agentCapacity, cl *demandClass) bool {
 		(cl.hostPorts == nil || containPorts(r.ports, cl.hostPorts)) && (cl.fixedFilter == nil || cl.fixedFilter.Has(i))
 }
 
-// availableGPUs returns how many whole GPUs of the agent one task may get: for a
-// requirement with a topology, the size of the largest group that satisfies it.
+// availableGPUs returns how many whole GPUs of the agent one task may get, idle
+// shared ones included: for a requirement with a topology, the size of the largest
+// group that satisfies it.
 func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
+	n := c.availableUnshared(i, cl)
+	if r := &c.capacities[i]; r.idleShared > 0 {
+		return max(n, c.availableWithShared(r, cl))
+	}
+	return n
+}
+
+// availableUnshared is availableGPUs without shared devices.
+func (c *Cluster) availableUnshared(i int, cl *demandClass) int {
 	r := &c.capacities[i]
 	m, want, n := cl.requirement.MatchOn(r.hardware), cl.requirement, max(int(c.unreservedGPUs(r, cl)), 0)
 	switch {
@@ -148,7 +159,7 @@ func (c *Cluster) availableGPUs(i int, cl *demandClass) int {
 	}
 }
 
-// candidateSlots returns the whole free slots that a task of the class may get.
+// candidateSlots returns the free slots, none of them shared, that a task of the class may get whole.
 // The mask is valid until the next call.
 func (c *Cluster) candidateSlots(r *agentCapacity, cl *demandClass, m *hardware.Match) index.Bits {
 	mask := c.maskScratch[:0]
@@ -186,22 +197,38 @@ func (c *Cluster) takePlacement(i int, cl *demandClass, portSeed uint64) Placeme
 	case cl.wantsShares:
 		placed.Shares = c.takeShares(i, cl)
 	default:
-		if r.hasDeviceIDs {
-			placed.DeviceIDs = make([]string, cl.gpus)
-			for at, s := range c.chooseDevices(i, cl).Slots {
-				c.takeSlot(r, s)
-				placed.DeviceIDs[at] = r.uuids[s]
-			}
-		}
-		r.scalarGPUs -= cl.gpus
+		c.takeWholeDevices(i, cl, &placed)
 	}
 	c.agentChanged(i)
 	return placed
 }
 
+// takeWholeDevices takes the whole devices of one task from an agent that fits: the gpus scalar and the device for each,
+// or all of a shared device.
+func (c *Cluster) takeWholeDevices(i int, cl *demandClass, placed *Placement) {
+	r := &c.capacities[i]
+	if !r.hasDeviceIDs {
+		r.scalarGPUs -= cl.gpus
+		return
+	}
+	placed.DeviceIDs = make([]string, 0, cl.gpus)
+	for _, s := range c.chooseDevices(i, cl).Slots {
+		if c.isShared(r, s) {
+			placed.Shares = append(placed.Shares, c.takeWholeShare(r, s))
+			continue
+		}
+		c.takeSlot(r, s)
+		r.scalarGPUs--
+		placed.DeviceIDs = append(placed.DeviceIDs, r.uuids[s])
+	}
+}
+
 // chooseDevices returns the whole devices for one task on an agent that fits and
-// that has device IDs.
+// that has device IDs. It chooses shared devices only if the others do not suffice.
 func (c *Cluster) chooseDevices(i int, cl *demandClass) hardware.Choice {
+	if c.needsShared(i, cl) {
+		return c.chooseWithShared(&c.capacities[i], cl)
+	}
 	r := &c.capacities[i]
 	candidates := c.candidateSlots(r, cl, cl.requirement.MatchOn(r.hardware))
 	return c.index.hardware.ChooseDevices(r.hardware, int(cl.gpus), candidates, c.wholeMask(r), cl.requirement.Topology)

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"encoding/binary"
+	"strconv"
 
 	"mesos-gpu/framework/sched/fit/index"
 )
@@ -11,7 +12,7 @@ import (
 func (c *Cluster) refreshAgent(i int) {
 	r := &c.capacities[i]
 	c.agentScores[i] = c.policy.scoreState(r, c.idleMilli(r))
-	c.hints[i] = newCapacityHint(r.free.cpus, r.freeGPUs()+min(r.partialSlots, 1))
+	c.hints[i] = newCapacityHint(r.free.cpus, r.freeGPUs()+max(r.idleShared, min(r.partialSlots, 1)))
 	if c.fragmentation.enabled {
 		r.fragmentation = c.fragmentationOf(r)
 	}
@@ -75,6 +76,7 @@ func (c *Cluster) stateNumberOf(r *agentCapacity) int32 {
 				for _, n := range [...]int32{s.free.cores, s.total.mem, s.total.cores} {
 					b = binary.AppendVarint(b, int64(n))
 				}
+				b = strconv.AppendBool(b, s.isTotalListed)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ func (c *Cluster) prepareFragmentation(list []TypicalTask) {
 	}
 }
 
-// surveyScarcity computes how scarce GPUs are in the cluster when it is created. Whole GPUs and shared ones are
-// separate: no task can use both.
+// surveyScarcity computes how scarce GPUs are in the cluster when it is created. Shared GPUs are separate from the others:
+// tasks with shares use only these, and tasks for whole GPUs use these last.
 func (f *fragmentationModel) surveyScarcity(c *Cluster) {
 	classes := c.index.hardware.Classes()
 	whole, parts := make([]float64, len(classes)), make([]float64, len(classes))
@@ -53,7 +53,7 @@ func sumFloats(list []float64) float64 {
 	return all
 }
 
-// totalWholeGPUs returns how many GPUs of an agent are taken whole, free or not.
+// totalWholeGPUs returns how many GPUs of an agent are not shared, free or not.
 func (c *Cluster) totalWholeGPUs(i int) int {
 	r := &c.capacities[i]
 	slots := len(r.hardware.Slots)

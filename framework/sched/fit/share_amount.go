@@ -71,12 +71,19 @@ func (a shareAmount) minus(q shareAmount) shareAmount {
 	return shareAmount{a.mem - q.mem, a.cores - q.cores}
 }
 
-// slotShares contains the free and the total amount of a slot. Both are 0 for slots that tasks take whole. The
+// slotShares contains the free and the total amount of a slot. Both are 0 for slots that are not shared. The
 // total of a divisible slot is not used.
-type slotShares struct{ free, total shareAmount }
+type slotShares struct {
+	free, total shareAmount
+	// isTotalListed is set if the agent's list has the total. Otherwise the total is a guess, and may be too low.
+	isTotalListed bool
+}
 
 // isUnused reports whether no task has a share of the slot.
 func (s *slotShares) isUnused() bool { return s.free == s.total }
+
+// isIdle reports whether certainly no task has a share of the slot, so that one task may take all of it.
+func (s *slotShares) isIdle() bool { return s.isTotalListed && s.free == s.total }
 
 // maxShareAmount bounds a scalar of a shared device.
 const maxShareAmount = 1 << 28

@@ -35,8 +35,8 @@ func (c *agentCapacity) suitableSlots(w *hardware.Requirement) iter.Seq[int] {
 	}
 }
 
-// hasDevicesInMode reports whether enough suitable devices are taken whole, or are shared and large enough, as the
-// class requires. It is for agents that have shared devices or classes that request shares.
+// hasDevicesInMode reports whether there are suitable devices for a class for whole GPUs, or enough shared and large ones
+// for one that requests shares. It is for agents that have shared devices or classes that request shares.
 func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 	if !cl.wantsShares && !r.hasDeviceIDs && r.scalarGPUs > 0 {
 		return true // GPUs by count
@@ -49,10 +49,10 @@ func (c *Cluster) hasDevicesInMode(r *agentCapacity, cl *demandClass) bool {
 		want = cl.gpus
 	}
 	for s := range r.suitableSlots(cl.requirement) {
-		switch shared := c.isShared(r, s); {
-		case r.hardware.Divisible, !cl.wantsShares && !shared:
+		switch {
+		case r.hardware.Divisible, !cl.wantsShares: // a task may take a shared device whole
 			n++
-		case cl.wantsShares && shared:
+		case c.isShared(r, s):
 			all := c.sharesOf(r)[s].total
 			if r.hardware.CanEnforceShares(cl.gpus) && isEnough(cl.share, r.hardware, s, all, all) {
 				n++
@@ -94,7 +94,7 @@ func (c *Cluster) maxTasksOn(i int, cl *demandClass, n int) int {
 		left = min(left, 1) // two tasks cannot have the same port
 	}
 	if cl.gpus > 0 && !cl.wantsShares {
-		left = min(left, int64(r.freeGPUs()/cl.gpus))
+		left = min(left, int64((r.freeGPUs()+r.idleShared)/cl.gpus))
 	}
 	return int(left)
 }

@@ -236,9 +236,7 @@ type remainder struct {
 func (r *remainder) addPlacement(d *fit.Demand, p *fit.Placement) {
 	r.addAmount(d.Amount, 1)
 	r.DeviceIDs = append(r.DeviceIDs, p.DeviceIDs...)
-	if p.Shares == nil {
-		r.GPUs += d.Request.GPUs
-	}
+	r.GPUs += d.Request.GPUs - len(p.Shares)
 	r.addShares(p.Shares, 1)
 	for n, port := range d.HostPorts {
 		if port > 0 {
@@ -252,12 +250,11 @@ func (r *remainder) subtractTask(t *queue.RunningTask, overhead fit.Amount) {
 	if t.GPUsOffered {
 		return
 	}
-	if r.addShares(t.Shares, -1); len(t.Shares) > 0 {
-		return
-	}
-	r.DeviceIDs = slices.DeleteFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(t.DeviceIDs, id) })
-	if len(t.DeviceIDs) == 0 {
-		r.GPUs -= t.Spec.Request.GPUs
+	r.addShares(t.Shares, -1)
+	gpus, ids := gpu.ExcludeShared(t.Spec.Request.GPUs, t.DeviceIDs, t.Shares)
+	r.DeviceIDs = slices.DeleteFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(ids, id) })
+	if len(ids) == 0 {
+		r.GPUs -= gpus
 	}
 }
 

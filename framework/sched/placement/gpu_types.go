@@ -8,9 +8,9 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// countGPUTypes counts the whole GPUs of a placement by type. gpus is the number that the task requested.
+// countGPUTypes counts the GPUs of a placement that are not shared by type. gpus is the number that the task requested.
 func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string]int {
-	if gpus == 0 || p.Shares != nil {
+	if gpus == len(p.Shares) {
 		return nil
 	}
 	types := map[string]int{}
@@ -21,7 +21,7 @@ func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string
 		}
 		types[lastType]++
 	}
-	if n := gpus - len(p.DeviceIDs); n > 0 { // handed out by count: one of the agent's types, "A|B"
+	if n := gpus - len(p.DeviceIDs) - len(p.Shares); n > 0 { // handed out by count: one of the agent's types, "A|B"
 		all := gpuTypesOn(a)
 		slices.Sort(all)
 		types[strings.Join(all, "|")] += n

@@ -108,10 +108,10 @@ type TaskLaunch struct {
 	// job's files, nil for every host. The scheduler sets it when it records the launch: it is empty in a plan.
 	Spec       *job.Spec
 	FetchHosts job.FetchHosts
-	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts its whole GPUs by type.
+	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts those that are not shared by type.
 	DeviceIDs []string
 	GPUTypes  map[string]int
-	// Shares are the task's parts of shared devices. DeviceIDs includes those devices, GPUTypes does not.
+	// Shares are the task's parts of shared devices, or all of them. DeviceIDs includes those devices, GPUTypes does not.
 	Shares []gpu.DeviceShare
 	// Overhead is for the task's executor.
 	Overhead fit.Amount

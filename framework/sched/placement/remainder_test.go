@@ -42,13 +42,24 @@ func TestRemainderIsNeedLessWhatEndedTasksFree(t *testing.T) {
 		{
 			"shares of several devices", []fit.Placement{
 				{Shares: []gpu.DeviceShare{share("s", 100, 50), share("t", 10, 5)}, Ports: []int{0, 0}},
-				{Shares: []gpu.DeviceShare{share("s", 100, 50)}, Ports: []int{0, 0}},
+				{Shares: []gpu.DeviceShare{share("s", 100, 50), share("t", 10, 5)}, Ports: []int{0, 0}},
 			},
-			[]queue.RunningTask{task(1, nil, share("s", 150, 20), share("t", 20, 9), share("u", 1, 1))},
+			[]queue.RunningTask{task(3, nil, share("s", 150, 20), share("t", 20, 9), share("u", 1, 1))},
 			fit.TaskResources{
 				Amount: fit.Amount{CPUs: 6.5, MemMiB: 65, DiskMiB: 700},
-				Shares: []gpu.DeviceShare{share("s", 50, 80), share("t", 0, 0)},
+				Shares: []gpu.DeviceShare{share("s", 50, 80), share("t", 0, 1)},
 				Ports:  []int{0, 0},
+			},
+		},
+		{
+			"a whole device and all of a shared one", []fit.Placement{{DeviceIDs: []string{"a"}, Shares: []gpu.DeviceShare{share("s", 100, 100)}, Ports: []int{0, 0}}},
+			[]queue.RunningTask{task(1, []string{"s"}, share("s", 70, 70)), task(2, []string{"a", "t"}, share("t", 100, 100))},
+			fit.TaskResources{
+				Amount:    fit.Amount{CPUs: 1, MemMiB: 10, DiskMiB: 200},
+				GPUs:      1,
+				DeviceIDs: []string{},
+				Shares:    []gpu.DeviceShare{share("s", 30, 30)},
+				Ports:     []int{0},
 			},
 		},
 	} {

@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"slices"
+
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/job"
@@ -11,9 +13,9 @@ func deviceIDsOf(p *fit.Placement) []string {
 	if p.Shares == nil {
 		return p.DeviceIDs
 	}
-	ids := make([]string, len(p.Shares))
+	ids := slices.Grow(slices.Clone(p.DeviceIDs), len(p.Shares))
 	for i := range p.Shares {
-		ids[i] = p.Shares[i].UUID
+		ids = append(ids, p.Shares[i].UUID)
 	}
 	return ids
 }

@@ -169,7 +169,7 @@ func TestValidateOrderOfRoles(t *testing.T) {
 	}
 }
 
-// What a task frees at its end is what it took, with its executor. Shares are freed instead of devices.
+// What a task frees at its end is what it took, with its executor. A share of a device is freed instead of the device.
 func TestResourcesOfRunningTask(t *testing.T) {
 	s := &job.Spec{CPUs: 1, MemMiB: 2, DiskMiB: 3, Request: gpu.Request{GPUs: 2}}
 	overhead, amount := fit.Amount{CPUs: 1, MemMiB: 1}, fit.Amount{CPUs: 2, MemMiB: 3, DiskMiB: 3}
@@ -178,6 +178,10 @@ func TestResourcesOfRunningTask(t *testing.T) {
 		t.Errorf("whole devices (-want +got):\n%s", diff)
 	}
 	r.Shares = []gpu.DeviceShare{{UUID: "a", MemMiB: 5}}
+	if diff := cmp.Diff(fit.TaskResources{Amount: amount, GPUs: 1, DeviceIDs: []string{"b"}, Shares: r.Shares, Ports: r.Ports}, r.Resources(overhead)); diff != "" {
+		t.Errorf("a device and a share (-want +got):\n%s", diff)
+	}
+	r.Shares = []gpu.DeviceShare{{UUID: "a", MemMiB: 5}, {UUID: "b", MemMiB: 5}}
 	if diff := cmp.Diff(fit.TaskResources{Amount: amount, Shares: r.Shares, Ports: r.Ports}, r.Resources(overhead)); diff != "" {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}

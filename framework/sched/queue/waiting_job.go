@@ -81,10 +81,8 @@ func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
 	if r.GPUsOffered {
 		return fit.TaskResources{Amount: TaskAmount(r.Spec, overhead)}
 	}
-	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), GPUs: r.Spec.Request.GPUs, DeviceIDs: r.DeviceIDs, Ports: r.Ports}
-	if len(r.Shares) > 0 {
-		h.GPUs, h.DeviceIDs, h.Shares = 0, nil, r.Shares
-	}
+	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), Shares: r.Shares, Ports: r.Ports}
+	h.GPUs, h.DeviceIDs = gpu.ExcludeShared(r.Spec.Request.GPUs, r.DeviceIDs, r.Shares)
 	return h
 }
 

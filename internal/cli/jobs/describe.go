@@ -196,12 +196,12 @@ func timeColumns() []term.TableColumn[job.Task] {
 // formatDevices lists the GPUs that a task holds. For a shared GPU it adds the task's
 // share.
 func formatDevices(t *job.Task) string {
+	_, parts := gpu.ExcludeShared(len(t.DeviceIDs), t.DeviceIDs, t.Shares)
 	if len(t.Shares) == 0 {
-		return strings.Join(t.DeviceIDs, ",")
+		return strings.Join(parts, ",")
 	}
-	parts := make([]string, len(t.Shares))
-	for i, p := range t.Shares {
-		parts[i] = p.String()
+	for _, p := range t.Shares {
+		parts = append(parts, p.String())
 	}
 	return strings.Join(parts, ", ")
 }

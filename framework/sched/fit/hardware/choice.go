@@ -31,7 +31,21 @@ func (c *Class) chooseSlots(n int, candidates, free []int, topology gpu.Topology
 		}
 		slots = s.best.slots
 	}
+	return c.describeChoice(slots, free)
+}
+
+func (c *Class) describeChoice(slots, free []int) Choice {
 	return Choice{slots, c.linksAmong(slots), c.onOneNUMANode(slots), c.countBrokenGroups(slots, free)}
+}
+
+// DescribeChoice returns the choice of these slots of the free ones.
+func (c *Class) DescribeChoice(slots []int, free index.Bits) Choice {
+	return c.describeChoice(slots, slices.Collect(free.All()))
+}
+
+// HaveOneModel reports whether all slots of a mask are of one model.
+func (c *Class) HaveOneModel(mask index.Bits) bool {
+	return c.hasOneModel(slices.Collect(mask.All()))
 }
 
 // maxCombinations is how many choices are compared one by one. If there are more, only choices are compared that
