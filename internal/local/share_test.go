@@ -40,7 +40,7 @@ func (preloadSharing) AdmitContainer(_ context.Context, _ string, parts []gpu.De
 
 // Two tasks share one device, each with its own limit, and can open it. A third
 // task has no room until one of them ends. A task that cannot be limited does
-// not start.
+// not start. A task that has all of the device is not limited.
 func TestTasksShareADevice(t *testing.T) {
 	host, err := simulated.NewHost("2xV100", "share")
 	if err != nil {
@@ -78,5 +78,8 @@ case "$( { : < /dev/nvidia%d; } 2>&1 )" in *"not permitted"*) ;; *) exit 3;; esa
 	f.ExpectShare("the third waited", part(shared.MemMiB-2*half.MemMiB, 40))
 	f.KillTask("two")
 	f.KillTask("three")
-	f.ExpectShare("nothing taken", part(shared.MemMiB, 100))
+	all := part(shared.MemMiB, 100)
+	f.TryShare(f.AwaitShare("nothing taken", all), "alone", `test -z "$HELD"`, all)
+	f.AwaitState("alone", mesos.TASK_FINISHED)
+	f.ExpectShare("nothing taken again", all)
 }
