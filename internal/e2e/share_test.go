@@ -173,6 +173,50 @@ func TestShareExample(t *testing.T) {
 	}
 }
 
+// TestWholeJobsUseIdleSharedDevices runs jobs for whole GPUs on an agent that shares all of its GPUs: each has one alone, as if
+// it were not shared. A share waits until one of them ends, and then another job for a whole GPU waits for the share.
+func TestWholeJobsUseIdleSharedDevices(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, "--gpus", "2xT4", "--share", "all", "--share-limit", "none")
+	submit := func(name, devices string) {
+		c.mustRun("submit", writeJobFile(t, name, "name: "+name+"\ncpus: 0.1\nmem: 256MiB\n"+devices+"\ncommand: env; exec sleep 1000\n"))
+	}
+	deviceOf := func(name string) string {
+		view := c.awaitJob(name, func(v *api.JobView) bool { return v.Tasks[0].State == job.Running || v.Terminal })
+		task := view.Tasks[0]
+		if len(task.DeviceIDs) != 1 || len(task.Shares) != 1 {
+			t.Fatalf("%s: %+v", name, task)
+		}
+		if whole := view.Spec.Request.Share.IsWhole(); whole != (task.Shares[0].MilliDevices == 1000) || whole == strings.Contains(task.Message, "no limit holds") {
+			t.Errorf("%s has %+v, message %q", name, task.Shares[0], task.Message)
+		}
+		return task.DeviceIDs[0]
+	}
+	submit("one", "gpus: 1")
+	submit("two", "gpus: 1")
+	one, two := deviceOf("one"), deviceOf("two")
+	if one == two {
+		t.Fatalf("two jobs for whole GPUs have %s", one)
+	}
+	awaitText(t, "the variables of a whole GPU", func() string { return c.mustRun("logs", "one") }, "NVIDIA_VISIBLE_DEVICES="+one)
+	if text := c.mustRun("logs", "one"); strings.Contains(text, "MESOS_GPU_SHARE=") {
+		t.Errorf("a job for a whole GPU has the variables of a share:\n%s", text)
+	}
+	awaitText(t, "the GPUs", func() string { return strings.Join(regexp.MustCompile(`(?m)\bheld\b.*$`).FindAllString(c.mustRun("gpus"), -1), " ") }, "one.0.", "two.0.")
+	submit("part", "share: {memory: 3GiB}")
+	awaitText(t, "the share that waits", func() string { return c.mustRun("describe", "part") }, "2 of 2 devices lack 3072 MiB of shared memory (most free 0)")
+	c.mustRun("kill", "one")
+	if part := deviceOf("part"); part != one {
+		t.Errorf("the share is on %s, which another job has whole; %s is idle", part, one)
+	}
+	submit("three", "gpus: 1")
+	awaitText(t, "the job that waits", func() string { return c.mustRun("describe", "three") }, "1 agent has GPUs, none has one free; tasks have shares of 1")
+	c.mustRun("kill", "part")
+	if three := deviceOf("three"); three != one {
+		t.Errorf("the job that waited for the share is on %s, which another job has whole", three)
+	}
+}
+
 // TestSharesArePackedOnOneDevice runs three tasks of 3 GiB, which share one device, and a
 // larger task, which gets the other one. A task that fits on neither waits, with the reason in
 // describe.
