@@ -131,7 +131,7 @@ func (m *lyingMaster) submit() {
 	case 1:
 		s.Request.GPUs = 2
 	case 2:
-		s.Request.GPUs, s.Request.Share = 1, gpu.ShareRequest{MemMiB: 6000}
+		s.Request.GPUs, s.Request.Share = 1, gpu.ShareRequest{MemMiB: rapid.SampledFrom([]int64{6000, 10000}).Draw(m.t, "share")}
 	default:
 		s.Container = job.Container{Ports: make([]job.Port, 1)}
 	}

@@ -90,7 +90,9 @@ type scenarioRunner struct {
 	offers   []Offer
 	ids      map[string]string // short task id → full id
 	launched []placement.TaskLaunch
-	out      strings.Builder
+	// conflicts are the offers of what tasks hold, for the command "conflicts".
+	conflicts []OfferConflict
+	out       strings.Builder
 }
 
 func (p *scenarioRunner) allComments(block string) bool {
@@ -182,8 +184,15 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(AgentLost{AgentID: args[0]})
 	case "agent":
 		n, _ := strconv.Atoi(opt["gpus"])
-		p.step(AgentsListed{Agents: []Agent{{ID: args[0], Hostname: opt["host"], GPUs: n, Types: list(opt["types"]),
-			Shared: p.parseShared(opt["shared"]), Draining: slices.Contains(args, "draining")}}})
+		p.step(AgentsListed{Agents: []Agent{{
+			ID:       args[0],
+			Hostname: opt["host"],
+			GPUs:     n,
+			Types:    list(opt["types"]),
+			Total:    Amount{CPUs: float(opt["cpus"], 0), MemMiB: float(opt["mem"], 0)},
+			Shared:   p.parseShared(opt["shared"]),
+			Draining: slices.Contains(args, "draining"),
+		}}})
 	case "wait":
 		p.now = p.now.Add(p.duration(args[0]))
 		p.step(Tick{})
@@ -193,6 +202,10 @@ func (p *scenarioRunner) runCommand(words []string) {
 			if r, ok := reasons[j.Spec.Name]; ok && !j.IsTerminal() {
 				fmt.Fprintln(&p.out, r)
 			}
+		}
+	case "conflicts":
+		for _, c := range p.conflicts {
+			fmt.Fprintf(&p.out, "%s offers %s, which task %s holds\n", c.Hostname, c.What, c.TaskID)
 		}
 	case "job":
 		j, ok := p.st.Job(args[0])
@@ -428,6 +441,7 @@ func (p *scenarioRunner) stepOne(ev Event) {
 		}
 	}
 	changes := p.st.TakeChanges()
+	p.conflicts = append(p.conflicts, changes.Conflicts...)
 	p.recorded.apply(changes)
 	p.recorded.compare(p.t, p.st, ev)
 	for _, m := range changes.Transitions {
@@ -548,7 +562,7 @@ func parseShare(memory, cores string) (s gpu.ShareRequest) {
 }
 
 // parseOffer reads agent=A gpus=N ids=GPU-a,… types=V100,…
-// have=GPU-a:V100[:MIB],… shared=GPU-a:MIB:PERCENT,… role=R ports=FIRST-LAST away=DURATION
+// have=GPU-a:V100[:MIB[:GPU of the MIG device]],… shared=GPU-a:MIB:PERCENT,… role=R ports=FIRST-LAST away=DURATION
 // driver=VERSION reserved=yes or both rack=R limit=METHOD
 func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 	o := Offer{
@@ -574,9 +588,12 @@ func (p *scenarioRunner) parseOffer(id string, opt map[string]string) Offer {
 		}
 	}
 	for i, d := range list(opt["have"]) {
-		uuid, model, _ := strings.Cut(d, ":")
-		model, mem, _ := strings.Cut(model, ":")
-		o.Inventory = append(o.Inventory, gpu.Device{UUID: uuid, Model: model, MemMiB: int64(float(mem, 0)), Minor: i})
+		part := strings.Split(d+":::", ":")
+		device := gpu.Device{UUID: part[0], Model: part[1], MemMiB: int64(float(part[2], 0)), Minor: i}
+		if part[3] != "" {
+			device.MIG = &gpu.MIG{Parent: part[3]}
+		}
+		o.Inventory = append(o.Inventory, device)
 	}
 	return o
 }
