@@ -128,7 +128,7 @@ func TestLostAgentEndsTask(t *testing.T) {
 				synctest.Wait()
 				lost := time.Now()
 				r.gone()
-				<-r.task.signals
+				r.awaitSignal()
 				if got := time.Since(lost); got != tt.want {
 					t.Errorf("the task was ended %s after the agent's loss, want %s", got, tt.want)
 				}

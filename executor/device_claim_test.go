@@ -52,34 +52,46 @@ func faultLabel(s mesos.TaskStatus) string {
 	return ""
 }
 
-// A refused device fails the task at once, as a fault of the machine. Its process is not started.
-// The reason of the daemon is the message.
+// Whatever runs the task, its executor asks the daemon before it starts it. A refused device fails
+// the task at once, as a fault of the machine, with the daemon's reason as the message.
 func TestRefusedDeviceIsMachineFault(t *testing.T) {
-	for _, by := range []job.Containerizer{job.Mesos, job.Docker} {
-		synctest.Test(t, func(t *testing.T) {
-			const reason = "GPU GPU-a is held by container c1 (task t of framework f): end the holder or wait for its end"
-			r := newClaimRig(t, func(context.Context) error { return &DeviceRefusedError{Reason: reason} })
-			r.cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) {
-				return gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil
-			}
-			r.run()
-			r.subscribed()
-			i := claimInfo(t, true)
-			if by == job.Docker {
-				i.Container = dockerInfo(func(*mesos.ContainerInfo) {})
-			}
-			start := time.Now()
-			r.launch(i)
-			r.acknowledge(r.update(mesos.TASK_STARTING))
-			s := r.update(mesos.TASK_FAILED)
-			if s.GetMessage() != "not started: "+reason || faultLabel(s) != "device_held" || s.GetReason() != mesos.REASON_CONTAINER_LAUNCH_FAILED {
-				t.Errorf("message %q, label %q, reason %s", s.GetMessage(), faultLabel(s), s.GetReason())
-			}
-			if r.task.got.ID != "" || time.Since(start) != 0 {
-				t.Errorf("started %q after %s", r.task.got.ID, time.Since(start))
-			}
-			r.acknowledge(s)
-			r.endedWell()
+	image := &mesos.Image{Type: mesos.Image_DOCKER.Enum(), Docker: &mesos.Image_Docker{Name: "debian:12"}}
+	for kind, container := range map[string]*mesos.ContainerInfo{
+		"process": nil,
+		"unified": {Type: mesos.ContainerInfo_MESOS.Enum(), Mesos: &mesos.ContainerInfo_MesosInfo{Image: image}},
+		"Docker":  dockerInfo(nil),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const reason = "GPU GPU-a is held by container c1 (task t of framework f): end the holder or wait for its end"
+				r := newClaimRig(t, func(context.Context) error { return &DeviceRefusedError{Reason: reason} })
+				r.cfg.ReadGrantedGPUs = func() (gpu.DeviceAccess, error) {
+					return gpu.DeviceAccess{Confined: true, Minors: []int{0}}, nil
+				}
+				r.task.start <- nil // it would run
+				r.run()
+				r.subscribed()
+				i := claimInfo(t, true)
+				i.Container = container
+				start := time.Now()
+				r.launch(i)
+				r.acknowledge(r.update(mesos.TASK_STARTING))
+				s := (<-r.agent.calls).Update.Status
+				if s.GetState() == mesos.TASK_RUNNING {
+					t.Errorf("a task (%s) was started with GPU-a, which another container holds: its executor did not ask the daemon", kind)
+					r.acknowledge(s)
+					r.task.exit <- task.ExitStatus{}
+					s = r.update(mesos.TASK_FINISHED)
+				} else if s.GetState() != mesos.TASK_FAILED || s.GetMessage() != "not started: "+reason || faultLabel(s) != "device_held" ||
+					s.GetReason() != mesos.REASON_CONTAINER_LAUNCH_FAILED || r.task.got.ID != "" {
+					t.Errorf("%s, message %q, label %q, reason %s; started %q", s.GetState(), s.GetMessage(), faultLabel(s), s.GetReason(), r.task.got.ID)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("failed after %s", took)
+				}
+				r.acknowledge(s)
+				r.endedWell()
+			})
 		})
 	}
 }
@@ -113,12 +125,13 @@ func TestClaimWaitsForDaemon(t *testing.T) {
 						return c.err
 					}
 					return nil
-				}).run()
+				})
+				r.task.start <- nil
+				r.run()
 				r.subscribed()
 				r.launch(claimInfo(t, c.provider))
 				r.acknowledge(r.update(mesos.TASK_STARTING))
 				if !c.fails {
-					r.task.start <- nil
 					r.acknowledge(r.update(mesos.TASK_RUNNING))
 					r.task.exit <- task.ExitStatus{}
 				}

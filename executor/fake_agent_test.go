@@ -250,9 +250,17 @@ func (r *testRig) running() {
 	r.acknowledge(r.update(mesos.TASK_RUNNING))
 }
 
-func (r *testRig) ended() error {
+// patience limits the wait for an executor that does not act, in the time of a synctest bubble.
+const patience = 24 * time.Hour
+
+func (r *testRig) ended() (err error) {
 	r.t.Helper()
-	return <-r.done
+	select {
+	case err = <-r.done:
+	case <-time.After(patience):
+		r.t.Fatalf("the executor has not ended within %s", patience)
+	}
+	return err
 }
 
 func (r *testRig) endedWell() {

@@ -15,9 +15,20 @@ import (
 
 func (r *testRig) signalled(want syscall.Signal) {
 	r.t.Helper()
-	if got := <-r.task.signals; got != want {
+	if got := r.awaitSignal(); got != want {
 		r.t.Fatalf("task got signal %s, want %s", got, want)
 	}
+}
+
+// awaitSignal returns the next signal to the task.
+func (r *testRig) awaitSignal() (sig syscall.Signal) {
+	r.t.Helper()
+	select {
+	case sig = <-r.task.signals:
+	case <-time.After(patience):
+		r.t.Fatalf("the task runs on, without a signal for %s: its executor does not end it", patience)
+	}
+	return sig
 }
 
 func TestKillEndsTask(t *testing.T) {
