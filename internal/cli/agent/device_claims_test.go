@@ -33,18 +33,7 @@ func TestDeviceClaimer(t *testing.T) {
 		"too busy":        {503, `{"error":"too many connections"}`, other},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "a.sock")
-			listener, err := net.Listen("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(c.status)
-				_, _ = w.Write([]byte(c.body))
-			}))
-			server.Listener = listener
-			server.Start()
-			t.Cleanup(server.Close)
+			path := startFakeDaemon(t, c.status, c.body)
 			if err := deviceClaimer(path)(t.Context(), "c", []string{"GPU-a"}); !c.want(err) {
 				t.Errorf("got %v", err)
 			}
@@ -59,5 +48,40 @@ func TestDeviceClaimer(t *testing.T) {
 	}
 	if err := deviceClaimer(filepath.Join(dir, "run", "a.sock"))(t.Context(), "c", nil); !other(err) {
 		t.Errorf("a daemon has run: %v", err)
+	}
+}
+
+// startFakeDaemon starts a daemon with one answer to all requests, and returns the path of its socket.
+func startFakeDaemon(t *testing.T, status int, body string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "a.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	server.Listener = listener
+	server.Start()
+	t.Cleanup(server.Close)
+	return path
+}
+
+// The command that Mesos agents start claims the devices of its task at the daemon of its
+// environment, and passes a refusal on.
+func TestExecutorCommandClaimsDevices(t *testing.T) {
+	path := startFakeDaemon(t, 409, `{"error":"GPU GPU-a is held by container d","device":"GPU-a"}`)
+	cfg, err := executorConfig(func(name string) string { return map[string]string{"MESOS_GPU_SOCKET": path}[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.ClaimDevices == nil {
+		t.Fatal("executors start their tasks without asking the daemon for the GPUs")
+	}
+	refusal := (*executor.DeviceRefusedError)(nil)
+	if err := cfg.ClaimDevices(t.Context(), "c", []string{"GPU-a"}); !errors.As(err, &refusal) {
+		t.Errorf("executors start their tasks with a GPU that the daemon refuses: %v", err)
 	}
 }
