@@ -303,10 +303,8 @@ func (r *reclaimer) takeLaunch(agent int, l *TaskLaunch) {
 		return
 	}
 	at := r.pool.FindAgent(r.cluster.agents[agent].ID, poolRole)
-	h := fit.TaskResources{Amount: queue.TaskAmount(l.Spec, l.Overhead), GPUs: l.Spec.Request.GPUs, DeviceIDs: l.DeviceIDs, Ports: l.Ports}
-	if len(l.Shares) > 0 {
-		h.GPUs, h.DeviceIDs, h.Shares = 0, nil, l.Shares
-	}
+	h := fit.TaskResources{Amount: queue.TaskAmount(l.Spec, l.Overhead), Shares: l.Shares, Ports: l.Ports}
+	h.GPUs, h.DeviceIDs = gpu.ExcludeShared(l.Spec.Request.GPUs, l.DeviceIDs, l.Shares)
 	if at >= 0 && !isReserved(&r.cluster.agents[agent]) {
 		r.pool.TakeAt(at, h)
 	}
