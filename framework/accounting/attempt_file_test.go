@@ -251,6 +251,19 @@ func TestSums(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, test.want)
 		}
 	}
+	for _, key := range api.AccountingKeys() {
+		r, err := f.sumRecords(&Query{AccountingQuery: by(key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gpus, cpus := 0.0, 0.0
+		for _, g := range r.Groups {
+			gpus, cpus = gpus+g.GPUSeconds, cpus+g.CPUSeconds
+		}
+		if math.Abs(gpus-225) > 1e-9 || math.Abs(cpus-420) > 1e-9 {
+			t.Errorf("by %s the groups have %g GPU seconds and %g CPU seconds, want 225 and 420", key, gpus, cpus)
+		}
+	}
 	for role, want := range map[string]float64{"research": 220, "prod": 200} { // 2 CPUs for as long as they were held
 		r, err := f.sumRecords(&Query{MayView: func(name string) bool { return name == role }})
 		if err != nil || r.Total.CPUSeconds != want {

@@ -140,21 +140,24 @@ func (g *groupSums) groupOf(r *attemptRecord, kind, device string) *api.Accounti
 	return s
 }
 
-// addSums adds an attempt, with milli of its all thousandths of GPUs. GPU seconds and usage are divided in that proportion;
-// the count, the CPU seconds and the wait are not.
+// addSums adds an attempt, with milli of its all thousandths of GPUs. GPU seconds, CPU seconds and usage are divided in that
+// proportion, so that the groups have the same sums by whichever keys; the count and the wait are not.
 func addSums(s *api.AccountingSums, r *attemptRecord, milli, all int) {
-	held, unfinished := r.heldSeconds(), r.state != string(job.Finished)
+	held, unfinished, part := r.heldSeconds(), r.state != string(job.Finished), 1.0
+	if all > 0 {
+		part = float64(milli) / float64(all)
+	}
 	seconds := float64(milli) / milliPerGPU * held
 	s.Attempts++
 	s.GPUSeconds += seconds
-	s.CPUSeconds += float64(r.milliCPUs) / 1000 * held
+	s.CPUSeconds += float64(r.milliCPUs) / 1000 * held * part
 	s.WaitSeconds += r.waitSeconds()
 	if unfinished {
 		s.Unfinished++
 		s.UnfinishedGPUSeconds += seconds
 	}
 	if r.usageState == usageMeasured && all > 0 {
-		s.Usage.AddUsage(&r.usage, float64(milli)/float64(all))
+		s.Usage.AddUsage(&r.usage, part)
 	}
 }
 

@@ -108,7 +108,8 @@ type AccountingSums struct {
 	// GPUSeconds is the time for which GPUs were held. UnfinishedGPUSeconds is the part of the unfinished attempts.
 	GPUSeconds           float64 `json:"gpu_seconds"`
 	UnfinishedGPUSeconds float64 `json:"unfinished_gpu_seconds"`
-	CPUSeconds           float64 `json:"cpu_seconds"`
+	// CPUSeconds is the time for which CPUs were held. Like the GPU time it is divided among the groups of an attempt.
+	CPUSeconds float64 `json:"cpu_seconds"`
 	// WaitSeconds is the time for which attempts waited.
 	WaitSeconds float64 `json:"wait_seconds"`
 	// Usage is the usage of the GPUs in the measured part of the time.
