@@ -11,7 +11,8 @@ import (
 // ConnectAddresses returns the addresses, each HOST:PORT, at which a running task may accept connections to one of its
 // ports, as seen from its executor: the agent's loopback and own addresses, or in a CNI network those of the container.
 // The first is the most likely one. port is the name, the number in the container or the host port of one of the job's
-// ports, or "" for the first. In a CNI network, which the task shares with no other, any other number is a port too.
+// ports, its place in the list of ports from 0, as in the variable PORT0, or "" for the first. In a CNI network, which the
+// task shares with no other, any other number is a port too.
 func (s *Spec) ConnectAddresses(t *Task, port string) ([]string, error) {
 	i, err := s.findPort(t, port)
 	number, _ := strconv.Atoi(port)
@@ -49,11 +50,12 @@ func (s *Spec) findPort(t *Task, port string) (int, error) {
 	if port == "" {
 		return 0, nil
 	}
-	number, _ := strconv.Atoi(port)
+	number, notNumber := strconv.Atoi(port)
 	for _, match := range []func(i int) bool{
 		func(i int) bool { return s.Ports[i].Name == port },
 		func(i int) bool { return number > 0 && s.Ports[i].Number() == number },
 		func(i int) bool { return number > 0 && t.Ports[i] == number },
+		func(i int) bool { return notNumber == nil && i == number },
 	} {
 		for i := range n {
 			if match(i) {
@@ -63,7 +65,10 @@ func (s *Spec) findPort(t *Task, port string) (int, error) {
 	}
 	names := make([]string, n)
 	for i := range names {
-		names[i] = cmp.Or(s.Ports[i].Name, strconv.Itoa(t.Ports[i]))
+		names[i] = strconv.Itoa(t.Ports[i])
+		if name := s.Ports[i].Name; name != "" {
+			names[i] = fmt.Sprintf("%s (%d)", name, t.Ports[i])
+		}
 	}
 	return 0, fmt.Errorf("task %s has no port %q: it has %s", t.ID, port, strings.Join(names, ", "))
 }

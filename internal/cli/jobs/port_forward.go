@@ -24,9 +24,10 @@ func (a *jobCommands) portForwardCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "port-forward JOB[.NUMBER] [LOCAL:][REMOTE]", Short: "Make a port of a running task available on this machine",
 		Long: "Make a TCP port of a running task available on this machine, through the scheduler, until it is interrupted.\n" +
-			"REMOTE is the name, the number in the container or the host port of one of the job's ports, by default the first.\n" +
+			"REMOTE is the name, the number in the container or the host port of one of the job's ports, or its place among them\n" +
+			"from 0, as in PORT0; by default the first.\n" +
 			"LOCAL is a port of this machine, by default REMOTE if that is a number without a colon, and otherwise a free one.",
-		Example: "  mesos-gpu port-forward notebook 8888:\n  mesos-gpu port-forward web.1 8080:http",
+		Example: "  mesos-gpu port-forward notebook 8888:\n  mesos-gpu port-forward web.1 8080:http\n  mesos-gpu port-forward web 8080:0",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return &cli.UsageError{Err: fmt.Errorf("%s needs JOB[.NUMBER], and at most one port", cli.CommandName(c))}
