@@ -60,7 +60,14 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"exec trai echo", `there is no job "trai": did you mean "train"?`, 1},
 		{"completion tcsh", `knows no shell "tcsh": use bash, fish, powershell or zsh`, 2},
 		{"help nosuch", `unknown command "nosuch": see mesos-gpu --help`, 2},
-		{"help squeue", `unknown command "squeue": did you mean "queue"?`, 2},
+		{"help squeue", `unknown command "squeue": mesos-gpu ps lists the jobs that run or wait`, 2},
+		{"sacct", `unknown command "sacct": did you mean "usage"?`, 2},
+		{"salloc", `mesos-gpu run -it --gpus 1 -- bash`, 2},
+		{"scontrol show job train", `mesos-gpu describe JOB shows a job`, 2},
+		{"job status train", `describe JOB shows it`, 2},
+		{"alloc logs x", `mesos-gpu describe JOB shows the tasks of a job`, 2},
+		{"rollout status web", `mesos-gpu apply FILE`, 2},
+		{"pull busybox", `agents pull the image of a job`, 2},
 		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},
 		{"create -f x", `unknown command "create": did you mean "submit"?`, 2},
 		{"-x", `unknown shorthand flag: 'x' in -x: see mesos-gpu --help`, 2},
@@ -134,7 +141,10 @@ func TestNearestCommand(t *testing.T) {
 	c := newFakeCluster()
 	for word, want := range map[string]string{
 		"gpu": "gpus", "sumbit": "submit", "desc": "describe", "PS": "ps", "log": "logs", "waits": "wait", "cordn": "cordon", "toop": "top",
-		"cancel": "kill", "inspect": "describe", "nodes": "agents", "squeue": "queue", "sinfo": "agents",
+		"cancel": "kill", "inspect": "describe", "nodes": "agents", "sprio": "queue", "sinfo": "agents",
+		"sacct": "usage", "seff": "usage", "sshare": "quota", "sbcast": "cp", "scrontab": "schedules", "qsub": "submit", "qstat": "ps",
+		"qdel": "kill", "bjobs": "ps", "pods": "ps", "taint": "cordon", "debug": "shell", "proxy": "port-forward", "plan": "diff",
+		"eval": "describe", "server": "scheduler",
 		"scancel": "kill", "sbatch": "submit", "srun": "run", "sattach": "attach", "stats": "top", "frobnicate": "", "x": "", "foo": "",
 	} {
 		advice := "see mesos-gpu --help"
@@ -147,7 +157,7 @@ func TestNearestCommand(t *testing.T) {
 	}
 }
 
-// Each alias belongs to exactly one existing command and is not itself a command.
+// Each alias belongs to exactly one existing command, or has a hint, and is not itself a command.
 func TestCommandAliases(t *testing.T) {
 	root := newRoot(cli.ProcessIO{Getenv: func(string) string { return "" }})
 	var names []string
@@ -155,6 +165,12 @@ func TestCommandAliases(t *testing.T) {
 		names = append(names, c.Name())
 	}
 	leads := map[string]string{}
+	for word := range cli.CommandAlternatives() {
+		if slices.Contains(names, word) {
+			t.Errorf("%s is a command, and has a hint", word)
+		}
+		leads[word] = "a hint"
+	}
 	for command, words := range cli.CommandAliases() {
 		if !slices.Contains(names, command) {
 			t.Errorf("there is no command %s", command)

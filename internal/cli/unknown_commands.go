@@ -10,48 +10,94 @@ import (
 	"mesos-gpu/job/editdistance"
 )
 
-// CommandAliases returns the names that users of docker, kubectl, Slurm and Mesos
-// know our commands by.
+// CommandAliases returns the names that users of Slurm, PBS, LSF, kubectl, docker, Nomad and Mesos know our commands by.
 func CommandAliases() map[string][]string {
 	return map[string][]string{
-		"run":      {"srun", "salloc", "start", "launch"},
-		"submit":   {"sbatch", "create", "add", "enqueue"},
-		"ps":       {"list", "jobs", "status", "pods", "sacct", "containers"},
-		"queue":    {"squeue", "pending", "sprio"},
-		"describe": {"inspect", "show", "scontrol", "info"},
-		"attach":   {"sattach"},
-		"logs":     {"tail", "output", "cat"},
-		"cp":       {"copy", "scp", "upload", "download", "sync"},
-		"edit":     {"alter", "modify", "patch"},
-		"hold":     {"pause", "suspend"},
-		"release":  {"unhold", "unpause", "unsuspend"},
-		"requeue":  {"preempt"},
-		"kill":     {"cancel", "scancel", "terminate", "abort"},
-		"agents":   {"nodes", "node", "sinfo", "hosts", "machines", "workers"},
-		"gpus":     {"devices", "nvidia-smi", "inventory"},
-		"top":      {"stats", "sstat", "nvtop"},
-		"usage":    {"sreport", "accounting", "cost", "efficiency", "seff"},
-		"quota":    {"quotas", "roles", "limits", "sacctmgr"},
-		"cordon":   {"disable", "taint"},
-		"uncordon": {"enable", "undrain", "resume"},
-		"validate": {"lint", "check"},
-		"wait":     {"join"},
-		"events":   {"watch", "history"},
+		"run":          {"srun", "start", "launch"},
+		"submit":       {"sbatch", "qsub", "bsub", "create", "add", "enqueue", "dispatch"},
+		"apply":        {"replace"},
+		"diff":         {"plan"},
+		"ps":           {"list", "jobs", "status", "qstat", "bjobs", "pods", "pod", "container", "containers", "deployments", "services"},
+		"queue":        {"pending", "sprio", "bqueues", "evaluations"},
+		"describe":     {"inspect", "show", "info", "port", "eval"},
+		"attach":       {"sattach"},
+		"logs":         {"tail", "output", "cat", "monitor", "bpeek"},
+		"cp":           {"copy", "scp", "sbcast", "upload", "download", "sync"},
+		"edit":         {"alter", "qalter", "bmod", "modify", "patch", "set", "label", "annotate"},
+		"hold":         {"pause", "suspend", "qhold", "bstop"},
+		"release":      {"unhold", "unpause", "unsuspend", "qrls", "bresume"},
+		"requeue":      {"preempt", "qrerun", "brequeue"},
+		"kill":         {"cancel", "scancel", "qdel", "bkill", "terminate", "abort"},
+		"scale":        {"scaling"},
+		"schedules":    {"scrontab", "crontab", "cron", "cronjob", "cronjobs", "periodic"},
+		"agents":       {"nodes", "node", "sinfo", "pbsnodes", "bhosts", "lsload", "hosts", "machines", "workers", "clients", "cluster-info"},
+		"gpus":         {"devices", "nvidia-smi", "inventory"},
+		"top":          {"stats", "sstat", "nvtop"},
+		"usage":        {"sacct", "sreport", "seff", "qacct", "bacct", "accounting", "cost", "efficiency"},
+		"quota":        {"quotas", "roles", "limits", "sacctmgr", "sshare", "namespace", "namespaces"},
+		"cordon":       {"disable", "taint"},
+		"uncordon":     {"enable", "undrain", "resume"},
+		"validate":     {"lint", "check", "fmt"},
+		"explain":      {"api-resources", "keys"},
+		"shell":        {"debug", "ssh"},
+		"wait":         {"join"},
+		"events":       {"watch", "history"},
+		"scheduler":    {"server", "servers"},
+		"simulate":     {"simulator"},
+		"token":        {"acl"},
+		"port-forward": {"proxy", "forward", "tunnel"},
 	}
 }
 
-// commandAlternatives returns hints for commands of other tools that have no counterpart here.
-func commandAlternatives() map[string]string {
-	const removal = "mesos-gpu kill JOB ends a job; the scheduler removes ended jobs by their number and age, see --keep-runs and --keep-ended"
+// CommandAlternatives returns hints for commands of other tools that have several counterparts here, or none.
+func CommandAlternatives() map[string]string {
+	const (
+		removal = "mesos-gpu kill JOB ends a job; the scheduler removes ended jobs by their number and age, see --keep-runs and --keep-ended"
+		page    = "open the address of --api in a browser"
+		images  = "agents pull the image of a job, its key image; mesos-gpu builds and stores no images"
+		secrets = "mesos-gpu explain secrets has the key for secrets of the agents"
+		jobs    = "mesos-gpu submit FILE starts a job, describe JOB shows it, kill JOB ends it, and ps lists all"
+		tasks   = "mesos-gpu describe JOB shows the tasks of a job; logs, exec and stop work on one"
+		rollout = "mesos-gpu apply FILE updates a service step by step, and describe JOB shows how far it is"
+	)
 	return map[string]string{
-		"rm":      removal,
-		"delete":  removal,
-		"remove":  removal,
-		"update":  "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
-		"restart": "mesos-gpu rerun JOB runs an ended job again, requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
-		"login":   "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
-		"open":    "open the address of --api in a browser",
-		"init":    "mesos-gpu explain has the keys of job files, and schema their JSON Schema",
+		"rm":         removal,
+		"delete":     removal,
+		"remove":     removal,
+		"prune":      removal,
+		"update":     "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
+		"restart":    "mesos-gpu rerun JOB runs an ended job again, requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
+		"salloc":     "mesos-gpu run -it --gpus 1 -- bash opens a shell on an agent, with GPUs",
+		"squeue":     "mesos-gpu ps lists the jobs that run or wait, and queue those that wait with the reason",
+		"scontrol":   "mesos-gpu describe JOB shows a job; edit, hold, release and requeue change it; agents, cordon and drain are for agents",
+		"strigger":   "the key notify of a job sends mails and webhooks: mesos-gpu explain notify",
+		"sview":      page,
+		"dashboard":  page,
+		"ui":         page,
+		"open":       page,
+		"job":        jobs,
+		"alloc":      tasks,
+		"allocs":     tasks,
+		"allocation": tasks,
+		"task":       tasks,
+		"rollout":    rollout,
+		"deployment": rollout,
+		"service":    "a job with service: true is a service: mesos-gpu explain service",
+		"expose":     "mesos-gpu service-config haproxy|traefik writes the configuration of a load balancer for the services",
+		"autoscale":  "min, max and target of the key service scale a service by load: mesos-gpu explain service",
+		"compose":    "mesos-gpu submit FILE takes several jobs in a file, separated by lines with ---",
+		"stack":      "mesos-gpu submit FILE takes several jobs in a file, separated by lines with ---",
+		"pull":       images,
+		"push":       images,
+		"build":      images,
+		"image":      images,
+		"images":     images,
+		"secret":     secrets,
+		"secrets":    secrets,
+		"login":      "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
+		"config":     "name the scheduler by --api or MESOS_GPU_API, and a token by --token-file",
+		"context":    "name the scheduler by --api or MESOS_GPU_API, and a token by --token-file",
+		"init":       "mesos-gpu explain has the keys of job files, and schema their JSON Schema",
 	}
 }
 
@@ -86,7 +132,7 @@ func RejectUnknownCommand(c *cobra.Command, got []string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if says := commandAlternatives()[strings.ToLower(got[0])]; says != "" && !c.HasParent() {
+	if says := CommandAlternatives()[strings.ToLower(got[0])]; says != "" && !c.HasParent() {
 		hint = says
 	} else if near := nearestCommand(c, got[0]); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
