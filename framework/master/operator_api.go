@@ -51,8 +51,9 @@ type ListedAgent struct {
 	Shared, SharedFree []sched.SharedDevice
 	// Withheld are devices that the agent does not offer.
 	Withheld []gpu.WithheldDevice
-	// CPUs and MemMiB are in total, whatever is in use.
-	CPUs, MemMiB float64
+	// CPUs, MemMiB, DiskMiB and Ports are in total, whatever is in use.
+	CPUs, MemMiB, DiskMiB float64
+	Ports                 []sched.PortRange
 	// Attributes, Region and Zone are as in an offer.
 	Attributes   []sched.Attribute
 	Region, Zone string
@@ -104,7 +105,7 @@ func (c *Client) convertAgents(list []mastermsg.Response_GetAgents_Agent) []List
 			Active: a.Active, Draining: a.GetDeactivated() || a.DrainInfo != nil,
 			Types: types, Host: host, GPUs: total.gpus, GPUsFree: max(total.gpus-used.gpus, 0), DeviceIDs: total.devices, DevicesHeld: used.devices,
 			Shared: total.sharedDevices(), SharedFree: total.subtractUsed(&used), Withheld: total.withheld,
-			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB,
+			CPUs: total.amount.CPUs, MemMiB: total.amount.MemMiB, DiskMiB: total.amount.DiskMiB, Ports: total.ports,
 			Attributes: convertAttributes(a.AgentInfo.Attributes), Region: region, Zone: zone,
 		})
 	}

@@ -135,6 +135,7 @@ func TestRecordedAgents(t *testing.T) {
 	want := []ListedAgent{{
 		ID: "ee518ef3-63c5-4d4e-a899-a44f362b9560-S1", Hostname: "127.0.0.1", URL: "http://127.0.0.1:5051/slave(1)", Active: true,
 		Types: []string{"V100"}, GPUs: 4, GPUsFree: 4, DeviceIDs: []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"}, CPUs: 2, MemMiB: 23081,
+		DiskMiB: 252899, Ports: []sched.PortRange{{First: 31000, Last: 32000}},
 		Attributes: []sched.Attribute{{Name: "gpu_type", Value: "V100"}},
 	}}
 	if diff := cmp.Diff(want, newTestClient(t).convertAgents(r.GetGetAgents().GetAgents())); diff != "" {

@@ -218,8 +218,9 @@ type Agent struct {
 	Hostname string
 	// URL is the address of the agent's API.
 	URL string
-	// Total is the total of CPUs and memory, zero if it is unknown.
+	// Total is the total of CPUs, memory and disk, zero if it is unknown. Ports are all ports that it offers.
 	Total     Amount
+	Ports     []PortRange
 	GPUs      int
 	Types     []string
 	Inventory []gpu.Device
