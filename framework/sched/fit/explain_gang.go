@@ -8,7 +8,7 @@ import (
 )
 
 // ExplainGang returns what agents lack for n tasks of the demand that start together or not at all. If one task alone
-// does not fit, it explains that. n is 0 for a task that starts alone.
+// does not fit, it explains that, and names the number of tasks. n is 0 for a task that starts alone.
 func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	if d.Request.NeedsSameType() {
 		return c.explainSameType(d, n)
@@ -22,7 +22,10 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 	placements := c.PlaceTasks(d, n)
 	defer c.UndoPlacements(d, placements)
 	switch {
-	case len(placements) == 0 || len(placements) == n:
+	case len(placements) == n:
+		return one
+	case len(placements) == 0:
+		one.Missing += fmt.Sprintf(" for each of the %d tasks of the gang", n)
 		return one
 	case together:
 		return short

@@ -201,7 +201,7 @@ func TestExplainGang(t *testing.T) {
 		{"one task alone", []AgentResources{typedAgent("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 0,
 			"2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
 		{"not even one", []AgentResources{typedAgent("a", v100, 1)}, Demand{Request: gpu.Request{GPUs: 2}}, 3,
-			"2 free GPUs on one agent", "1 agent has GPUs, 1 has 1 free"},
+			"2 free GPUs on one agent for each of the 3 tasks of the gang", "1 agent has GPUs, 1 has 1 free"},
 		{"all", []AgentResources{typedAgent("a", v100, 4)}, Demand{Request: gpu.Request{GPUs: 2}}, 2, "an offer", "1 agent had room when last offered"},
 		{"CPUs", []AgentResources{typedAgent("a", v100, 4)},
 			Demand{Amount: Amount{CPUs: 9}, Overhead: over, Request: gpu.Request{GPUs: 1}}, 2,

@@ -111,7 +111,7 @@ func TestExplain(t *testing.T) {
 		{
 			name: "the quota has room for a gang", agents: []fit.AgentResources{testAgent("a", 0, 4)},
 			job: waitingJob("train", 2, asGang), quota: quota.Quota{quota.AllTypes: 4}, held: 2,
-			want: placement.PendingCause{Needs: "1 free GPU on one agent", Available: "1 agent has GPUs, none has one free"},
+			want: placement.PendingCause{Needs: "1 free GPU on one agent for each of the 2 tasks of the gang", Available: "1 agent has GPUs, none has one free"},
 		},
 		{
 			name:   "the quota of all types is used up, that of one type is not",
@@ -176,13 +176,13 @@ func TestExplain(t *testing.T) {
 		{
 			name: "a gang does not fit on the cordoned agents", agents: []fit.AgentResources{testAgent("a", 1, 4)}, job: waitingJob("train", 2, asGang),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a", Offered: true}},
-			want:   placement.PendingCause{Needs: "1 free GPU on one agent", Available: "the only agent accepts no tasks"},
+			want:   placement.PendingCause{Needs: "1 free GPU on one agent for each of the 2 tasks of the gang", Available: "the only agent accepts no tasks"},
 		},
 		{
 			name: "a gang fits on the cordoned agents", agents: []fit.AgentResources{testAgent("a", 2, 4)}, job: waitingJob("train", 2, asGang),
 			status: map[string]AgentStatus{"a": {Closed: true, Host: "host-a", Offered: true}},
 			want: placement.PendingCause{
-				Needs:     "1 free GPU on one agent",
+				Needs:     "1 free GPU on one agent for each of the 2 tasks of the gang",
 				Available: "the only agent accepts no tasks; 1 agent that would fit is cordoned: host-a, with 2 free GPUs",
 			},
 		},
