@@ -37,6 +37,8 @@ type fakeCluster struct {
 	// accounting is that of each job.
 	accounting api.JobAccounting
 	stubborn   bool // whether jobs survive KillJob without force
+	// warnings are those of the answers to submissions.
+	warnings []string
 
 	mu      sync.Mutex
 	jobs    []*job.Job
@@ -163,7 +165,9 @@ func (c *fakeCluster) SubmitJob(_ context.Context, _ *access.Grant, spec job.Spe
 	c.jobs = append(c.jobs, j)
 	close(c.changed)
 	c.changed = make(chan struct{})
-	return c.viewOf(j), "", nil
+	v := c.viewOf(j)
+	v.Warnings = c.warnings
+	return v, "", nil
 }
 
 // UpdateJob changes the specification of a job at once.

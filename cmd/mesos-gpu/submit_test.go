@@ -178,21 +178,17 @@ func TestKillForce(t *testing.T) {
 	}
 }
 
-// submit warns of a job that no agent can run, and describe shows its script line by line.
-func TestSubmitWarnsOfLargeTasks(t *testing.T) {
+// submit and run print the scheduler's warnings about a job that cannot start, and describe shows its script line by line.
+func TestSubmitPrintsWarnings(t *testing.T) {
 	c := newFakeCluster()
 	path := writeJobFile(t, "name: a\ngpus: 4\ncommand: |\n  echo 1\n  echo 2\n")
 	c.command(t, "submit "+path).expect(t, "job a submitted\n", "", 0)
-	c.agents = []api.AgentSummary{{GPUs: 3, Types: []string{"V100"}}, {GPUs: 8, Types: []string{"K80"}}}
-	c.command(t, "submit --name b "+path).expect(t, "job b submitted\n", "", 0)
-	c.command(t, "submit --name c --gpu-type V100 "+path).expect(t, "job c submitted\n",
-		"mesos-gpu: job c waits until an agent with more GPUs joins: a task needs 4 GPUs of V100, and the largest agent with such GPUs has 3\n",
-		0)
-	c.command(t, "submit --name d --gpu-type H100 "+path).expect(t, "job d submitted\n",
-		"mesos-gpu: job d waits until an agent with such GPUs joins: a task needs 4 GPUs of H100, and no agent has one\n", 0)
-	c.command(t, "run -d --name e --gpus 100 -- ls").expect(t, "e\n",
-		"mesos-gpu: job e waits until an agent with more GPUs joins: a task needs 100 GPUs, and the largest agent with such GPUs has 8\n",
-		0)
+	c.warnings = []string{"the job cannot start with the present agents"}
+	c.command(t, "submit --name b "+path).expect(t, "job b submitted\n", "mesos-gpu: b: the job cannot start with the present agents\n", 0)
+	c.command(t, "run -d --name c --gpus 100 -- ls").expect(t, "c\n", "mesos-gpu: c: the job cannot start with the present agents\n", 0)
+	if r := c.command(t, "submit -o json --name d "+path); r.err != "" || !strings.Contains(r.out, `"warnings":`) {
+		t.Errorf("for programs: %+v", r)
+	}
 	if r := c.command(t, "describe a"); !strings.Contains(r.out, "\ncommand     echo 1\n            echo 2\n") {
 		t.Errorf("got %s", r.out)
 	}

@@ -53,7 +53,7 @@ type ValidatedJob struct {
 	Spec job.Spec `json:"spec"`
 	// File is the Spec as a job file, as GET /v1/jobs/{name}/file would return it.
 	File string `json:"file"`
-	// Warnings are reasons why no present agent can run a task of the job.
+	// Warnings are reasons why the job cannot start on the present agents, whatever else runs.
 	Warnings []string `json:"warnings"`
 	// Start is an estimate of when the job would start if it were submitted now, if the request asked for it.
 	Start *StartEstimate `json:"start,omitempty"`

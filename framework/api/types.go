@@ -23,8 +23,10 @@ type JobView struct {
 	// response to a submission omits it if the queue is long.
 	WaitReason string `json:"waits,omitempty"`
 	// Start is an estimate of when a waiting job starts. Only the answer about a single job has it; nil if none exists.
-	Start    *StartEstimate `json:"start,omitempty"`
-	Terminal bool           `json:"terminal"`
+	Start *StartEstimate `json:"start,omitempty"`
+	// Warnings are reasons why the job cannot start on the present agents, whatever else runs. Lists omit them.
+	Warnings []string `json:"warnings,omitempty"`
+	Terminal bool     `json:"terminal"`
 	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:
 	// the last 100 since this scheduler started. Lists omit them.
 	Attempts []job.Task `json:"attempts,omitempty"`

@@ -54,11 +54,10 @@ type Leader struct {
 	stopped <-chan struct{}
 	// extension exports metrics; nil without such an extension.
 	extension MeasuredExtension
-	// agentFields, gpuCounts and agentSizes describe the agents of the master's last list. UpdateAgents
-	// replaces their contents; any goroutine may read them.
+	// agentFields and gpuCounts describe the agents of the master's last list. UpdateAgents replaces their
+	// contents; any goroutine may read them.
 	agentFields clusterview.AgentFieldCache
 	gpuCounts   clusterview.GPUCountCache
-	agentSizes  clusterview.AgentSizeCache
 	// queuePages caches the queue orders that clients page through. Only functions that run in the loop use it.
 	queuePages readmodel.QueuePages
 	// startEstimates caches the queue's estimates, computed again after startEstimateLifetime.
@@ -255,7 +254,7 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 		if view, err = c.leader.Model.JobView(name); err != nil {
 			return err
 		}
-		view.AlreadySubmitted = again
+		view.AlreadySubmitted, view.Warnings = again, warnOfInfeasible(st, view.Spec)
 		if st.CountQueuedJobs() <= maxQueuedToExplain {
 			view.WaitReason = c.leader.pendingText(st.PendingReasons(name), name)
 		}
@@ -337,6 +336,9 @@ func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 	var reasons map[string]placement.PendingReason
 	err := l.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons = st.PendingReasons(waiting...)
+		if len(views) == 1 {
+			views[0].Warnings = warnOfInfeasible(st, views[0].Spec)
+		}
 		return nil
 	})
 	for i := range views {

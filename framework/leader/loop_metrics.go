@@ -88,7 +88,6 @@ func (l *Loop) computeRoleShares() {
 // notifies clients that watch the inventory of changes.
 func (l *Leader) UpdateAgents(list []master.ListedAgent) {
 	l.agentFields.UpdateAgents(list)
-	l.agentSizes.UpdateAgents(list)
 	l.countAgents(list)
 	if l.inventory.UpdateAndCompare(list) {
 		l.Model.PublishInventoryChange()

@@ -13,9 +13,9 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
-	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/internal/testing/frameworktest"
 )
 
@@ -70,7 +70,11 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	b := New(l, Config{Stopped: ctx.Done()})
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	b.UpdateAgents([]master.ListedAgent{{ID: "a", Hostname: "a", Active: true, GPUs: 1, Types: []string{"V100"}}})
+	agents := []sched.Agent{{ID: "a", Hostname: "a", Total: sched.Amount{CPUs: 8, MemMiB: 1 << 16}, GPUs: 1, Types: []string{"V100"}}}
+	err := b.runInLoop(ctx, func(apply func(sched.Event)) { apply(sched.AgentsListed{Agents: agents}) }, func(*sched.State) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
 	good := frameworktest.JobSpec("train", 1, 1)
 	good.SetDefaults()
 	large, unknown, nightly := good, good, frameworktest.ScheduledSpec("nightly", "0 3 * * *")
@@ -79,8 +83,14 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 		t.Errorf("a valid job: %+v, %v", v, err)
 	}
 	if v, err := b.Jobs.ValidateJob(ctx, nil, large); err != nil || len(v.Warnings) != 1 ||
-		!strings.Contains(v.Warnings[0], "the largest agent with such GPUs has 1") {
+		v.Warnings[0] != "the job cannot start with the present agents: it needs 4 GPUs on one agent; 1 agent has GPUs, the largest has 1" {
 		t.Errorf("a large job: %+v, %v", v.Warnings, err)
+	}
+	manyCPUs := good
+	manyCPUs.Name, manyCPUs.Request.GPUs, manyCPUs.CPUs = "cpus", 0, 17
+	if v, _, err := b.Jobs.SubmitJob(ctx, nil, manyCPUs); err != nil || len(v.Warnings) != 1 ||
+		v.Warnings[0] != "the job cannot start with the present agents: it needs 17.1 CPUs (including 0.1 for the executor) on one agent; 1 agent is known, the largest has 8" {
+		t.Errorf("a job with more CPUs than any agent: %+v, %v", v.Warnings, err)
 	}
 	var p *api.Problem
 	if _, err := b.Jobs.ValidateJob(ctx, nil, unknown); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity {
@@ -95,8 +105,8 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 	if _, err := b.Jobs.ValidateJob(ctx, nil, good); !errors.As(err, &p) || p.Status != http.StatusConflict {
 		t.Errorf("a name that is taken: %v", err)
 	}
-	if n := b.Model.JobCount(); n != 1 {
-		t.Errorf("there are %d jobs, want the submitted one", n)
+	if n := b.Model.JobCount(); n != 2 {
+		t.Errorf("there are %d jobs, want the submitted ones", n)
 	}
 	web := frameworktest.ServiceSpec("web", 2)
 	if _, _, err := b.Jobs.SubmitJob(ctx, nil, web); err != nil {

@@ -21,10 +21,18 @@ func (c *JobCommands) ValidateJob(ctx context.Context, by *access.Grant, spec jo
 	if err := c.leader.checkBeforeLoop(ctx, sub); err != nil {
 		return checked, err
 	}
-	if err := c.leader.runInLoop(ctx, nil, func(st *sched.State) error { return c.leader.checkInLoop(st, sub) }); err != nil {
+	var warnings []string
+	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		if err := c.leader.checkInLoop(st, sub); err != nil {
+			return err
+		}
+		warnings = warnOfInfeasible(st, &spec)
+		return nil
+	})
+	if err != nil {
 		return checked, err
 	}
-	return api.ValidatedJob{Spec: spec, Warnings: c.warnOfLargeTasks(&spec)}, nil
+	return api.ValidatedJob{Spec: spec, Warnings: warnings}, nil
 }
 
 // ValidateUpdate checks a specification of a service as UpdateJob would, and records nothing.
@@ -32,20 +40,26 @@ func (c *JobCommands) ValidateUpdate(ctx context.Context, change request.Change,
 	if err := c.checkUpdateFiles(ctx, &spec); err != nil {
 		return checked, err
 	}
-	if err := c.leader.runInLoop(ctx, nil, func(st *sched.State) error { return c.checkUpdate(change, st, &spec) }); err != nil {
+	var warnings []string
+	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+		if err := c.checkUpdate(change, st, &spec); err != nil {
+			return err
+		}
+		warnings = warnOfInfeasible(st, &spec)
+		return nil
+	})
+	if err != nil {
 		return checked, err
 	}
-	return api.ValidatedJob{Spec: spec, Warnings: c.warnOfLargeTasks(&spec)}, nil
+	return api.ValidatedJob{Spec: spec, Warnings: warnings}, nil
 }
 
-// warnOfLargeTasks returns a warning if no agent has as many GPUs of the requested types as a
-// task needs. Without agents it returns none: the master may not have listed them yet.
-func (c *JobCommands) warnOfLargeTasks(spec *job.Spec) []string {
-	largest, known := c.leader.agentSizes.LargestAgent(spec.Request.Types.Match)
-	if !known || largest >= spec.Request.GPUs {
+// warnOfInfeasible returns a warning if the job cannot start on the present agents even if nothing else runs. Without
+// agents it returns none: the master may not have listed them yet.
+func warnOfInfeasible(st *sched.State, spec *job.Spec) []string {
+	cause, infeasible := st.ExplainInfeasible(spec)
+	if !infeasible {
 		return nil
 	}
-	return []string{
-		fmt.Sprintf("the job will wait until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d", spec.Request, largest),
-	}
+	return []string{fmt.Sprintf("the job cannot start with the present agents: it needs %s; %s", cause.Needs, cause.Available)}
 }

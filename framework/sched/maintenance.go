@@ -12,7 +12,7 @@ import (
 func (s *State) setAgents(list []Agent) {
 	s.keepTotals()
 	if s.setListedAgents(list) {
-		s.agentCache = agentCache{}
+		s.agentCache, s.totals = agentCache{}, nil
 	}
 	s.explanations, s.offers.stale = nil, true
 	s.noteAgents(func(agentID string) bool { _, listed := s.listedAgents[agentID]; return listed })
@@ -29,6 +29,7 @@ func (s *State) loseAgent(id string) {
 		s.absentTotals[id] = a // until the next list: it may be back before
 	}
 	s.removeAgent(id)
+	s.totals = nil
 	s.noteAbsence(id)
 	for _, h := range s.held.byAgent[id] { // the master reports only the tasks that it knows as unreachable
 		if ref, isTask := s.tasks[h.taskID]; isTask && ref.get().State.IsPlaced() && ref.get().State != job.Unreachable {

@@ -67,7 +67,7 @@ func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
 // reconsiderAll makes the next cycle look at all waiting jobs, and revives declined offers that may be usable now.
 func (s *State) reconsiderAll() {
 	s.offers.stale = true
-	s.explanations, s.reservationReasons = nil, nil
+	s.explanations, s.reservationReasons, s.totals = nil, nil, nil
 	for _, role := range s.roleNames() {
 		d := s.offerDemands.entry(role)
 		d.reviveWanted = d.waiting > 0

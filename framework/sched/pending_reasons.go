@@ -21,6 +21,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			names = append(names, j.Spec.Name)
 		}
 	}
+	capacity, isComplete := s.totalCapacity()
 	reasons, roles := map[string]placement.PendingReason{}, s.roleNames()
 	var groups map[queue.GroupKey][]string
 	var usage *quota.Tracker
@@ -44,6 +45,11 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.WantedTasks()}
 		w, _ := s.appendReadyTasks(j, groups, nil)
 		reserved, behindHead := s.reservationReasons[name]
+		var infeasible placement.PendingCause
+		isInfeasible := false
+		if isComplete {
+			infeasible, isInfeasible = s.explainInfeasible(capacity, &w, j.WantedTasks())
+		}
 		switch {
 		case s.holds.IsHeld(j):
 			r.PendingCause = s.holds.explain(j)
@@ -54,6 +60,9 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			}
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
+		case isInfeasible:
+			r.PendingCause = infeasible
+			r.Available += "; it cannot start with the present agents"
 		case behindHead:
 			r.PendingCause, r.Missing = reserved.PendingCause, min(reserved.Missing, waiting)
 		default:

@@ -109,6 +109,9 @@ type State struct {
 	// explanations explains why jobs wait on the agents as they are now. It is nil after an offer, an agent, a cordon or
 	// the policy has changed, and is built when it is next needed.
 	explanations *pending.Explainer
+	// totals is what the listed agents have in total. It is nil after the list of agents or the policy has changed, and is
+	// built when it is next needed.
+	totals *fit.TotalCapacity
 
 	// runTimes predicts run times; nil if the settings do not ask for it. reservations has the reservations of the last plan.
 	runTimes     *runTimes

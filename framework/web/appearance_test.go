@@ -78,7 +78,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	f.more["/v1/accounting"] = newAccountingReport()
 	f.more["POST /v1/validate"] = api.ValidatedJob{
 		Spec:     *f.jobs[0].Spec,
-		Warnings: []string{"the job will wait until an agent with more GPUs joins: a task needs 16 x A100, and the largest agent with such GPUs has 8"},
+		Warnings: []string{"the job cannot start with the present agents: it needs 16 A100 on one agent; 8 agents have the type, the largest has 8"},
 	}
 	return f.serve(t)
 }

@@ -16,6 +16,9 @@ func FormatStartEstimate(e *api.StartEstimate, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", formatTimeUntil(e.Expected, now), formatRange(e.Within90, now))
 }
 
+// NeverStarts replaces the estimate of a job that cannot start on the present agents.
+const NeverStarts = "not with the present agents"
+
 // DescribeStartEstimate returns an estimate as a sentence, with both bounds.
 func DescribeStartEstimate(e *api.StartEstimate, now time.Time) string {
 	return fmt.Sprintf("probably %s, at %s: 50 %% after %s, 90 %% after %s", formatTimeUntil(e.Expected, now),

@@ -45,6 +45,9 @@ type AgentResources struct {
 	Inventory []gpu.Device
 	// TotalGPUs counts all GPUs, free or not; 0 if unknown.
 	TotalGPUs int
+	// Total and AllPorts are the amounts and ports of the agent, free or not; zero if unknown. Only TotalCapacity uses them.
+	Total    Amount
+	AllPorts []PortRange
 	// Driver and CUDA are the host's versions, "" if unknown.
 	Driver, CUDA string
 	// Attributes are all attributes of the agent, in its order.

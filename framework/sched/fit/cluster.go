@@ -36,6 +36,8 @@ type Cluster struct {
 	rankings index.Rankings
 	// fragmentation measures agents by the typical tasks. NewCluster and UpdateAgents replace it.
 	fragmentation *fragmentationModel
+	// ofTotals is set if the agents are as if nothing was in use. It changes only explanations.
+	ofTotals bool
 	// draws counts the lots drawn since the cluster was created or copied.
 	draws uint64
 	// taskMixes counts the tasks that this cluster placed on each agent, by the number of devices of each; 0 stands for

@@ -36,9 +36,13 @@ func (c *Cluster) ExplainGang(d *Demand, n int) Shortage {
 		rest.PeerAgents = append(rest.PeerAgents, &c.index.agents[s.Agent])
 	}
 	next := c.ExplainShortage(&rest)
+	room := "there is room for"
+	if c.ofTotals {
+		room = "empty agents have room for"
+	}
 	return Shortage{
 		fmt.Sprintf("%s for the gang of %d", next.Missing, n),
-		fmt.Sprintf("there is room for %d of its tasks; after that, %s", len(placements), next.Found),
+		fmt.Sprintf("%s %d of its tasks; after that, %s", room, len(placements), next.Found),
 	}
 }
 
@@ -68,13 +72,16 @@ func (e *demandExplainer) explainTotals(n int) (Shortage, bool) {
 	if worst == nil {
 		return Shortage{}, false
 	}
-	together := ""
-	if worst.isSum {
-		together = " together"
+	have := "free"
+	switch {
+	case e.ofTotals:
+		have = "in all"
+	case worst.isSum:
+		have = "free together"
 	}
 	return Shortage{
 		fmt.Sprintf("%s for the gang of %d together", worst.missing, n),
-		fmt.Sprintf("%s %s free%s", worst.agents, formatMilli(worst.free), together),
+		fmt.Sprintf("%s %s %s", worst.agents, formatMilli(worst.free), have),
 	}, true
 }
 
@@ -85,7 +92,7 @@ func (e *demandExplainer) gangTotals(good []int, n int) (all []gangTotal) {
 	if e.class.gpus > 0 {
 		if !e.class.wantsShares && e.class.requirement.Topology == "" {
 			t := gangTotal{agents: with, need: int64(n) * int64(e.class.gpus) * 1000, isSum: len(good) > 1}
-			t.missing = fmt.Sprintf("%s free %s", formatMilli(t.need), e.deviceNounFor(n*int(e.class.gpus)))
+			t.missing = fmt.Sprintf("%s %s%s", formatMilli(t.need), e.freeWord(), e.deviceNounFor(n*int(e.class.gpus)))
 			for _, i := range good {
 				t.free += int64(e.availableGPUs(i, e.class)) * 1000
 			}

@@ -84,9 +84,13 @@ func (e *demandExplainer) explainPlainShortage(agents []int, gpus string) Shorta
 	for _, i := range agents {
 		most = max(most, worst.availableOn(e, i))
 	}
-	seen := fmt.Sprintf("%s, the most free on one is %s", e.describeKnown(len(agents)), formatMilli(most))
+	largest := "the most free on one is"
+	if e.ofTotals {
+		largest = "the largest has"
+	}
+	seen := fmt.Sprintf("%s, %s %s", e.describeKnown(len(agents)), largest, formatMilli(most))
 	if gpus != "" {
-		seen = fmt.Sprintf("%s the GPUs, the most free on one is %s", agentsHave(len(agents)), formatMilli(most))
+		seen = fmt.Sprintf("%s the GPUs, %s %s", agentsHave(len(agents)), largest, formatMilli(most))
 	}
 	return Shortage{e.missingPlain(worst, gpus), seen}
 }
@@ -111,7 +115,11 @@ func (e *demandExplainer) explainPort(port, free, agents int, gpus string) Short
 	if gpus != "" {
 		missing, with = missing+" and "+gpus, " with the GPUs"
 	}
-	return Shortage{missing + " on one agent", fmt.Sprintf("port %d is free on %d of %d %s%s", port, free, agents, gpu.Plural(agents, "agent"), with)}
+	found := fmt.Sprintf("port %d is free on", port)
+	if e.ofTotals {
+		found = fmt.Sprintf("port %d is offered by", port)
+	}
+	return Shortage{missing + " on one agent", fmt.Sprintf("%s %d of %d %s%s", found, free, agents, gpu.Plural(agents, "agent"), with)}
 }
 
 func (e *demandExplainer) missingPlain(x plainResource, gpus string) string {

@@ -24,11 +24,14 @@ type demandExplainer struct {
 	class  *demandClass
 	// typeRequirement requires the types alone.
 	typeRequirement *hardware.Requirement
+	// ofTotals is set if the agents have nothing in use: texts then compare with what agents have in total.
+	ofTotals bool
 }
 
 func (c *Cluster) newExplainer(d *Demand) demandExplainer {
 	return demandExplainer{
 		Cluster:         c,
+		ofTotals:        c.ofTotals,
 		demand:          d,
 		class:           c.classifyDemand(d),
 		typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types}),
@@ -91,7 +94,7 @@ func (e *demandExplainer) wantedText() string {
 	if e.class.wantsShares {
 		return e.wantedSharesText()
 	}
-	return fmt.Sprintf("%d free %s", e.class.gpus, e.deviceNoun())
+	return fmt.Sprintf("%d %s%s", e.class.gpus, e.freeWord(), e.deviceNoun())
 }
 
 // wantedSharesText returns "4096 MiB and 30 % cores of one shared V100".
@@ -155,6 +158,14 @@ func describeNoneOpen(closed int) string {
 		return "the only agent accepts no tasks"
 	}
 	return fmt.Sprintf("none of %d agents accepts tasks", closed)
+}
+
+// freeWord returns "free ", or "" if totals are explained.
+func (e *demandExplainer) freeWord() string {
+	if e.ofTotals {
+		return ""
+	}
+	return "free "
 }
 
 // describeKnown formats how many agents are considered.

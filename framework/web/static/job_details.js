@@ -15,7 +15,7 @@ export function jobFacts(job) {
     ['Submitted', `${formatTime(job.submitted)}, ${formatElapsed(job.submitted)} ago`],
     ['Waited', started === null ? '' : formatDuration((started - Date.parse(job.submitted)) / 1000)],
     ['Run time', formatRunTime(job)],
-    ['Probably starts', job.terminal ? '' : describeStart(job.start)],
+    ['Probably starts', job.terminal ? '' : describeStart(job.start, job.warnings)],
     ['Owner', spec.owner ? createLink(`#/jobs?owner=${encodePath(spec.owner)}`, spec.owner) : ''],
     ['Role', spec.role || '*'],
     ['Priority', spec.priority ?? 0],

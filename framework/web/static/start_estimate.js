@@ -7,9 +7,13 @@ export function formatStart(start) {
   return start ? `${formatUntil(start.expected)} (${formatRange(start.within_90)})` : '';
 }
 
-// describeStart returns the time of an estimate, with both bounds.
-export function describeStart(start) {
-  return start ? `${formatUntil(start.expected)}, at ${formatTime(start.expected)}: 50 % after ${formatRange(start.within_50)}, 90 % after ${formatRange(start.within_90)}` : '';
+// describeStart returns the time of an estimate, with both bounds. warnings are why the job cannot start on
+// the present agents.
+export function describeStart(start, warnings = []) {
+  if (!start) {
+    return warnings.length ? 'not with the present agents' : '';
+  }
+  return `${formatUntil(start.expected)}, at ${formatTime(start.expected)}: 50 % after ${formatRange(start.within_50)}, 90 % after ${formatRange(start.within_90)}`;
 }
 
 function secondsUntil(time) {

@@ -54,9 +54,9 @@ export function createValidation({ path, estimate = '', hint, readFile, onValid 
   return { nodes: [result, warnings, facts.node], onInput, show, close };
 }
 
-function describeSpec({ spec, start }) {
+function describeSpec({ spec, start, warnings }) {
   return [
-    ['Would start', describeStart(start)],
+    ['Would start', describeStart(start, warnings)],
     ['Role', spec.role || '*'], ['Tasks', spec.tasks], ['Each task', `${formatRequest(spec)}, ${formatCount(spec.cpus, 'CPU')}, ${formatSize(spec.mem_mib)}`],
     ['Image', spec.image], ['Schedule', spec.schedule && `${spec.schedule.cron} ${spec.schedule.time_zone ?? 'UTC'}`],
   ];

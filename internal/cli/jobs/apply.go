@@ -168,9 +168,11 @@ func (a *jobCommands) carryOutChange(ctx context.Context, api *client.Client, c 
 			return err
 		}
 	default:
-		if _, _, err := a.submitSpec(ctx, api, c.Spec); err != nil {
+		submitted, err := a.submitSpec(ctx, api, c.Spec)
+		if err != nil {
 			return err
 		}
+		a.printWarnings(c.Name, submitted.warnings)
 	}
 	_, err := fmt.Fprintf(a.Stdout, "%s %s %s\n", c.kind(), c.Name, done)
 	return err
@@ -181,7 +183,7 @@ func (a *jobCommands) replaceSchedule(ctx context.Context, api *client.Client, c
 	if err := api.EndSchedule(ctx, c.Name); err != nil {
 		return err
 	}
-	_, _, err := a.submitSpec(ctx, api, c.Spec)
+	_, err := a.submitSpec(ctx, api, c.Spec)
 	if err == nil {
 		return nil
 	}

@@ -57,8 +57,11 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if j.WaitReason != "" {
 		line("waits", "%s", j.WaitReason)
 	}
-	if j.Start != nil {
+	switch {
+	case j.Start != nil:
 		line("starts", "%s", cli.DescribeStartEstimate(j.Start, time.Now()))
+	case len(j.Warnings) > 0:
+		line("starts", "%s", cli.NeverStarts)
 	}
 	if j.Hold != nil {
 		line("held", "%s", describeHold(j.Hold))

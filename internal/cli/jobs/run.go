@@ -83,10 +83,11 @@ func (a *jobCommands) runDetached(ctx context.Context, spec *job.Spec) error {
 	if err != nil {
 		return err
 	}
-	if _, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
+	view, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob)
+	if err != nil {
 		return err
 	}
-	a.warnOfLargeTasks(ctx, api, spec)
+	a.printWarnings(spec.Name, view.Warnings)
 	_, err = fmt.Fprintln(a.Stdout, spec.Name)
 	return err
 }
@@ -100,7 +101,8 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 	}
 	ctx, stop := notifyInterrupt(ctx)
 	defer stop()
-	if _, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob); err != nil {
+	view, err := SubmitWithWorkdir(ctx, a.App, spec, api.UploadWorkdir, api.SubmitJob)
+	if err != nil {
 		if ctx.Err() == nil || keep {
 			return err
 		}
@@ -110,7 +112,7 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 		}
 		return fmt.Errorf("interrupted; job %s is being killed", spec.Name)
 	}
-	a.warnOfLargeTasks(ctx, api, spec)
+	a.printWarnings(spec.Name, view.Warnings)
 	f := NewFollower(a.App, api, spec.Name)
 	if term.IsTerminal(a.Stdout) { // programs get the tasks' lines as they are
 		f.labels = lineLabels{job: spec.Name, tasks: spec.Tasks}
@@ -137,7 +139,7 @@ func (a *jobCommands) runAttached(ctx context.Context, spec *job.Spec, verbose, 
 		case <-following.Done():
 		}
 	})
-	view, err := f.FollowToEnd(following)
+	view, err = f.FollowToEnd(following)
 	leave(nil)
 	watching.Wait()
 	if errors.As(err, new(*writeError)) && !keep {

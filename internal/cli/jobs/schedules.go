@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,46 +41,41 @@ func printSchedules(p *term.TablePrinter, all []api.ScheduleView) error {
 	})
 }
 
-// warnOfLargeTasks prints a warning if no agent has as many GPUs as a task of the submitted job
-// needs. Without agents it prints none: the scheduler may not know them yet.
-func (a *jobCommands) warnOfLargeTasks(ctx context.Context, c *client.Client, spec *job.Spec) {
-	if spec.Request.GPUs == 0 || a.ForPrograms {
-		return
+// printWarnings prints why a submitted job cannot start on the present agents.
+func (a *jobCommands) printWarnings(name string, warnings []string) {
+	if a.ForPrograms {
+		return // which find them in the job
 	}
-	agents, err := c.ListAgents(ctx)
-	if err != nil || len(agents) == 0 {
-		return // the job is submitted, and this only adds information
-	}
-	largest := 0
-	for i := range agents {
-		if !slices.ContainsFunc(agents[i].Types, spec.Request.Types.Match) {
-			continue
-		}
-		n := agents[i].GPUs
-		if agents[i].Shared != nil {
-			n += agents[i].Shared.GPUs
-		}
-		largest = max(largest, n)
-	}
-	switch {
-	case largest == 0:
-		fmt.Fprintf(a.Stderr, "mesos-gpu: job %s waits until an agent with such GPUs joins: a task needs %s, and no agent has one\n", spec.Name, spec.Request)
-	case largest < spec.Request.GPUs:
-		fmt.Fprintf(a.Stderr,
-			"mesos-gpu: job %s waits until an agent with more GPUs joins: a task needs %s, and the largest agent with such GPUs has %d\n",
-			spec.Name, spec.Request, largest)
+	for _, warning := range warnings {
+		fmt.Fprintf(a.Stderr, "mesos-gpu: %s: %s\n", name, warning)
 	}
 }
 
-// submitSpec submits a job or, if spec has a schedule, a schedule of jobs. said is a
-// message for the user.
-func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (view any, said string, err error) {
+// submission is the result of submitSpec.
+type submission struct {
+	// view is the job or the schedule, for programs. said is a message for the user.
+	view any
+	said string
+	// warnings are why the job cannot start on the present agents.
+	warnings []string
+}
+
+// submitSpec submits a job or, if spec has a schedule, a schedule of jobs.
+func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (submission, error) {
 	if spec.Schedule == nil {
-		view, err = SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob)
-		return view, fmt.Sprintf("job %s submitted", spec.Name), err
+		view, err := SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob)
+		return submission{view, fmt.Sprintf("job %s submitted", spec.Name), view.Warnings}, err
 	}
+	var warnings []string
 	schedule, err := SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.AddSchedule)
-	return schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), err
+	if err == nil && !a.ForPrograms {
+		one := *spec
+		one.Schedule, one.Name = nil, "" // a name of its own: the schedule has this one
+		if checked, err := c.ValidateJob(ctx, one, false); err == nil {
+			warnings = checked.Warnings
+		}
+	}
+	return submission{schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), warnings}, err
 }
 
 // describeSchedule describes the schedule of a name that no job has. If there is no

@@ -64,8 +64,11 @@ func (a *jobCommands) printStartEstimates(ctx context.Context, jobs []jobFromFil
 			continue
 		}
 		text := "cannot be estimated: no GPUs are requested, no similar agent is known, or the job has dependencies"
-		if checked.Start != nil {
+		switch {
+		case checked.Start != nil:
 			text = cli.DescribeStartEstimate(checked.Start, time.Now())
+		case len(checked.Warnings) > 0:
+			text = cli.NeverStarts
 		}
 		fmt.Fprintf(a.Stdout, "%s: %s\n", j.Name, text)
 		for _, warning := range checked.Warnings {
@@ -115,17 +118,17 @@ func (a *jobCommands) submitJobs(ctx context.Context, jobs []jobFromFile) error 
 	var views []any
 	var errs []error
 	for _, j := range jobs {
-		view, said, err := a.submitSpec(ctx, api, j.Spec)
+		done, err := a.submitSpec(ctx, api, j.Spec)
 		switch {
 		case err != nil && len(jobs) > 1:
 			errs = append(errs, nameJob(j.Name, err))
 		case err != nil:
 			return err
 		case a.ForPrograms:
-			views = append(views, view)
+			views = append(views, done.view)
 		default:
-			fmt.Fprintln(a.Stdout, said)
-			a.warnOfLargeTasks(ctx, api, j.Spec)
+			fmt.Fprintln(a.Stdout, done.said)
+			a.printWarnings(j.Spec.Name, done.warnings)
 		}
 	}
 	if failed := len(errs); failed > 0 {
