@@ -164,7 +164,13 @@ func (l *Leader) runInLoop(ctx context.Context, step func(apply func(sched.Event
 // therefore checks everything first. SubmitDue is the exception: its error concerns other schedules than its events.
 func (l *Leader) applyInLoop(ctx context.Context, step func(st *sched.State, apply func(sched.Event)) error, read ...func(*sched.State) error) error {
 	var refused error
-	return l.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(l.loop.state, apply) }, func(st *sched.State) error {
+	applyAndForget := func(apply func(sched.Event)) func(sched.Event) {
+		return func(e sched.Event) {
+			l.startEstimates.forget(l.loop.clock(), e)
+			apply(e)
+		}
+	}
+	return l.runInLoop(ctx, func(apply func(sched.Event)) { refused = step(l.loop.state, applyAndForget(apply)) }, func(st *sched.State) error {
 		if refused != nil {
 			return refused
 		}

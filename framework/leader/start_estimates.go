@@ -21,18 +21,31 @@ type startEstimateCache struct {
 	computing chan struct{}
 	// last are the latest estimates, nil before the first.
 	last atomic.Pointer[startEstimates]
+	// changed is when a request last changed what the estimates depend on, in nanoseconds since 1970.
+	changed atomic.Int64
 }
 
 func newStartEstimateCache() *startEstimateCache {
 	return &startEstimateCache{computing: make(chan struct{}, 1)}
 }
 
-// latest returns the latest estimates, and whether they are recent and contain a job that was submitted at newest.
+// forget notes that a request changes the jobs or the agents at a time: estimates that were made before are computed again,
+// so that an edited job does not show the estimate of its earlier specification. A submission is noticed by its time.
+func (c *startEstimateCache) forget(now time.Time, e sched.Event) {
+	switch e.(type) {
+	case sched.SubmitJob, sched.PutDocument:
+	default:
+		c.changed.Store(now.UnixNano())
+	}
+}
+
+// latest returns the latest estimates, and whether they are recent, contain a job that was submitted at newest, and were
+// made after the last change.
 func (c *startEstimateCache) latest(now, newest time.Time) (e startEstimates, current bool) {
 	if last := c.last.Load(); last != nil {
 		e = *last
 	}
-	return e, now.Sub(e.made).Abs() <= startEstimateLifetime && newest.Before(e.made)
+	return e, now.Sub(e.made).Abs() <= startEstimateLifetime && newest.Before(e.made) && c.changed.Load() < e.made.UnixNano()
 }
 
 // startEstimates are estimates made at a time, by job. They are replaced, never modified.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mesos-gpu/framework/sched"
 )
 
 // TestStartEstimatesDoNotDelayOtherRequests: while estimates are computed, which takes as long as the loop needs to answer, a
@@ -38,4 +40,31 @@ func TestStartEstimatesDoNotDelayOtherRequests(t *testing.T) {
 			t.Error("a computation is still in progress")
 		}
 	})
+}
+
+// TestEstimatesAreForgottenAfterEdits: an edit, a hold or a cordon makes the estimates that were made before it void at once;
+// a submission does not, because the time of the newest job tells.
+func TestEstimatesAreForgottenAfterEdits(t *testing.T) {
+	now := time.Now()
+	c := newStartEstimateCache()
+	c.last.Store(&startEstimates{made: now})
+	isCurrent := func(at time.Time) bool {
+		_, current := c.latest(at, now.Add(-time.Minute))
+		return current
+	}
+	c.forget(now.Add(time.Second), sched.SubmitJob{})
+	if !isCurrent(now.Add(2 * time.Second)) {
+		t.Error("the estimates are void after a submission")
+	}
+	for _, e := range []sched.Event{sched.EditJob{}, sched.HoldJob{}, sched.CordonHost{}} {
+		c.last.Store(&startEstimates{made: now})
+		c.forget(now.Add(time.Second), e)
+		if isCurrent(now.Add(2 * time.Second)) {
+			t.Errorf("the estimates are current after %T", e)
+		}
+		c.last.Store(&startEstimates{made: now.Add(2 * time.Second)})
+		if !isCurrent(now.Add(3 * time.Second)) {
+			t.Errorf("new estimates are void after %T", e)
+		}
+	}
 }

@@ -109,7 +109,7 @@ func (s *State) editJob(e EditJob) {
 	j.Revision++
 	s.changes.markJob(j)
 	s.queueCache.forgetSpec(j)
-	s.runTimes.forgetPrediction(j)
+	s.runTimes.dropJob(j)
 	delete(s.reservationReasons, spec.Name)
 	s.offers.stale = true
 	for i := range j.Tasks {

@@ -111,17 +111,10 @@ func (r *runTimes) predictEnd(j *job.Job, since, now time.Time) time.Time {
 	return end
 }
 
-// forgetPrediction forgets the prediction of a job, after its specification has changed.
-func (r *runTimes) forgetPrediction(j *job.Job) {
+// dropJob forgets a job that has ended, or whose specification has changed.
+func (r *runTimes) dropJob(j *job.Job) {
 	if r != nil {
 		delete(r.ofJobs, j)
-	}
-}
-
-// dropJob forgets a job that has ended.
-func (r *runTimes) dropJob(j *job.Job) {
-	r.forgetPrediction(j)
-	if r != nil {
 		delete(r.estimates, j)
 	}
 }
