@@ -37,6 +37,8 @@ type StartEstimate struct {
 	// Within50 and Within90 are the bounds between which the job starts with a probability of 50 and 90 %.
 	Within50 TimeRange `json:"within_50"`
 	Within90 TimeRange `json:"within_90"`
+	// Agents are the hosts on which its first tasks probably start; empty if that depends on which tasks end first.
+	Agents []string `json:"agents,omitempty"`
 }
 
 // TimeRange is a time between two times.

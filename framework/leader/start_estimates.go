@@ -64,7 +64,12 @@ func (e startEstimates) of(name string) *api.StartEstimate {
 	between := func(low, high time.Duration) api.TimeRange {
 		return api.TimeRange{From: e.made.Add(low).UTC(), To: e.made.Add(high).UTC()}
 	}
-	return &api.StartEstimate{Expected: e.made.Add(s.Expected).UTC(), Within50: between(s.Low50, s.High50), Within90: between(s.Low90, s.High90)}
+	return &api.StartEstimate{
+		Expected: e.made.Add(s.Expected).UTC(),
+		Within50: between(s.Low50, s.High50),
+		Within90: between(s.Low90, s.High90),
+		Agents:   s.Agents,
+	}
 }
 
 // estimateStarts returns the estimates of all waiting jobs, of which the newest was submitted at a time: estimates that

@@ -77,8 +77,8 @@ func infeasibleJobs() map[string]struct {
 	}
 }
 
-// TestInfeasibleJobs: a job that cannot start on the present agents even if nothing runs has a reason that says so,
-// before and after its submission, whichever resource is missing.
+// TestInfeasibleJobs: a job that cannot start on the present agents even if nothing runs has no estimate, and its reason
+// says so, before and after its submission, whichever resource is missing.
 func TestInfeasibleJobs(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for name, test := range infeasibleJobs() {
@@ -91,10 +91,18 @@ func TestInfeasibleJobs(t *testing.T) {
 			if got := cause.Needs + "; " + cause.Available; !infeasible || got != test.want {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
+			in, _ := st.ForecastInput(&spec)
+			if e, ok := in.Starts()["large"]; ok {
+				t.Errorf("before the submission it starts after %+v", e)
+			}
 			st.Step(now, SubmitJob{Spec: spec})
 			st.Step(now, Cycle{})
 			if got := st.PendingReasons()["large"].Available; !strings.HasSuffix(got, "; it cannot start with the present agents") {
 				t.Errorf("the reason is %q", got)
+			}
+			in, _ = st.ForecastInput()
+			if e, ok := in.Starts()["large"]; ok {
+				t.Errorf("it starts after %+v", e)
 			}
 		})
 	}
@@ -124,4 +132,34 @@ func TestFeasibleJobs(t *testing.T) {
 	st.Step(now, AgentsListed{Agents: []Agent{{ID: "a", Hostname: "a.example"}}})
 	requireFeasible(st, "a list without the GPUs of the offers")
 	requireFeasible(New(SchedulerSettings{}, RecoveredState{}), "no list of agents")
+}
+
+// TestStartEstimatesAgreeWithPlaces: a gang that waits for the end of another one starts then, on its agents, and a job that
+// lacks CPUs as soon as they are free. A job that waits for a certain port has no estimate.
+func TestStartEstimatesAgreeWithPlaces(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	st := newListedState(t, now)
+	first, second, port, cpus := testSpec("first"), testSpec("second"), testSpec("port"), testSpec("cpus")
+	first.Gang, first.Tasks, first.Request.GPUs, first.RunTime, first.Ports = true, 2, 4, time.Hour, []job.Port{{Host: 31500}}
+	second.Gang, second.Tasks, second.Request.GPUs, second.RunTime = true, 2, 4, time.Hour
+	port.Ports = []job.Port{{Host: 31500}}
+	cpus.CPUs = 15.5
+	for _, spec := range []job.Spec{first, second, port, cpus} {
+		spec.SetDefaults()
+		st.Step(now, SubmitJob{Spec: spec})
+		st.Step(now, Cycle{})
+	}
+	in, _ := st.ForecastInput()
+	starts := in.Starts()
+	for name, want := range map[string]time.Duration{"second": time.Hour, "cpus": 2 * time.Hour} {
+		if e, ok := starts[name]; !ok || e.Expected != want {
+			t.Errorf("%s starts after %+v (%v), want %s", name, e, ok, want)
+		}
+	}
+	if got := starts["second"].Agents; strings.Join(got, " ") != "a.example b.example" {
+		t.Errorf("the gang starts on %q", got)
+	}
+	if e, ok := starts["port"]; ok {
+		t.Errorf("the job that waits for a port starts after %+v", e)
+	}
 }

@@ -2,7 +2,7 @@ package sched
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
@@ -22,36 +22,33 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 	}
 	placed := s.newPlacementInput()
 	usage := s.newUsage(placed.Running, placed.Waiting)
-	index, offered := s.addForecastAgents(&in)
-	held := make([]int, len(in.Agents))
+	f := s.newForecastAgents(&placed)
+	for i := range f.free {
+		in.Agents = append(in.Agents, forecast.Agent{Host: cordonHost(f.free[i].Hostname, f.free[i].ID), Free: freeResources(&f.free[i])})
+	}
 	for i := range placed.Running {
 		r := &placed.Running[i]
-		at, known := index[r.AgentID]
-		milli := usage.MilliPerTask(&r.Spec.Request, quota.AllTypes)
-		if !known || milli == 0 || r.Ended {
-			continue
-		}
-		held[at] += milli
-		in.Running = append(in.Running, s.newForecastTask(r, at, milli))
-	}
-	for i := range in.Agents {
-		if a := &in.Agents[i]; a.Free > 0 {
-			a.Free = max(a.Free-held[i], 0)
-		} else {
-			a.Free = offered[i]
+		if at, known := f.index[r.AgentID]; known {
+			in.Running = append(in.Running, s.newForecastTask(r, at, usage.MilliPerTask(&r.Spec.Request, quota.AllTypes)))
 		}
 	}
 	for _, spec := range more {
+		if len(spec.UnmetDependencies()) > 0 {
+			continue // it waits for other jobs
+		}
 		w := queue.WaitingJob{Spec: spec, Submitted: s.now, Tasks: make([]queue.WaitingTask, spec.Tasks), PredictedRunTime: s.runTimes.predictSpec(spec).RunTime}
 		placed.Waiting = append(placed.Waiting, w)
 	}
-	in.RoleRoom, in.Calibration = map[string]int{}, s.runTimes.calibration.Clone()
+	in.RoleRoom, in.StrictRoles, in.Calibration = map[string]int{}, map[string]bool{}, s.runTimes.calibration.Clone()
+	for _, r := range s.cfg.Policy.Roles {
+		in.StrictRoles[r.Name] = r.Strict
+	}
 	order := queue.NewJobOrder(s.now, placed.Waiting, s.cfg.Policy.Roles, usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
 		if usage.IsBlockedByUser(j.Spec) {
 			continue // it waits for the user's own jobs, whatever becomes free
 		}
-		if w, ok := s.newForecastJob(j, usage); ok {
+		if w, ok := s.newForecastJob(f, j, usage); ok {
 			in.Waiting = append(in.Waiting, w)
 			s.limitRoom(&in, j, w.Milli, usage)
 			usage.AddMilliGPUs(j.Spec.Role, "", len(j.Tasks)*w.Milli)
@@ -62,42 +59,43 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 	return in, true
 }
 
-// addForecastAgents adds the agents that accept tasks, with all known GPUs free. It returns
-// their indexes by id, and what they have free according to their last offers, for those whose GPUs are not known.
-func (s *State) addForecastAgents(in *forecast.Input) (index map[string]int, offered []int) {
-	index = map[string]int{}
-	all := append(fit.CollectAgents(s.offers.heldOffers()), s.agentsWithLeftovers()...)
-	for i := range all {
-		a := &all[i]
-		if s.isClosed(a.Hostname, a.ID) {
-			continue
-		}
-		free := quota.MilliPerGPU * max(a.GPUs, len(a.DeviceIDs))
-		at, known := index[a.ID]
-		if !known {
-			at = len(in.Agents)
-			index[a.ID] = at
-			in.Agents = append(in.Agents, forecast.Agent{ID: a.ID, GPUType: firstModel(a)})
-			offered = append(offered, 0)
-		}
-		offered[at] = max(offered[at], free)
-		in.Agents[at].HasShared = in.Agents[at].HasShared || len(a.Shared)+len(a.AllShared) > 0
-		in.Agents[at].Free = max(in.Agents[at].Free, quota.MilliPerGPU*max(a.TotalGPUs, len(a.Inventory), len(a.AllShared)))
+// freeResources returns what an agent has free.
+func freeResources(a *fit.AgentResources) forecast.Resources {
+	r := forecast.Resources{
+		forecast.WholeGPUs: int64(quota.MilliPerGPU * max(a.GPUs, len(a.DeviceIDs))),
+		forecast.CPUs:      int64(math.Round(a.Free.CPUs * 1000)),
+		forecast.Memory:    int64(math.Round(a.Free.MemMiB * 1000)),
 	}
-	return index, offered
-}
-
-// firstModel returns the type of an agent's GPUs; an agent with several types counts for the first.
-func firstModel(a *fit.AgentResources) string {
-	for model := range a.Models() {
-		return model
+	for _, d := range a.Shared {
+		for _, all := range a.AllShared {
+			if all.UUID == d.UUID && all.MemMiB > 0 {
+				r[forecast.SharedGPUs] += quota.MilliPerGPU * d.MemMiB / all.MemMiB
+			}
+		}
 	}
-	return ""
+	return r
 }
 
 func (s *State) newForecastTask(r *queue.RunningTask, agent, milli int) forecast.OccupyingTask {
-	t := forecast.OccupyingTask{Agent: agent, Role: r.Spec.Role, Milli: milli, Ran: s.now.Sub(r.Since), Endless: r.Spec.Service != nil || r.Stuck}
+	holds := r.Resources(s.cfg.Policy.Overhead)
+	t := forecast.OccupyingTask{
+		Agent:   agent,
+		Role:    r.Spec.Role,
+		Milli:   milli,
+		Ran:     s.now.Sub(r.Since),
+		Endless: r.Spec.Service != nil || r.Stuck,
+		Holds: forecast.Resources{
+			forecast.WholeGPUs: int64(quota.MilliPerGPU * max(holds.GPUs, len(holds.DeviceIDs))),
+			forecast.CPUs:      int64(math.Round(holds.Amount.CPUs * 1000)),
+			forecast.Memory:    int64(math.Round(holds.Amount.MemMiB * 1000)),
+		},
+	}
+	for _, d := range holds.Shares {
+		t.Holds[forecast.SharedGPUs] += int64(d.MilliDevices)
+	}
 	switch ref, known := s.tasks[r.TaskID]; {
+	case r.Ended:
+		t.Milli, t.EndsIn = 0, time.Second // its resources are about to be offered, and count against no quota
 	case r.Ending:
 		t.EndsIn = max(r.Ends.Sub(s.now), time.Second)
 	case known:
@@ -106,20 +104,51 @@ func (s *State) newForecastTask(r *queue.RunningTask, agent, milli int) forecast
 	return t
 }
 
-func (s *State) newForecastJob(j *queue.WaitingJob, usage *quota.Tracker) (w forecast.WaitingJob, ok bool) {
-	milli := usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
-	if milli == 0 || len(j.Tasks) == 0 {
+// newForecastJob returns a waiting job, or false for one that cannot start on the present agents.
+func (s *State) newForecastJob(f *forecastAgents, j *queue.WaitingJob, usage *quota.Tracker) (w forecast.WaitingJob, ok bool) {
+	if len(j.Tasks) == 0 {
 		return w, false
 	}
-	w = forecast.WaitingJob{
-		Name: j.Spec.Name, Role: j.Spec.Role, Tasks: len(j.Tasks), Milli: milli, Gang: j.Spec.Gang, Endless: j.Spec.Service != nil,
-		AcceptsType: j.Spec.Request.Types.Match, TypesKey: fmt.Sprint(j.Spec.Request.Types),
-		NeedsShared: !j.Spec.Request.Share.IsWhole(),
+	known := s.jobs.Newest[j.Spec.Name]
+	submitted := known != nil && known.Spec == j.Spec
+	if f.isComplete {
+		if _, infeasible := s.explainInfeasible(f.totals, j, len(j.Tasks)); infeasible {
+			return w, false
+		}
 	}
-	if known := s.jobs.Newest[j.Spec.Name]; known != nil && known.Spec == j.Spec {
-		w.RunTime = s.runTimes.distributionOf(known)
+	d := j.TaskDemand(s.cfg.Policy.Overhead, f.free)
+	milli := usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
+	w = forecast.WaitingJob{
+		Name:      j.Spec.Name,
+		Role:      j.Spec.Role,
+		Tasks:     len(j.Tasks),
+		Gang:      j.Spec.Gang,
+		Milli:     milli,
+		Accepts:   f.accepting(&d),
+		DemandKey: d.Key(),
+		Endless:   j.Spec.Service != nil,
+		Announced: j.ExpectedRunTime(),
+		HasPlace:  f.hasPlace(&d, j),
+		Needs: forecast.Resources{
+			forecast.CPUs:   int64(math.Round(d.Amount.CPUs * 1000)),
+			forecast.Memory: int64(math.Round(d.Amount.MemMiB * 1000)),
+		},
+	}
+	if j.Spec.Request.Share.IsWhole() {
+		w.Needs[forecast.WholeGPUs] = int64(milli)
 	} else {
+		w.Needs[forecast.SharedGPUs] = int64(milli)
+	}
+	w.PerAgent, w.NeedsMore = limitPerAgent(j.Spec)
+	w.NeedsMore = w.NeedsMore || f.needsMore(&d)
+	if !submitted {
 		w.RunTime = s.runTimes.predictSpec(j.Spec)
+		return w, true
+	}
+	w.RunTime = s.runTimes.distributionOf(known)
+	_, w.IsHeldBack = s.reservationReasons[j.Spec.Name]
+	if r := s.reservations[j.Spec.Role]; r.Job == j.Spec.Name {
+		w.StartsBy = r.StartsBy.Sub(s.now)
 	}
 	return w, true
 }

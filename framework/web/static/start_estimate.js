@@ -7,13 +7,14 @@ export function formatStart(start) {
   return start ? `${formatUntil(start.expected)} (${formatRange(start.within_90)})` : '';
 }
 
-// describeStart returns the time of an estimate, with both bounds. warnings are why the job cannot start on
+// describeStart returns the time of an estimate, with the agents and both bounds. warnings are why the job cannot start on
 // the present agents.
 export function describeStart(start, warnings = []) {
   if (!start) {
     return warnings.length ? 'not with the present agents' : '';
   }
-  return `${formatUntil(start.expected)}, at ${formatTime(start.expected)}: 50 % after ${formatRange(start.within_50)}, 90 % after ${formatRange(start.within_90)}`;
+  const hosts = start.agents ? `, on ${start.agents.join(', ')}` : '';
+  return `${formatUntil(start.expected)}, at ${formatTime(start.expected)}${hosts}: 50 % after ${formatRange(start.within_50)}, 90 % after ${formatRange(start.within_90)}`;
 }
 
 function secondsUntil(time) {

@@ -63,7 +63,7 @@ func (a *jobCommands) printStartEstimates(ctx context.Context, jobs []jobFromFil
 			all = append(all, checked)
 			continue
 		}
-		text := "cannot be estimated: no GPUs are requested, no similar agent is known, or the job has dependencies"
+		text := "cannot be estimated: the job waits for other jobs, or for more than GPUs, CPUs and memory"
 		switch {
 		case checked.Start != nil:
 			text = cli.DescribeStartEstimate(checked.Start, time.Now())
