@@ -3,22 +3,24 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"mesos-gpu/framework/sched/quota"
 )
 
-// JobOrder yields waiting jobs in placement order: the role with the least weighted share first, within a role by
-// priority, then by users: the one with the least share first, and the jobs of one user in the role's order. What a job
-// receives counts for its role and its user at once.
+// JobOrder yields waiting jobs in placement order: the role with the least weighted share first, level by level of the tree
+// of roles, within a role by priority, then by users: the one with the least share first, and the jobs of one user in the
+// role's order. What a job receives counts for its role and its user at once.
 type JobOrder struct {
 	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
 	// byRole are the indexes of the jobs that Next has not returned yet, by role, in the role's order.
 	byRole map[string][]int
-	// usage has the resources that roles hold. The caller adds a job's places before it calls Next again. shareOf returns the share
-	// by which roles are compared.
+	// usage has the resources that roles hold. The caller adds a job's places before it calls Next again. tree compares roles by
+	// their shares, unless shareOf is set, which then returns the share by which they are compared.
 	usage   *quota.Tracker
+	tree    *roleTree
 	shareOf func(role string) float64
 	// lastRole is the role of the last job, and lastHeld what it held then: as long as that has not changed, it is still
 	// the role with the least share. lastHeld is -1 before the first job.
@@ -30,6 +32,18 @@ type JobOrder struct {
 	// lastUser has the last job, for which the role held heldBefore.
 	lastUser   *userJobs
 	heldBefore int
+	// last is the last job and what Next removed for it, so that Continue can restore it. continued are the jobs that were
+	// continued, by index, with the tasks that are left.
+	last      removedJob
+	continued map[int]*WaitingJob
+}
+
+// removedJob is the job that Next has returned. queued, positions and indexes are the lists of its role and of its user before.
+type removedJob struct {
+	index              int
+	queued             []int
+	user               *userJobs
+	positions, indexes []int
 }
 
 // userJobs are the jobs of one user of a role.
@@ -43,7 +57,7 @@ type userJobs struct {
 
 // NewJobOrder returns the order of waiting jobs, which are sorted by submission. Usage is read at each call of Next.
 func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker) *JobOrder {
-	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, shareOf: usage.WeightedShare, lastHeld: -1}
+	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, lastHeld: -1, continued: map[int]*WaitingJob{}}
 	for from := 0; from < len(waiting); { // jobs of one role mostly follow each other
 		role, to := waiting[from].Spec.Role, from+1
 		for to < len(waiting) && waiting[to].Spec.Role == role {
@@ -66,6 +80,7 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 			o.splitByUser(name, list)
 		}
 	}
+	o.tree = newRoleTree(roles, o.byRole, usage)
 	return o
 }
 
@@ -91,6 +106,7 @@ func (o *JobOrder) splitByUser(role string, list []int) {
 func (o *JobOrder) nextOfRole(role string) int {
 	left := o.byRole[role]
 	o.byRole[role] = left[1:]
+	o.last = removedJob{index: left[0], queued: left}
 	users, areCompared := o.users[role]
 	if !areCompared {
 		return left[0]
@@ -105,6 +121,7 @@ func (o *JobOrder) nextOfRole(role string) int {
 		}
 	}
 	index := best.indexes[0]
+	o.last = removedJob{index: index, queued: left, user: best, positions: best.positions, indexes: best.indexes}
 	best.positions, best.indexes = best.positions[1:], best.indexes[1:]
 	o.lastUser, o.heldBefore = best, o.usage.TotalHeld(role)
 	return index
@@ -114,7 +131,7 @@ func (o *JobOrder) nextOfRole(role string) int {
 func (o *JobOrder) compareUsers(a, b *userJobs) int {
 	return cmp.Or(
 		cmp.Compare(o.jobs[b.indexes[0]].Spec.Priority, o.jobs[a.indexes[0]].Spec.Priority),
-		cmp.Compare(o.usage.UserShare(a.user, a.received), o.usage.UserShare(b.user, b.received)),
+		cmp.Compare(o.usage.UserShare(a.user, a.received, 0), o.usage.UserShare(b.user, b.received, 0)),
 		cmp.Compare(a.positions[0], b.positions[0]))
 }
 
@@ -127,12 +144,102 @@ func (o *JobOrder) Next() (*WaitingJob, bool) {
 		}
 		o.lastRole, o.lastHeld = role, o.usage.TotalHeld(role)
 	}
-	return &o.jobs[o.nextOfRole(o.lastRole)], true
+	index := o.nextOfRole(o.lastRole)
+	if j := o.continued[index]; j != nil {
+		return j, true
+	}
+	return &o.jobs[index], true
+}
+
+// Portion returns how many tasks of the job that Next returned last get places before another role, or another user of the
+// role, is next: at least one. Without it, the tasks of one large job would take all that its role is offered before a
+// role with a smaller share is served. All tasks of a gang are one portion.
+func (o *JobOrder) Portion(j *WaitingJob) int {
+	n := len(j.Tasks)
+	milli := o.usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
+	if j.Spec.Gang || n < 2 || milli == 0 {
+		return n
+	}
+	role := j.Spec.Role
+	hasJobs := func(name string) bool { return len(o.byRole[name]) > 0 }
+	o.tree.measure()
+	rivals := o.tree.rivalsOf(role, hasJobs)
+	nextUser := o.nextUser()
+	if len(rivals) == 0 && nextUser == nil {
+		return n
+	}
+	before := o.tree.leaves[role].amount
+	isNext := func(tasks int) bool {
+		if nextUser != nil {
+			u := o.last.user
+			mine, others := o.usage.UserShare(u.user, u.received, tasks*milli), o.usage.UserShare(nextUser.user, nextUser.received, 0)
+			if mine > others {
+				return false
+			}
+		}
+		o.usage.AddMilliGPUs(role, "", tasks*milli)
+		more := o.tree.amountOfLeaf(o.tree.leaves[role]) - before
+		o.usage.AddMilliGPUs(role, "", -tasks*milli)
+		return isServedFirst(rivals, more)
+	}
+	least := o.leastPortion(milli)
+	return min(n, least+sort.Search(n-min(n, least), func(k int) bool { return !isNext(least + k) }))
+}
+
+// leastPortion returns the number of tasks of a portion that bounds the work of a plan: about a part in 256 of what roles
+// hold.
+func (o *JobOrder) leastPortion(milli int) int {
+	held := 0
+	for role := range o.tree.leaves {
+		held += o.usage.TotalHeld(role)
+	}
+	return max(held/256/milli, 1)
+}
+
+// nextUser returns the user of the last job's role that is served after the user of that job, nil if the role has one queue or
+// none has a job of the same priority.
+func (o *JobOrder) nextUser() (next *userJobs) {
+	if o.last.user == nil {
+		return nil
+	}
+	priority := o.jobs[o.last.index].Spec.Priority
+	for _, u := range o.users[o.last.user.user.Role] {
+		if u == o.last.user || len(u.indexes) == 0 || o.jobs[u.indexes[0]].Spec.Priority != priority {
+			continue
+		}
+		if next == nil || o.compareUsers(u, next) < 0 {
+			next = u
+		}
+	}
+	return next
+}
+
+// Continue makes the job that Next returned last the next one of its role and user again, with these tasks. peers are the
+// agents of its other tasks that the caller has placed since.
+func (o *JobOrder) Continue(tasks []WaitingTask, peers []string) {
+	l := &o.last
+	j := o.jobs[l.index]
+	if before := o.continued[l.index]; before != nil {
+		j = *before
+	}
+	j.Tasks = tasks
+	if len(peers) > 0 {
+		j.PeerAgents = slices.Concat(j.PeerAgents, peers)
+	}
+	o.continued[l.index] = &j
+	o.byRole[j.Spec.Role] = l.queued
+	if l.user != nil {
+		l.user.positions, l.user.indexes = l.positions, l.indexes
+	}
 }
 
 // roleWithLeastShare returns the role with jobs left that holds the least for its weight, the first by name if several
 // do.
 func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
+	if o.shareOf == nil {
+		o.tree.measure()
+		return o.tree.leastOf(func(name string) bool { return len(o.byRole[name]) > 0 })
+	}
 	names := make([]string, 0, len(o.byRole))
 	for name, left := range o.byRole {
 		if len(left) > 0 {

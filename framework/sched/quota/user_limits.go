@@ -136,13 +136,13 @@ func (t *Tracker) AddUserMilliGPUs(spec *job.Spec, gpuType string, milli int) {
 }
 
 // UserShare returns the number by which users of a role are compared: the least is served first. It is their recent usage
-// if the role has a half-life, otherwise what they hold. more is the amount that the user has received since the recent
-// usage was counted.
-func (t *Tracker) UserShare(u User, more int) float64 {
+// if the role has a half-life, otherwise what they hold. received is the amount that the user has received since the recent
+// usage was counted, more what the user would receive.
+func (t *Tracker) UserShare(u User, received, more int) float64 {
 	if t.recent != nil && !t.recent.WithoutPast[u.Role] {
-		return t.recent.Share(u, more)
+		return t.recent.Share(u, received+more)
 	}
-	return float64(t.heldByUser[u])
+	return float64(t.heldByUser[u] + more)
 }
 
 // AddRunningJob counts a job that has placed tasks. It returns false if the job was counted before.
