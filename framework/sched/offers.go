@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"mesos-gpu/framework/sched/placement"
 )
 
 // addOffers holds offers until the next Cycle. They show which freed places Mesos knows about, and change why jobs wait.
@@ -20,6 +22,7 @@ func (s *State) addOffers(offers []Offer) {
 	})
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)
+	s.recordAnswersToReturns(offers)
 	s.freed.dropOffered(offers, func(agentID string) bool { return s.listedAgents[agentID].GPUs > 0 })
 	s.explanations = nil
 }
@@ -42,15 +45,20 @@ func (s *State) removeOffers(ids []string) {
 func (s *State) declineOffers(lists ...[]DeclinedOffer) (ops []Operation) {
 	declined := slices.Concat(lists...)
 	ids := make([]string, len(declined))
+	var refused []*Offer
 	for i := range declined {
 		d := &declined[i]
 		ids[i] = d.OfferID
+		if h, isHeld := s.offers.offers[d.OfferID]; isHeld && h.GPUs > 0 && d.Category != placement.DeclineReturnedToRole {
+			refused = append(refused, h.Offer)
+		}
 		if h, isHeld := s.offers.offers[d.OfferID]; isHeld && len(s.conflicts) > 0 && !s.conflicts[keyOfOffer(h.Offer)].isAmount {
 			if text, _ := s.explainConflict(keyOfOffer(h.Offer)); text != "" {
 				d.Reason = text
 			}
 		}
 	}
+	s.reviveReturners(refused)
 	s.removeOffers(ids)
 	slices.SortFunc(declined, func(a, b DeclinedOffer) int {
 		return cmp.Or(cmp.Compare(a.Refuse, b.Refuse), strings.Compare(a.OfferID, b.OfferID))

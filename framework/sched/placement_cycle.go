@@ -113,9 +113,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 		}
 		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, message)...)
 	}
-	for _, id := range plan.ReturnedAgents {
-		s.returnedAt[id] = s.now
-	}
+	s.recordReturns(plan.Returns)
 	s.reservationReasons = map[string]placement.PendingReason{}
 	for _, r := range plan.Unplaced {
 		switch r.BlockedBy {

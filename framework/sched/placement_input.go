@@ -17,15 +17,8 @@ func (s *State) newPlacementInput() placement.PlanInput {
 // fillPlacementInput is newPlacementInput in the memory of a cache. The result is valid until the next call with it.
 func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 	in := placement.PlanInput{
-		Now: s.now, Recent: s.RecentUsage(), MesosQuotas: s.mesosQuotas, ReturnedAgents: map[string]bool{},
+		Now: s.now, Recent: s.RecentUsage(), MesosQuotas: s.mesosQuotas, FutileReturns: s.futileReturns(),
 		Waiting: memory.waiting[:0], Running: memory.running[:0],
-	}
-	for id, at := range s.returnedAt {
-		if s.now.Sub(at) >= s.cfg.returnOffersEvery {
-			delete(s.returnedAt, id)
-			continue
-		}
-		in.ReturnedAgents[id] = true
 	}
 	var groups map[queue.GroupKey][]string
 	tasks, list := memory.tasks[:0], s.queueCache.queuedJobs(&s.jobTable)

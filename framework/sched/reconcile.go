@@ -22,6 +22,7 @@ func (s *State) handleSubscribed(e Subscribed) []Operation {
 		*d = offerDemand{waiting: d.waiting, reviveWanted: d.waiting > 0}
 	}
 	s.offers = offerPool{offers: map[string]heldOffer{}, stale: true, pausesCheckedAt: s.offers.pausesCheckedAt}
+	clear(s.returned.byAgent)
 	s.explanations, s.agentCache = nil, agentCache{}
 	s.reconciliation = reconcileRound{
 		unanswered: map[string]bool{},

@@ -97,17 +97,17 @@ func TestPredictedEndCountsFromStart(t *testing.T) {
 	}
 }
 
-// TestReturnedAgentsExpire checks that an agent's offers may be returned to other roles again after returnOffersEvery.
-func TestReturnedAgentsExpire(t *testing.T) {
+// TestFutileReturnsExpire checks that an agent's offers may be returned to other roles again after returnOffersEvery.
+func TestFutileReturnsExpire(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := New(SchedulerSettings{returnOffersEvery: time.Minute}, RecoveredState{})
-	st.returnedAt = map[string]time.Time{"early": now.Add(-time.Minute), "late": now.Add(1 - time.Minute)}
+	st.returned.futile = map[string]time.Time{"early": now.Add(-time.Minute), "late": now.Add(1 - time.Minute)}
 	st.Step(now, Tick{})
-	if got := st.newPlacementInput().ReturnedAgents; len(got) != 1 || !got["late"] {
-		t.Errorf("recently returned are %v, want late", got)
+	if got := st.newPlacementInput().FutileReturns; len(got) != 1 || !got["late"] {
+		t.Errorf("futile returns are %v, want late", got)
 	}
-	if len(st.returnedAt) != 1 {
-		t.Errorf("remembered are %v, want late", st.returnedAt)
+	if len(st.returned.futile) != 1 {
+		t.Errorf("remembered are %v, want late", st.returned.futile)
 	}
 }
 

@@ -36,7 +36,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		clients:           map[string]int{},
 		offers:            offerPool{offers: map[string]heldOffer{}},
 		offerDemands:      offerDemands{},
-		returnedAt:        map[string]time.Time{},
+		returned:          newReturnedOffers(),
 		quotaBlockedRoles: map[string]bool{},
 		taskMix:           taskMix{kinds: map[string]*fit.TypicalTask{}},
 		operatorQuotas:    map[string]quota.Quota{},

@@ -43,7 +43,7 @@ type SchedulerSettings struct {
 	PredictRunTimes bool
 	// HoldOffers is how long an offer is held that a waiting job could use with more resources. Below 0 none is held.
 	HoldOffers time.Duration
-	// returnOffersEvery is the least time between two returns of an agent's offers for a role below its share.
+	// returnOffersEvery is how long an agent's offers are not returned for a role below its share after a return had no effect.
 	returnOffersEvery time.Duration
 	// UnreachableTimeout is how long an agent may be unreachable before its tasks are retried elsewhere. Below 0 means
 	// forever.

@@ -66,9 +66,8 @@ type State struct {
 	reviveDue time.Time
 	// freed are places of ended tasks that Mesos has not offered again. They expire after freedPlaceTimeout.
 	freed freedPlaces
-	// returnedAt is when an agent's offers were last returned for another role, by agent id. Entries expire after
-	// cfg.returnOffersEvery.
-	returnedAt map[string]time.Time
+	// returned are the offers that roles have returned for others of late.
+	returned returnedOffers
 
 	// strays are the attempts that were given up or replaced and may run. The journal has them.
 	strays strayAttempts

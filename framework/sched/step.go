@@ -97,6 +97,7 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 	}
 	s.reviveDue = time.Time{}
 	if s.connected {
+		s.endReturnsToIdle()
 		var calls []Operation
 		calls, s.reviveDue = s.offerDemands.reviveOrSuppress(now, s.roleNames())
 		ops = append(ops, calls...)

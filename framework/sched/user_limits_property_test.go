@@ -130,7 +130,7 @@ func (u *limitedUsers) offer(role string) {
 	u.step(OffersReceived{Offers: []Offer{{ID: id, AgentID: "a", Hostname: "a", Role: role,
 		Free: Amount{CPUs: 4 * float64(n), MemMiB: 4096 * float64(n)}, GPUs: n}}})
 	u.step(OfferRescinded{OfferID: id})
-	if u.gangs || u.free == 0 || u.st.Reclaims() || len(u.st.returnedAt) > 0 { // what is free may be reserved for other roles, or was returned for them
+	if u.gangs || u.free == 0 || u.st.Reclaims() || len(u.st.returned.byAgent) > 0 { // what is free may be reserved for other roles, or was returned for them
 		return
 	}
 	usage := u.st.newUsage(u.st.runningTasks(), nil)

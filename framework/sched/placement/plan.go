@@ -25,8 +25,8 @@ type PlanInput struct {
 	Known []fit.AgentResources
 	// SharedDevices returns the shared devices of an agent, free or not, as the master reports them. It may be nil.
 	SharedDevices func(agentID string) []fit.SharedDevice
-	// ReturnedAgents are ids of agents whose offers were recently returned for another role.
-	ReturnedAgents map[string]bool
+	// FutileReturns are ids of agents whose offers were returned for another role of late, and not offered to another role.
+	FutileReturns map[string]bool
 	// Recent is the decayed usage of users. It is nil unless fair share has a half-life.
 	Recent *quota.RecentUsage
 	// MesosQuotas are the quotas that operators of Mesos have set for roles.
@@ -70,8 +70,8 @@ type Plan struct {
 	// Decline lists the offers that no waiting job can use. Hold lists the offers that a waiting job could use with
 	// more resources on the same agent. Both are in the order of the agents, returned offers first.
 	Decline, Hold []DeclinedOffer
-	// ReturnedAgents are ids of agents whose offers are returned for another role.
-	ReturnedAgents []string
+	// Returns are the agents whose offers are returned for another role, as a whole or what the launches leave of them.
+	Returns []AgentReturn
 	// Preempt are the tasks that must end for a job of higher priority, or because other roles deserve their GPUs.
 	Preempt []PreemptionVictim
 	// Reservations are the heads for which resources are reserved, by role.
@@ -80,6 +80,13 @@ type Plan struct {
 	BlockedClaims map[string]string
 	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
+}
+
+// AgentReturn is an agent whose offers to a role are returned, so that Mesos offers them to other roles.
+type AgentReturn struct {
+	AgentID, Role string
+	// Takers are the roles with a smaller share for which they are returned; nil if they are returned for a claim.
+	Takers []string
 }
 
 // AgentLaunches are the tasks to launch on all offers of one agent to one role.

@@ -170,8 +170,8 @@ func planText(p *Plan) string {
 	for _, d := range p.Hold {
 		add("hold %s for %s: %s", d.OfferID, d.Refuse, d.Reason)
 	}
-	for _, id := range p.ReturnedAgents {
-		add("return %s", id)
+	for _, r := range p.Returns {
+		add("return %s", r.AgentID)
 	}
 	for _, v := range p.Preempt {
 		add("preempt %s for %s", v.TaskID, v.ForJob)
@@ -191,7 +191,7 @@ func TestPlan(t *testing.T) {
 		running []queue.RunningTask
 		waiting []queue.WaitingJob
 		roles   []queue.Role
-		recent  map[string]bool
+		futile  map[string]bool
 		want    string
 	}{
 		{
@@ -705,15 +705,15 @@ wait of-a: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			want: `
 decline ox-a for 5s: role b holds less for its weight and of-b waits for it
 return x
-wait of-b: 1 free GPU on one agent; none of 1 agent offers to role "b"`,
+wait of-b: GPUs of other roles' offers; roles with more than their share return them`,
 		},
 		{
-			name:    "offers that were returned recently are not returned",
+			name:    "offers whose return had no effect are not returned",
 			offers:  []fit.Offer{roleOffer("a", "x", 1)},
 			running: []queue.RunningTask{roleTask("a", "old", "z")},
 			waiting: []queue.WaitingJob{waitingJob("of-b", 1, withRole("b"))},
 			roles:   twoRoles,
-			recent:  map[string]bool{"x": true},
+			futile:  map[string]bool{"x": true},
 			want: `
 decline ox-a for 1h0m0s: no task waits for V100
 wait of-b: 1 free GPU on one agent; none of 1 agent offers to role "b"`,
@@ -955,7 +955,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 decline ox-a for 5s: role c holds less for its weight and of-c waits for it
 decline oy-b for 1h0m0s: no task waits for V100
 return x
-wait of-c: 1 free GPU on one agent; none of 2 agents offers to role "c"`,
+wait of-c: GPUs of other roles' offers; roles with more than their share return them`,
 		},
 		{
 			name:    "several roles return offers for the tasks of one job",
@@ -968,7 +968,7 @@ decline ox-a for 5s: role c holds less for its weight and of-c waits for it
 decline oy-b for 5s: role c holds less for its weight and of-c waits for it
 return x
 return y
-wait of-c: 1 free GPU on one agent; none of 2 agents offers to role "c"`,
+wait of-c: GPUs of other roles' offers; roles with more than their share return them`,
 		},
 		{
 			name:    "offers are returned to the default role",
@@ -979,7 +979,7 @@ wait of-c: 1 free GPU on one agent; none of 2 agents offers to role "c"`,
 			want: `
 decline ox-a for 5s: the default role holds less for its weight and train waits for it
 return x
-wait train: 1 free GPU on one agent; none of 1 agent offers to role ""`,
+wait train: GPUs of other roles' offers; roles with more than their share return them`,
 		},
 		{
 			name:   "a gang counts on the resources of an agent without offers",
@@ -1085,7 +1085,7 @@ wait apart: an agent that hostname UNIQUE allows; 1 agent has room, 1 is exclude
 		t.Run(c.name, func(t *testing.T) {
 			p := testPolicy()
 			p.Roles = c.roles
-			in := PlanInput{Now: planTime(), Waiting: c.waiting, Running: c.running, Known: c.known, ReturnedAgents: c.recent}
+			in := PlanInput{Now: planTime(), Waiting: c.waiting, Running: c.running, Known: c.known, FutileReturns: c.futile}
 			plan := planOffers(c.offers, in, p)
 			if diff := cmp.Diff(strings.TrimSpace(c.want), planText(&plan)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)

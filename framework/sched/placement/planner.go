@@ -36,7 +36,9 @@ func MakePlan(agents CachedAgents, in *PlanInput, p *Policy) Plan {
 	}
 	order := queue.NewJobOrder(in.Now, waiting, p.Roles, pl.alloc.Usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
-		pl.placeJob(j)
+		if left, peers := pl.placeJob(j, order.Portion(j)); len(left) > 0 {
+			order.Continue(left, peers)
+		}
 	}
 	pl.answerOffers()
 	b, plan := agents.Buffers, pl.plan
@@ -81,7 +83,7 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	c, b, alloc := agents.Cluster, agents.Buffers, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
 		policy: p, agents: c.agents, keepsOffers: agents.KeepsOffers, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
-		returns:  offerReturns{alloc: alloc, roles: p.Roles, recent: in.ReturnedAgents, reasons: map[int]string{}},
+		returns:  offerReturns{alloc: alloc, roles: p.Roles, futile: in.FutileReturns, reasons: map[int]string{}, takers: map[int][]string{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: b.unplaced[:0], Decline: b.decline[:0], Hold: b.hold[:0]},
 	}
@@ -98,12 +100,13 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	return pl
 }
 
-// placeJob gives the tasks of one job their places, or records why they wait.
-func (pl *planner) placeJob(j *queue.WaitingJob) {
+// placeJob gives the first tasks of one job their places, as many as portion, or records why they wait. If it finds them
+// all, it returns the tasks that are left, and the agents of the others if constraints compare them.
+func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.WaitingTask, peers []string) {
 	// 1. In a strict role no job starts before an earlier one that waits.
 	if cause, waits := pl.strictHeads[j.Spec.Role]; waits {
 		pl.leaveWaiting(j, len(j.Tasks), cause)
-		return
+		return nil, nil
 	}
 
 	// 2. A job of the same kind found no place in this plan: this one finds none either.
@@ -128,7 +131,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 		} else {
 			pl.backfill.endAwaiting(j.Spec.Role)
 		}
-		return
+		return nil, nil
 	}
 
 	// 3. Place as many tasks as the agents and the role's quota allow, those of guaranteed jobs within what it deserves.
@@ -136,7 +139,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 	if n < len(j.Tasks) {
 		pl.leaveWaiting(j, len(j.Tasks)-n, QuotaCause(pl.alloc.Usage.ExplainGuaranteed(j.Spec, len(j.Tasks)-n)))
 		if n == 0 {
-			return
+			return nil, nil
 		}
 		j = j.WithTasks(n)
 	}
@@ -146,21 +149,46 @@ func (pl *planner) placeJob(j *queue.WaitingJob) {
 			Available: fmt.Sprintf("%s goes first, and user %s may run %d %s in role %s",
 				pl.backfill.heads[j.Spec.Role].job, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
 		})
-		return
+		return nil, nil
 	}
 	d := j.TaskDemand(pl.policy.Overhead, pl.agents, pl.groupAgents[queue.GroupKeyOf(j.Spec)]...)
 	d.Request = request
 	d.RunTime, d.AvoidReserved = key.runs, key.avoidReserved
-	got := pl.alloc.PlaceJob(j, &d)
+	part := j.WithTasks(min(portion, len(j.Tasks)))
+	got := pl.alloc.PlaceJob(part, &d)
 
 	// 4. Start what fits. A gang starts together or not at all.
-	missing := len(j.Tasks) - len(got.Places)
+	missing := len(part.Tasks) - len(got.Places)
 	if missing == 0 || !j.Spec.Gang {
 		pl.launchTasks(j, &got)
 	}
-	if missing > 0 {
-		pl.blockJob(j, key, &d, &got)
+	if missing == 0 {
+		return j.Tasks[len(part.Tasks):], pl.peersOf(j, &got)
 	}
+
+	// 5. Roles with more than their share return offers that the other tasks can use.
+	claimed := 0
+	if !j.Spec.Gang && !got.AtQuota {
+		claimed = pl.returns.claimOffers(part, &d, missing)
+	}
+	if claimed == missing {
+		pl.leaveWaiting(j, claimed, PendingCause{Needs: "GPUs of other roles' offers", Available: "roles with more than their share return them"})
+		return j.Tasks[len(part.Tasks):], pl.peersOf(j, &got)
+	}
+	pl.blockJob(j, key, &d, &got, claimed)
+	return nil, nil
+}
+
+// peersOf returns the agents of the places if later tasks of the job are compared with them. Those of groups are in
+// groupAgents.
+func (pl *planner) peersOf(j *queue.WaitingJob, got *JobPlacements) (ids []string) {
+	if j.Spec.Group != "" || !j.DependsOnPeers() {
+		return nil
+	}
+	for i := range got.Places {
+		ids = append(ids, pl.agents[got.Places[i].Agent].ID)
+	}
+	return ids
 }
 
 // limitBehindHead returns the limit on running jobs that forbids a job to start because the head of its role, which is of
@@ -204,8 +232,8 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 }
 
 // blockJob records why tasks of the job found no place, and reserves resources for them. got has the places of its
-// other tasks, which a gang gives back.
-func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand, got *JobPlacements) {
+// other tasks, which a gang gives back. claimed tasks wait for offers that other roles return.
+func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand, got *JobPlacements, claimed int) {
 	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
 	if pl.policy.isStrict(role) && !(got.AtQuota && got.Limit.User != "") { // a user at a limit does not stop the others
@@ -223,7 +251,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	// 2. Explain the missing tasks: the free resources are reserved for the role's head, or the agents have no room. The
 	// places of an incomplete gang count as taken, unless another type of GPU may hold all of it.
 	var cause PendingCause
-	claimed := demandOfPlacedType(*d, got)
+	returned := demandOfPlacedType(*d, got)
 	if !got.AtQuota {
 		n := 1
 		if j.Spec.Gang {
@@ -253,12 +281,16 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 	}
 	pl.leaveWaiting(j, waiting, cause)
 
-	// 4. Roles with more than their share return offers that this job can use.
-	need := tasks - len(got.Places)
-	if _, allowed, _ := pl.alloc.Usage.Restrict(quota.UserOf(j.Spec), j.Spec.Request); !j.Spec.Gang {
-		need = min(need, allowed)
+	// 4. Roles with more than their share return offers that a gang can use.
+	need := missing - claimed
+	if j.Spec.Gang {
+		need = tasks
+		claimed = pl.returns.claimOffers(j, &returned, missing)
 	}
-	left := pl.returns.claimOffers(j, &claimed, min(need, missing))
+	left := missing - claimed
+	if _, allowed, _ := pl.alloc.Usage.Restrict(quota.UserOf(j.Spec), j.Spec.Request); !j.Spec.Gang {
+		left = min(left, allowed)
+	}
 
 	// 5. For the rest, reserve resources that running tasks will free, and preempt tasks if that helps.
 	if left > 0 {

@@ -116,7 +116,7 @@ func (w *lendingWorld) round() bool {
 	}
 	w.running = kept
 
-	in := PlanInput{Now: w.now, Running: slices.Clone(w.running), ReturnedAgents: map[string]bool{}}
+	in := PlanInput{Now: w.now, Running: slices.Clone(w.running), FutileReturns: map[string]bool{}}
 	for _, s := range w.jobs {
 		if tasks := w.waiting[s.Name]; len(tasks) > 0 && !(s.Gang && len(tasks) < s.Tasks) {
 			in.Waiting = append(in.Waiting, queue.WaitingJob{Spec: s, Tasks: slices.Clone(tasks)})

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,31 +13,41 @@ import (
 
 // offerReturns are the offers to be declined so that Mesos offers them to another role. An offer is for one role, so
 // a role that used all offers it receives would never leave anything to the others. A role that holds more than its
-// share therefore returns offers that a job of a role with less waits for. It does so only from time to time, because
-// Mesos may offer the resources to the same role again.
+// share therefore returns offers that a job of a role with less waits for, unless Mesos has not offered what was returned of
+// that agent before to another role.
 type offerReturns struct {
 	// alloc has the cluster, in which claimed offers are taken, and what roles hold.
 	alloc *Allocator
 	roles []queue.Role
-	// recent are the ids of agents whose offers were returned recently.
-	recent map[string]bool
-	// reasons say why the offers of an agent are returned, by the index of the agent.
+	// futile copies PlanInput.FutileReturns.
+	futile map[string]bool
+	// reasons say why the offers of an agent are returned, by the index of the agent. takers are the roles with less for which
+	// they are, if fair share is the reason.
 	reasons map[int]string
+	takers  map[int][]string
 }
 
-// claimOffers claims offers to other roles for missing tasks of a job. It returns the number of tasks for which it found
-// no offers.
-func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing int) int {
+// claimOffers claims offers to other roles for missing tasks of a job, which count as held by its role from then on. It
+// returns the number of tasks for which it found offers, for a gang all or none.
+func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing int) (claimed int) {
 	if j.Spec.Request.GPUs == 0 || len(o.roles) < 2 {
-		return missing
+		return 0
+	}
+	_, allowed, _ := o.alloc.Usage.Restrict(quota.UserOf(j.Spec), d.Request)
+	if j.Spec.Gang && allowed < missing {
+		return 0
+	}
+	if missing = min(missing, allowed); missing == 0 {
+		return 0
 	}
 	c := o.alloc.Cluster
-	for _, role := range rolesWithMoreShare(j, o.alloc.Usage, o.roles) {
+	// Two gangs that each need what both roles were offered would otherwise wait for each other forever.
+	withEqual := j.Spec.Gang
+	for _, role := range queue.RolesWithMoreShare(j.Spec.Role, o.roles, o.alloc.Usage, withEqual) {
 		theirs := *d
 		theirs.Role, theirs.PeerAgents, theirs.AvoidReserved = role, nil, false
-		places := c.PlaceTasks(&theirs, missing)
-		recent := slices.ContainsFunc(places, func(p fit.Placement) bool { return o.recent[c.agents[p.Agent].ID] })
-		if recent || j.Spec.Gang && len(places) < missing {
+		places := o.keepReturnable(&theirs, c.PlaceTasks(&theirs, missing-claimed))
+		if j.Spec.Gang && len(places) < missing {
 			c.UndoPlacements(&theirs, places)
 			continue
 		}
@@ -47,31 +56,34 @@ func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing i
 			own = "the default role"
 		}
 		for i := range places {
-			o.reasons[places[i].Agent] = fmt.Sprintf("%s holds less for its weight and %s waits for it", own, j.Spec.Name)
+			at := places[i].Agent
+			o.reasons[at] = fmt.Sprintf("%s holds less for its weight and %s waits for it", own, j.Spec.Name)
+			o.takers[at] = append(o.takers[at], j.Spec.Role)
+			types := countGPUTypes(&c.agents[at], &places[i], d.Request.GPUs)
+			o.alloc.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
+			o.alloc.Usage.AddUserUsage(j.Spec, types, places[i].Shares, 1)
 		}
-		if missing -= len(places); missing == 0 {
-			return 0
+		if claimed += len(places); claimed == missing {
+			break
 		}
 	}
-	return missing
+	return claimed
 }
 
-// rolesWithMoreShare returns the roles with a larger weighted share than the job's role, the largest first. For a gang it
-// includes roles with an equal share that come later by name: two gangs that each need what both roles were offered
-// would otherwise wait for each other forever.
-func rolesWithMoreShare(j *queue.WaitingJob, usage *quota.Tracker, roles []queue.Role) []string {
-	own := usage.WeightedShare(j.Spec.Role)
-	var others []string
-	for _, r := range roles {
-		more := cmp.Compare(usage.WeightedShare(r.Name), own)
-		if more > 0 || j.Spec.Gang && more == 0 && r.Name > j.Spec.Role {
-			others = append(others, r.Name)
+// keepReturnable frees the places on agents whose offers must not be returned, and returns the others: those of which a
+// return had no effect, and those that are reserved for the role in Mesos.
+func (o *offerReturns) keepReturnable(d *fit.Demand, places []fit.Placement) (kept []fit.Placement) {
+	var others []fit.Placement
+	for i := range places {
+		a := &o.alloc.Cluster.agents[places[i].Agent]
+		if o.futile[a.ID] || a.Reserved && !a.Unreserved {
+			others = append(others, places[i])
+		} else {
+			kept = append(kept, places[i])
 		}
 	}
-	slices.SortFunc(others, func(a, b string) int {
-		return cmp.Or(cmp.Compare(usage.WeightedShare(b), usage.WeightedShare(a)), cmp.Compare(a, b))
-	})
-	return others
+	o.alloc.Cluster.UndoPlacements(d, others)
+	return kept
 }
 
 // decline adds the claimed offers to the plan. Where the agent receives tasks, what is left of its offers returns to
@@ -79,7 +91,8 @@ func rolesWithMoreShare(j *queue.WaitingJob, usage *quota.Tracker, roles []queue
 func (o *offerReturns) decline(plan *Plan, launches map[int][]TaskLaunch, refuse time.Duration) {
 	for _, i := range slices.Sorted(maps.Keys(o.reasons)) {
 		a := &o.alloc.Cluster.agents[i]
-		plan.ReturnedAgents = append(plan.ReturnedAgents, a.ID)
+		takers := slices.Compact(slices.Sorted(slices.Values(o.takers[i])))
+		plan.Returns = append(plan.Returns, AgentReturn{AgentID: a.ID, Role: a.Role, Takers: takers})
 		if len(launches[i]) > 0 {
 			continue
 		}
