@@ -476,7 +476,7 @@ hold ox for 5s: gang wants 1 GPU, agent has 0 free
 hold oy for 5s: gang wants 1 GPU, agent has 0 free
 preempt one.0 for gang
 preempt two.0 for gang
-wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+wait gang: 1 free K80 on one agent for each of the 2 tasks of the gang; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{
 			name:   "for a gang on GPUs of the same type, the tasks of the lowest priority are preempted, whichever type is first",
@@ -510,7 +510,7 @@ hold ox for 5s: gang wants 1 GPU, agent has 0 free
 hold oy for 5s: gang wants 1 GPU, agent has 0 free
 preempt one.0 for gang
 preempt two.0 for gang
-wait gang: 1 free K80 on one agent; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
+wait gang: 1 free K80 on one agent for each of the 2 tasks of the gang; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
 		{
 			name:    "for a gang on GPUs of the same type, nothing is preempted if no type suffices",
