@@ -217,8 +217,8 @@ wait train: 1 free V100 on one agent; 1 agent has the type, none has one free; 1
 			offers:  []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 0, "V100")},
 			waiting: []queue.WaitingJob{waitingJob("train", 1, withGPUs(2))},
 			want: `
+decline oy for 5s: train wants 2 GPUs, agent has 0 free
 hold ox for 5s: train wants 2 GPUs, agent has 1 free
-hold oy for 5s: train wants 2 GPUs, agent has 0 free
 wait train: 2 free GPUs on one agent; 2 agents have GPUs, 1 has 1 free`,
 		},
 		{
@@ -472,8 +472,8 @@ wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs m
 			},
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
 			want: `
-hold ox for 5s: gang wants 1 GPU, agent has 0 free
-hold oy for 5s: gang wants 1 GPU, agent has 0 free
+decline ox for 5s: gang wants 1 GPU, agent has 0 free
+decline oy for 5s: gang wants 1 GPU, agent has 0 free
 preempt one.0 for gang
 preempt two.0 for gang
 wait gang: 1 free K80 on one agent for each of the 2 tasks of the gang; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
@@ -506,8 +506,8 @@ wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs m
 			},
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
 			want: `
-hold ox for 5s: gang wants 1 GPU, agent has 0 free
-hold oy for 5s: gang wants 1 GPU, agent has 0 free
+decline ox for 5s: gang wants 1 GPU, agent has 0 free
+decline oy for 5s: gang wants 1 GPU, agent has 0 free
 preempt one.0 for gang
 preempt two.0 for gang
 wait gang: 1 free K80 on one agent for each of the 2 tasks of the gang; 1 agent has the type, none has one free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
@@ -518,7 +518,7 @@ wait gang: 1 free K80 on one agent for each of the 2 tasks of the gang; 1 agent 
 			running: []queue.RunningTask{runningTask("one", "x", 0, preemptible(0, time.Hour))},
 			waiting: []queue.WaitingJob{waitingJob("gang", 2, both(sameType, withPriority(2)))},
 			want: `
-hold ox for 5s: gang wants 1 GPU, agent has 0 free
+decline ox for 5s: gang wants 1 GPU, agent has 0 free
 hold oy for 5s: gang cannot start with this offer alone
 wait gang: 2 free K80 for the gang of 2 together; 1 agent has 1 free; all GPUs must be of one type, and of K80 and V100, K80 has the most room`,
 		},
@@ -553,7 +553,7 @@ wait train: 1 free GPU other than V100 on one agent; 1 agent has such GPUs, none
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt lowest.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
@@ -563,7 +563,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			running: []queue.RunningTask{runningTask("older", "x", 0, preemptible(0, 2*time.Hour)), runningTask("younger", "x", 0, preemptible(0, time.Hour))},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt younger.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
@@ -577,7 +577,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("later", 1, withPriority(4)), waitingJob("last", 1, withPriority(1))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt one.0 for urgent
 preempt two.0 for later
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
@@ -594,7 +594,7 @@ wait last: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5)), waitingJob("array", 2, withPriority(5)), waitingJob("later", 1, withPriority(4))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt more.0 for later
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait array: 1 free GPU on one agent; 1 agent has GPUs, none has one free
@@ -610,7 +610,7 @@ wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 				waitingJob("same", 1, withPriority(3)),
 			},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt one.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait larger: 1 free GPU on one agent; 1 agent has GPUs, none has one free
@@ -626,7 +626,7 @@ wait same: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withRole("a"))), waitingJob("later", 1, both(withPriority(4), withRole("a")))},
 			roles:   []queue.Role{{Name: "a", Quota: quota.Quota{"V100": 3}}},
 			want: `
-hold ox-a for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox-a for 5s: urgent wants 1 GPU, agent has 0 free
 preempt one.0 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
@@ -638,7 +638,7 @@ wait later: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			running: []queue.RunningTask{gangTask("gang", 0, "x"), gangTask("gang", 1, "y"), runningTask("other", "z", 0, preemptible(1, time.Hour))},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 preempt gang.0 for urgent
 preempt gang.1 for urgent
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
@@ -652,7 +652,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
@@ -661,7 +661,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			running: []queue.RunningTask{runningTask("other", "x", 0, preemptible(0, time.Hour))},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2)))},
 			want: `
-hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
+decline ox for 5s: urgent wants 2 GPUs, agent has 0 free
 wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
@@ -671,7 +671,7 @@ wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, none has one free`,
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withRole("a")))},
 			roles:   twoRoles,
 			want: `
-hold ox-a for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox-a for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
@@ -691,8 +691,8 @@ wait head: 2 free GPUs on one agent; 2 agents have GPUs, 1 has 1 free`,
 			waiting: []queue.WaitingJob{waitingJob("of-a", 1, withRole("a")), waitingJob("of-b", 1, withRole("b"))},
 			roles:   twoRoles,
 			want: `
-hold ox-a for 5s: of-a wants 1 GPU, agent has 0 free
-hold oy-b for 5s: of-b wants 1 GPU, agent has 0 free
+decline ox-a for 5s: of-a wants 1 GPU, agent has 0 free
+decline oy-b for 5s: of-b wants 1 GPU, agent has 0 free
 wait of-b: 1 free GPU on one agent; 1 agent has GPUs, none has one free
 wait of-a: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
@@ -874,7 +874,7 @@ wait head-b: 2 free GPUs on one agent; 1 agent has GPUs, the largest has 1`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2)))},
 			want: `
-hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
+decline ox for 5s: urgent wants 2 GPUs, agent has 0 free
 preempt one.0 for urgent
 preempt two.0 for urgent
 wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, none has one free`,
@@ -888,8 +888,8 @@ wait urgent: 2 free GPUs on one agent; 1 agent has GPUs, none has one free`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, both(withPriority(5), withGPUs(2)))},
 			want: `
-hold ox for 5s: urgent wants 2 GPUs, agent has 0 free
-hold oy for 5s: urgent wants 2 GPUs, agent has 0 free
+decline ox for 5s: urgent wants 2 GPUs, agent has 0 free
+decline oy for 5s: urgent wants 2 GPUs, agent has 0 free
 preempt large.0 for urgent
 wait urgent: 2 free GPUs on one agent; 2 agents have GPUs, none has one free`,
 		},
@@ -930,7 +930,7 @@ wait next: a place that urgent will not need; urgent goes first and starts withi
 			running: []queue.RunningTask{runningTask("old", "x", 0, func(r *queue.RunningTask) { preemptible(0, time.Hour)(r); r.Stuck = true })},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{
@@ -942,7 +942,7 @@ wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 			},
 			waiting: []queue.WaitingJob{waitingJob("urgent", 1, withPriority(5))},
 			want: `
-hold ox for 5s: urgent wants 1 GPU, agent has 0 free
+decline ox for 5s: urgent wants 1 GPU, agent has 0 free
 wait urgent: 1 free GPU on one agent; 1 agent has GPUs, none has one free`,
 		},
 		{

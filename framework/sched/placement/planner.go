@@ -378,15 +378,25 @@ func (pl *planner) answerOffers() {
 	}
 }
 
+// isWithoutGPUs reports whether an agent's offers have no GPUs and no parts of GPUs.
+func isWithoutGPUs(a *fit.AgentResources) bool {
+	return a.GPUs == 0 && len(a.DeviceIDs) == 0 && len(a.Shared) == 0
+}
+
 // declineAgent declines the offers of an agent, or holds them if a blocked job could use them with more resources: blocked
-// is the index of its demand, -1 if no job could.
+// is the index of its demand, -1 if no job could. Offers without GPUs are not held for a job that needs some.
 func (pl *planner) declineAgent(i, blocked int) {
 	a := &pl.agents[i]
 	list, o := &pl.plan.Decline, DeclinedOffer{Reason: "no task waits", Category: DeclineIdle, Refuse: RefuseLong}
 	switch {
 	case blocked >= 0:
 		list, o = &pl.plan.Hold, DeclinedOffer{Category: DeclineHeld, Refuse: RefuseSoon}
-		if !pl.keepsOffers {
+		if isWithoutGPUs(a) && pl.blocked[blocked].Request.GPUs > 0 {
+			// Mesos counts offers as the role's. With the CPUs and memory that tasks leave of all agents in its offers, it would
+			// get no GPUs by dominant resource fairness.
+			list = &pl.plan.Decline
+		}
+		if !pl.keepsOffers || list == &pl.plan.Decline {
 			o.Reason = pl.alloc.Cluster.explainRefusal(i, &pl.blocked[blocked])
 		}
 	case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:
