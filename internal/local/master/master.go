@@ -77,6 +77,7 @@ type EmbeddedMaster struct {
 	answered   map[inverseKey]time.Time // until when an answer to an inverse offer holds
 	schedule   maintenance.Schedule
 	quotas     map[string]quota.QuotaConfig // by role
+	weights    map[string]float64           // by role, 1 if missing
 	filters    *alloc.OfferFilters
 	turns      map[alloc.RoleClaim]uint64
 	turn       uint64
@@ -98,6 +99,7 @@ func New(cfg MasterConfig) *EmbeddedMaster {
 		inverse:    map[string]*inverseOffer{},
 		answered:   map[inverseKey]time.Time{},
 		quotas:     map[string]quota.QuotaConfig{},
+		weights:    map[string]float64{},
 		filters:    alloc.NewFilters(),
 		turns:      map[alloc.RoleClaim]uint64{},
 	}

@@ -26,7 +26,7 @@ func (m *EmbeddedMaster) allocateAll() { m.allocateAgents(func(string) bool { re
 func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	now := time.Now()
 	m.filters.RemoveExpired(now)
-	in := alloc.AllocationInput{Now: now, Filters: m.filters, Turns: m.turns, Limits: m.roleLimits()}
+	in := alloc.AllocationInput{Now: now, Filters: m.filters, Turns: m.turns, Limits: m.roleLimits(), Weights: m.weights}
 	for _, f := range sortedValues(m.frameworks) {
 		if f.stream != nil {
 			in.Frameworks = append(in.Frameworks, f.allocatorView())
@@ -38,6 +38,7 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	in.Held = m.heldByRole()
 	offered := m.offeredByAgent()
 	for _, a := range sortedValues(m.agents) {
+		in.Total = append(in.Total, a.total...)
 		if id := a.id.Value; these(id) && m.adminState(id).drain == nil {
 			in.Agents = append(in.Agents, alloc.AllocatableAgent{ID: id, Total: a.total, Free: a.freeResources(offered[id])})
 		}

@@ -48,6 +48,10 @@ func (m *EmbeddedMaster) answerOperator(call *operator.Call) (*operator.Response
 		return nil, m.planMaintenance(call.GetUpdateMaintenanceSchedule())
 	case operator.Call_UPDATE_QUOTA:
 		return nil, m.updateQuota(call.GetUpdateQuota())
+	case operator.Call_GET_WEIGHTS:
+		return &operator.Response{Type: operator.Response_GET_WEIGHTS, GetWeights: m.describeWeights()}, nil
+	case operator.Call_UPDATE_WEIGHTS:
+		return nil, m.updateWeights(call.GetUpdateWeights().GetWeightInfos())
 	case operator.Call_TEARDOWN:
 		return nil, m.teardownFramework(call.GetTeardown().GetFrameworkID())
 	}

@@ -2,6 +2,7 @@ package master
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"mesos-gpu/internal/minimesos/events"
@@ -206,8 +207,32 @@ func TestOperatorAnswers(t *testing.T) {
 	if got := get(operatorcalls.GetFrameworks()).GetFrameworks.Frameworks[0]; !got.Connected || !got.Active {
 		t.Errorf("framework: %v", got)
 	}
-	answer := post(t, server.URL+"/api/v1", `{"type":"GET_WEIGHTS"}`, "Content-Type", asJSON)
+	answer := post(t, server.URL+"/api/v1", `{"type":"GET_VERSION"}`, "Content-Type", asJSON)
 	if answer.StatusCode != http.StatusNotImplemented {
-		t.Errorf("GET_WEIGHTS: got %v, want 501", answer.Status)
+		t.Errorf("GET_VERSION: got %v, want 501", answer.Status)
+	}
+}
+
+func TestOperatorSetsWeights(t *testing.T) {
+	m := New(MasterConfig{})
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	update := func(weights string) int {
+		return post(t, server.URL+"/api/v1", `{"type":"UPDATE_WEIGHTS","update_weights":{"weight_infos":[`+weights+`]}}`, "Content-Type", asJSON).StatusCode
+	}
+	if status := update(`{"role":"lab/x","weight":2.5},{"role":"gold","weight":3}`); status != http.StatusOK {
+		t.Errorf("UPDATE_WEIGHTS: got %d, want 200", status)
+	}
+	for _, invalid := range []string{`{"role":"gold","weight":0}`, `{"role":"gold","weight":-1}`, `{"role":"a b","weight":1}`} {
+		if status := update(`{"role":"other","weight":9},` + invalid); status != http.StatusBadRequest {
+			t.Errorf("UPDATE_WEIGHTS with %s: got %d, want 400", invalid, status)
+		}
+	}
+	var got []string
+	for _, w := range m.describeWeights().WeightInfos {
+		got = append(got, fmt.Sprint(w.GetRole(), " ", w.Weight))
+	}
+	if text := strings.Join(got, ", "); text != "gold 3, lab/x 2.5" {
+		t.Errorf("got weights %s", text)
 	}
 }

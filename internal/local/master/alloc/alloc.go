@@ -62,8 +62,13 @@ type AllocationInput struct {
 	Frameworks []Contender
 	Held       []RoleHolding
 	Filters    *OfferFilters
-	// Turns is the sequence number of each claim's latest offer. The claim with
-	// the lowest number comes first.
+	// Total are the resources of all agents, also of those that are not in
+	// Agents. The default is the sum of Agents.
+	Total []mesos.Resource
+	// Weights are the weights of roles. The default is 1.
+	Weights map[string]float64
+	// Turns is the sequence number of each claim's latest offer. Of claims with
+	// equal shares, the one with the lowest number comes first.
 	Turns map[RoleClaim]uint64
 	// Limits are the quota limits, by role and resource name.
 	Limits map[string]map[string]float64
@@ -76,9 +81,10 @@ type AllocatedOffer struct {
 }
 
 // AllocateOffers gives each agent's free resources to the first claim that
-// accepts them. The resources that this claim cannot use go to the next one.
-// Claims take turns; unlike in Mesos, the resources that they already have do not
-// count.
+// accepts them. The resources that this claim cannot use go to the next one. As
+// in Mesos, the role with the least weighted dominant share comes first. The
+// frameworks of one role take turns; unlike in Mesos, the resources that they
+// already have do not count.
 func AllocateOffers(in AllocationInput) []AllocatedOffer {
 	usage := roleUsage{}
 	for _, h := range in.Held {
@@ -96,11 +102,18 @@ func AllocateOffers(in AllocationInput) []AllocatedOffer {
 			claims = append(claims, RoleClaim{f.ID, role})
 		}
 	}
+	total := in.Total
+	if total == nil {
+		for _, agent := range in.Agents {
+			total = append(total, agent.Total...)
+		}
+	}
+	shares := newDominantShares(usage, total, in.Weights)
 	var granted []AllocatedOffer
 	for _, agent := range slices.SortedFunc(slices.Values(in.Agents), func(a, b AllocatableAgent) int { return cmp.Compare(a.ID, b.ID) }) {
 		hasGPUs := resource.SumScalar(agent.Total, "gpus") > 0
 		slices.SortFunc(claims, func(a, b RoleClaim) int {
-			return cmp.Or(cmp.Compare(turns[a], turns[b]), cmp.Compare(a.Role, b.Role), cmp.Compare(a.Framework, b.Framework))
+			return cmp.Or(shares.compareRoles(a.Role, b.Role), cmp.Compare(turns[a], turns[b]), cmp.Compare(a.Role, b.Role), cmp.Compare(a.Framework, b.Framework))
 		})
 		for _, claim := range claims {
 			f, slot := frameworks[claim.Framework], ClaimSlot{claim, agent.ID}

@@ -72,6 +72,19 @@ func TestAllocateOffers(t *testing.T) {
 		{"the claim with the oldest offer is first", AllocationInput{
 			Agents: []AllocatableAgent{agent("a", 1, 0)}, Frameworks: []Contender{x, y}, Turns: map[RoleClaim]uint64{{"x", "r"}: 7, {"y", "s"}: 6},
 		}, "a→y/s 1 0"},
+		{"the role with the least dominant share is first", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 8, 4)}, Frameworks: []Contender{x, y},
+			Held: []RoleHolding{{"r", amounts(1, 2)}, {"s", amounts(2, 0)}}, Total: amounts(32, 8),
+		}, "a→y/s 1 1, b→y/s 8 4"},
+		{"a share is divided by the role's weight", AllocationInput{
+			Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 1), agent("c", 1, 1), agent("d", 1, 1)}, Frameworks: []Contender{x, y},
+			Weights: map[string]float64{"s": 3},
+		}, "a→x/r 1 1, b→y/s 1 1, c→y/s 1 1, d→y/s 1 1"},
+		{"roles are compared level by level", AllocationInput{
+			Agents:     []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 1), agent("c", 1, 1), agent("d", 1, 1)},
+			Frameworks: []Contender{{ID: "x", Roles: []string{"lab/p", "lab/q", "prod"}, GPUs: true}},
+			Weights:    map[string]float64{"lab/p": 9, "lab/q": 9},
+		}, "a→x/lab/p 1 1, b→x/prod 1 1, c→x/lab/q 1 1, d→x/prod 1 1"},
 		{"a GPU agent is offered only to frameworks with the capability",
 			AllocationInput{Agents: []AllocatableAgent{agent("a", 1, 1), agent("b", 1, 0)}, Frameworks: []Contender{plain}},
 			"b→plain/p 1 0"},
