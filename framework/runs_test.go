@@ -1,7 +1,6 @@
 package framework
 
 import (
-	"io"
 	"net/http"
 	"path/filepath"
 	"testing"
@@ -36,14 +35,12 @@ func runTrain(t *testing.T, c *mesostest.FakeCluster, in *testInstance, output s
 
 func readOutput(t *testing.T, in *testInstance, task string) string {
 	t.Helper()
-	log, err := in.OpenTaskLog(longTimeout(t), task, client.LogOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	text, err := io.ReadAll(log)
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for part, err := range in.ReadTaskOutput(longTimeout(t), task, client.OutputOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, part.Output()...)
 	}
 	return string(text)
 }

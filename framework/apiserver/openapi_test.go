@@ -496,7 +496,7 @@ var validRequests = map[string]struct {
 	"DELETE /v1/notifications/{id}":         {status: 202},
 	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
 	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
-	"GET /v1/tasks/{id}/output":             {query: "?stream=stderr&since=2026-01-01T00:00:00Z&tail=5&follow=false"},
+	"GET /v1/tasks/{id}/output":             {query: "?stream=stdout&since=2026-01-01T00:00:00Z&tail=5&follow=false"},
 	"POST /v1/schedules":                    {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
 	"DELETE /v1/schedules/{name}":           {status: 202},
 	"POST /v1/agents/{id}/cordon":           {body: `{"reason":"fan"}`, status: 202},

@@ -24,11 +24,22 @@ const (
 	maxLineSearch = 16 << 10
 )
 
+const (
+	// maxLogFiles limits the search for rotated files of a stream.
+	maxLogFiles = 100
+	// maxRotationTries limits how often a read is retried because files are renamed.
+	maxRotationTries = 30
+)
+
 var errRotatedTooFast = errors.New("read output: its files are rotated faster than they are read")
 
 // orderedOutput reads both output streams of a task in the order in which they were
 // written, by the index that the task's executor keeps. Positions count the bytes of a stream from
 // its beginning, across rotated files. One request uses it.
+//
+// Without an index, because the task did not start or the executor could not write it, the order
+// is unknown. The sizes of the files then give the positions. Existing output has no time, and later
+// output the time at which it is noticed.
 type orderedOutput struct {
 	// readFile reads from a file of the sandbox and returns its size. It returns request.ErrNoLog,
 	// wrapped, if the file does not exist.
@@ -43,6 +54,9 @@ type orderedOutput struct {
 	// executor may have replaced the file by a shorter one.
 	indexOffset uint64
 	lastLine    []byte
+	// previousSizes are the sizes of the files before the current ones, nil if there is an index or
+	// no file was found yet.
+	previousSizes *[2]int64
 
 	// next is the position of what is returned next. lost is set if output before it was rotated
 	// away, until a part has reported that.
@@ -55,6 +69,9 @@ func (o *orderedOutput) refreshIndex() error {
 	for {
 		n := uint64(len(o.lastLine))
 		data, _, err := o.readFile(outputindex.FileName, o.indexOffset-n, n+logChunk)
+		if errors.Is(err, request.ErrNoLog) && o.indexOffset == 0 {
+			return o.refreshSizes()
+		}
 		if err != nil {
 			return err
 		}
@@ -86,6 +103,89 @@ func (o *orderedOutput) refreshIndex() error {
 	}
 }
 
+// refreshSizes replaces the index: it adds an entry for what the files have more than before. It returns request.ErrNoLog if the task has neither file.
+func (o *orderedOutput) refreshSizes() error {
+	var previous [2]int64
+	next := outputindex.Entry{Ends: o.known.Ends, Starts: o.known.Starts}
+	missing := 0
+	for _, s := range outputindex.Streams() {
+		size, err := int64(0), error(nil)
+		if size, previous[s], err = o.readSizes(s); errors.Is(err, request.ErrNoLog) {
+			missing++
+			continue
+		} else if err != nil {
+			return err
+		}
+		switch {
+		case o.previousSizes == nil:
+			if next.Starts[s], err = o.sumOlderFiles(s); err != nil {
+				return err
+			}
+		case size >= o.known.Ends[s]-o.known.Starts[s] && previous[s] == o.previousSizes[s]: // no rotation
+		case previous[s] == 0:
+			next.Starts[s] = o.known.Ends[s] // the file was emptied
+		default:
+			next.Starts[s] += previous[s]
+		}
+		next.Ends[s] = max(next.Ends[s], next.Starts[s]+size)
+	}
+	if missing == len(outputindex.Streams()) {
+		return request.ErrNoLog
+	}
+	if o.previousSizes != nil {
+		next.Time = time.Now()
+	}
+	o.previousSizes = &previous
+	if next.Ends != o.known.Ends {
+		o.entries = append(o.entries, next)
+	}
+	o.known = next
+	return nil
+}
+
+// readSizes returns the sizes of a stream's current file and of the one before it, 0 if there is none. No rotation
+// was between both reads.
+func (o *orderedOutput) readSizes(s outputindex.Stream) (size, previous int64, err error) {
+	for range maxRotationTries {
+		before, err := o.readSize(s, 1)
+		if err != nil && !errors.Is(err, request.ErrNoLog) {
+			return 0, 0, err
+		}
+		if size, err = o.readSize(s, 0); err != nil {
+			return 0, 0, err
+		}
+		previous, err = o.readSize(s, 1)
+		if err != nil && !errors.Is(err, request.ErrNoLog) {
+			return 0, 0, err
+		}
+		if previous == before {
+			return size, previous, nil
+		}
+	}
+	return 0, 0, errRotatedTooFast
+}
+
+// sumOlderFiles returns the bytes of a stream's files before the current one.
+func (o *orderedOutput) sumOlderFiles(s outputindex.Stream) (total int64, err error) {
+	for n := 1; n <= maxLogFiles; n++ {
+		size, err := o.readSize(s, n)
+		if errors.Is(err, request.ErrNoLog) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		total += size
+	}
+	return total, nil
+}
+
+// readSize returns the size of a stream's file with a number, as of outputFileName.
+func (o *orderedOutput) readSize(s outputindex.Stream, n int) (int64, error) {
+	_, size, err := o.readFile(outputFileName(s, n), 0, 1)
+	return int64(size), err
+}
+
 // skipTo continues after a position that a reader already has.
 func (o *orderedOutput) skipTo(at outputindex.Positions) {
 	o.next = at
@@ -103,9 +203,18 @@ func (o *orderedOutput) dropReadEntries() {
 	}
 }
 
-// skipBefore skips the lines that were written before a time.
+// skipToTail continues so many bytes before the end of a stream's current file, at most at its start.
+func (o *orderedOutput) skipToTail(s outputindex.Stream, count int64) error {
+	size, err := o.readSize(s, 0)
+	if err == nil {
+		o.next[s] = o.known.Starts[s] + max(0, size-count)
+	}
+	return err
+}
+
+// skipBefore skips the lines that were written before a time. It skips none whose time is unknown.
 func (o *orderedOutput) skipBefore(since time.Time) error {
-	for len(o.entries) > 0 && o.entries[0].Time.Before(since) {
+	for len(o.entries) > 0 && o.entries[0].Time.Before(since) && !o.entries[0].Time.IsZero() {
 		o.next, o.entries = o.entries[0].Ends, o.entries[1:]
 	}
 	return o.alignToLines()
@@ -303,14 +412,14 @@ func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []in
 	begin = o.known.Starts[s]
 	starts = append(starts, begin)
 	for n := 1; begin > from && n <= maxLogFiles; n++ {
-		_, size, err := o.readFile(outputFileName(s, n), 0, 1)
+		size, err := o.readSize(s, n)
 		if errors.Is(err, request.ErrNoLog) {
 			break
 		}
 		if err != nil {
 			return nil, 0, err
 		}
-		begin -= int64(size)
+		begin -= size
 		starts = append(starts, begin)
 	}
 	return starts, max(begin, from), nil
@@ -390,14 +499,14 @@ func (o *orderedOutput) newPart(s outputindex.Stream, text []byte, written time.
 func (o *orderedOutput) readRest() ([]api.OutputPart, error) {
 	var parts []api.OutputPart
 	for _, s := range outputindex.Streams() {
-		_, size, err := o.readFile(s.String(), 0, 1)
+		size, err := o.readSize(s, 0)
 		if errors.Is(err, request.ErrNoLog) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		text, _, err := o.readRange(s, o.next[s], o.known.Starts[s]+int64(size))
+		text, _, err := o.readRange(s, o.next[s], o.known.Starts[s]+size)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -292,5 +293,50 @@ func TestIncompleteIndexOfOutput(t *testing.T) {
 	files.files[outputindex.FileName] = strings.Repeat("x\n", maxIndexBytes)
 	if err := files.open().refreshIndex(); err == nil {
 		t.Error("an index of any length is read")
+	}
+}
+
+// TestOutputWithoutIndex checks that the output of a task without an index is read completely while its files are
+// rotated between the reads. Only output that existed before has no time.
+func TestOutputWithoutIndex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		files := newTaskFiles()
+		delete(files.files, outputindex.FileName)
+		var wrote, read [2]string
+		o := files.open()
+		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
+			s := outputindex.Streams()[rapid.IntRange(0, 1).Draw(t, "stream")]
+			if rapid.IntRange(0, 3).Draw(t, "rotate") == 0 {
+				files.files[s.String()+".1"], files.files[s.String()] = files.files[s.String()], ""
+			}
+			text := strings.Repeat("x", 1<<step-1) + "\n" // no two files have the same size
+			files.files[s.String()] += text
+			wrote[s] += text
+			for _, p := range readAllParts(t, o) {
+				if p.Time.IsZero() != (step == 0) || p.Lost {
+					t.Fatalf("%+v", p)
+				}
+				read[map[string]outputindex.Stream{"stdout": outputindex.Stdout, "stderr": outputindex.Stderr}[p.Stream]] += p.Text
+			}
+			if read != wrote {
+				t.Fatalf("got %q, want %q", read, wrote)
+			}
+		}
+	})
+	files := newTaskFiles()
+	files.files = map[string]string{"stdout.2": "one\n", "stdout.1": "two\n", "stdout": "three\n"}
+	if parts := readAllParts(t, files.open()); joinParts(parts) != "one\ntwo\nthree\n" || parts[0].Lost {
+		t.Errorf("%+v", parts)
+	}
+	o := files.open()
+	if err := o.refreshIndex(); err != nil {
+		t.Fatal(err)
+	}
+	if parts, err := o.lastLines(2); err != nil || joinParts(parts) != "two\nthree\n" {
+		t.Errorf("%+v, %v", parts, err)
+	}
+	files.files = nil
+	if _, err := files.open().readParts(); !errors.Is(err, request.ErrNoLog) {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,18 @@ import (
 	"mesos-gpu/job"
 )
 
-// outputRequest is a request for both output streams of a task in order.
+const (
+	// logChunk is the size of a read from an agent, in bytes.
+	logChunk = 128 << 10
+	// minLogPoll is the first polling interval of followed output: many tasks end soon. Intervals double up to logPoll.
+	minLogPoll = 20 * time.Millisecond
+	logPoll    = 300 * time.Millisecond
+)
+
+// streamWriteTimeout limits how long a client may take to read one write of a stream.
+const streamWriteTimeout = 30 * time.Second
+
+// outputRequest is a request for the output of a task.
 type outputRequest struct {
 	// id is the task's. selected has the streams to return.
 	id       string
@@ -29,11 +41,14 @@ type outputRequest struct {
 	follow bool
 	// after is the end of what the client has, nil if it has nothing.
 	after *outputindex.Positions
+	// plain returns the bytes of the one selected stream only. Above 0, offset starts there in the current file, and
+	// tailBytes so many bytes before its end.
+	plain             bool
+	offset, tailBytes int64
 }
 
-// parseOutputRequest returns the request in the parameters of r.
-func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
-	v := r.URL.Query()
+// parseStreams returns the request in the parameters that both forms of it have.
+func parseStreams(r *http.Request, v url.Values) (q outputRequest, err error) {
 	q = outputRequest{id: r.PathValue("id"), selected: [2]bool{true, true}}
 	switch v.Get("stream") {
 	case "":
@@ -44,6 +59,16 @@ func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 	default:
 		return q, api.NewProblemf(http.StatusBadRequest, "stream %q is neither stdout nor stderr", v.Get("stream"))
 	}
+	q.follow, err = parseBoolParameter(v, "follow")
+	return q, err
+}
+
+// parseOutputRequest returns the request for ordered output in the parameters of r.
+func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
+	v := r.URL.Query()
+	if q, err = parseStreams(r, v); err != nil {
+		return q, err
+	}
 	if text := v.Get("since"); text != "" {
 		if q.since, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return q, api.NewProblemf(http.StatusBadRequest, "since %q is not a time such as 2026-03-01T15:00:00Z", text)
@@ -53,9 +78,6 @@ func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 		if q.tail, err = strconv.Atoi(text); err != nil || q.tail < 1 {
 			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of lines above 0", text)
 		}
-	}
-	if q.follow, err = parseBoolParameter(v, "follow"); err != nil {
-		return q, err
 	}
 	if text := v.Get("after"); text != "" {
 		out, errText, _ := strings.Cut(text, ",")
@@ -70,15 +92,59 @@ func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 	return q, nil
 }
 
+// parseLogRequest returns the request for the bytes of one stream in the parameters of r.
+func parseLogRequest(r *http.Request) (q outputRequest, err error) {
+	v := r.URL.Query()
+	if q, err = parseStreams(r, v); err != nil {
+		return q, err
+	}
+	q.plain = true
+	if v.Get("stream") == "" {
+		q.selected[outputindex.Stderr] = false
+	}
+	if text := v.Get("offset"); text != "" {
+		if q.offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.offset < 0 {
+			return q, api.NewProblemf(http.StatusBadRequest, "offset %q is not a number of bytes", text)
+		}
+	}
+	if text := v.Get("tail"); text != "" {
+		if q.tailBytes, err = strconv.ParseInt(text, 10, 64); err != nil || q.tailBytes < 0 || q.offset > 0 {
+			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of bytes, or there is an offset too", text)
+		}
+	}
+	return q, nil
+}
+
+// firstStream returns the first stream that is selected.
+func (q *outputRequest) firstStream() outputindex.Stream {
+	if q.selected[outputindex.Stdout] {
+		return outputindex.Stdout
+	}
+	return outputindex.Stderr
+}
+
 // handleTaskOutput writes both output streams of a task in the order in which the task has
-// written them, as lines of JSON. With follow, the answer ends when the task has ended and
-// all of its output is read. A task without an index of its output is not found: an executor
-// of an earlier version ran it, or it never started.
+// written them, as lines of JSON.
 func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) error {
 	q, err := parseOutputRequest(r)
 	if err != nil {
 		return err
 	}
+	return s.writeTaskOutput(w, r, &q)
+}
+
+// handleTaskLog writes the bytes of one output stream of a task.
+func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseLogRequest(r)
+	if err != nil {
+		return err
+	}
+	return s.writeTaskOutput(w, r, &q)
+}
+
+// writeTaskOutput copies the output of a task from its agent. With follow, the answer ends when
+// the task has ended and all of its output is read.
+func (s *apiServer) writeTaskOutput(w http.ResponseWriter, r *http.Request, q *outputRequest) error {
 	var task job.Task
 	output := &orderedOutput{
 		selected: q.selected,
@@ -90,7 +156,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			return reads.TaskFiles.ReadTaskLog(r.Context(), task, file, offset, length)
 		},
 	}
-	answer := &outputAnswer{w: w}
+	answer := &outputAnswer{w: w, request: q, output: output}
 	positioned := false
 	pause := minLogPoll
 	for {
@@ -99,7 +165,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			task, err = reads.Jobs.GetTask(r.Context(), q.id)
 		}
 		if gone := (*api.Problem)(nil); answer.started && errors.As(err, &gone) && gone.Status == http.StatusNotFound {
-			return answer.finish(output) // the task was lost, and its next attempt has another id
+			return answer.finish() // the task was lost, and its next attempt has another id
 		}
 		if err != nil {
 			return abortIfStarted(answer.started, err)
@@ -107,7 +173,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 		ended := !task.State.IsLive() // read before the index, which then has all
 		parts, err := []api.OutputPart(nil), request.ErrNoLog
 		if hasLog(&task) {
-			parts, err = readOutput(output, &q, &positioned)
+			parts, err = readOutput(output, q, &positioned)
 		}
 		if err == nil && len(parts) == 0 && ended {
 			parts, err = output.readRest()
@@ -116,11 +182,11 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusServiceUnavailable, "the request ended: %v", cause))
 		}
 		wait := q.follow && !ended
+		none := errors.Is(err, request.ErrNoLog) && !positioned // later, a missing file is an error
 		switch {
-		case errors.Is(err, request.ErrNoLog) && !answer.started:
-			return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no times of its output", task.ID, task.State).WithCode(api.CodeLogNotFound,
-				task.ID)
-		case err != nil && (!wait || !answer.started):
+		case none && !wait && !answer.started:
+			return noLogProblem(task, q.firstStream())
+		case err != nil && !none && (!wait || !answer.started):
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusBadGateway, "%v", err))
 		}
 		if err := answer.write(parts); err != nil {
@@ -131,7 +197,7 @@ func (s *apiServer) handleTaskOutput(w http.ResponseWriter, r *http.Request) err
 			continue
 		}
 		if !wait {
-			return answer.finish(output)
+			return answer.finish()
 		}
 		waitForLog(r.Context(), &pause)
 	}
@@ -145,8 +211,21 @@ func readOutput(output *orderedOutput, q *outputRequest, positioned *bool) ([]ap
 	if err := output.refreshIndex(); err != nil {
 		return nil, err
 	}
-	if q.after != nil {
+	stream := q.firstStream()
+	if q.selected[outputindex.Stdout] != q.selected[outputindex.Stderr] {
+		if _, err := output.readSize(stream, 0); err != nil {
+			return nil, err // only the other stream may have a file
+		}
+	}
+	switch {
+	case q.after != nil:
 		output.skipTo(*q.after)
+	case q.offset > 0:
+		output.next[stream] = output.known.Starts[stream] + q.offset
+	case q.tailBytes > 0:
+		if err := output.skipToTail(stream, q.tailBytes); err != nil {
+			return nil, err
+		}
 	}
 	if !q.since.IsZero() {
 		if err := output.skipBefore(q.since); err != nil {
@@ -160,17 +239,26 @@ func readOutput(output *orderedOutput, q *outputRequest, positioned *bool) ([]ap
 	return output.readParts()
 }
 
-// outputAnswer writes the lines of an answer. started is set once the header is written.
+// outputAnswer writes an answer: lines of JSON, or the bytes alone. started is set once the header is written.
 type outputAnswer struct {
 	w       http.ResponseWriter
+	request *outputRequest
+	output  *orderedOutput
 	started bool
+	// wrote is set once there was any output.
+	wrote bool
 }
 
 // write sends parts at once. The first call, which may be without any, writes the header.
 func (a *outputAnswer) write(parts []api.OutputPart) error {
 	if !a.started {
 		a.started = true
-		a.w.Header().Set("Content-Type", "application/x-ndjson")
+		kind := "application/x-ndjson"
+		if a.request.plain {
+			kind = "text/plain; charset=utf-8"
+			a.w.Header().Set("Trailer", api.NextOffset)
+		}
+		a.w.Header().Set("Content-Type", kind)
 		a.w.Header().Set("X-Content-Type-Options", "nosniff")
 		a.w.WriteHeader(http.StatusOK)
 	}
@@ -178,15 +266,73 @@ func (a *outputAnswer) write(parts []api.OutputPart) error {
 	lines := json.NewEncoder(&text)
 	lines.SetEscapeHTML(false)
 	for i := range parts {
-		if err := lines.Encode(&parts[i]); err != nil {
+		if a.request.plain {
+			a.abortIfLost(parts[i].Lost)
+			text.Write(parts[i].Output())
+			a.wrote = true
+		} else if err := lines.Encode(&parts[i]); err != nil {
 			return err
 		}
 	}
 	return writeAndFlush(http.NewResponseController(a.w), a.w, text.Bytes())
 }
 
-// finish writes the part without which an answer was cut off.
-func (a *outputAnswer) finish(output *orderedOutput) error {
-	_ = a.write([]api.OutputPart{{Complete: true, Lost: output.lost, After: formatPositions(output.next)}})
+// abortIfLost aborts an answer of bytes within which output is missing. It may start with the oldest file that is left.
+func (a *outputAnswer) abortIfLost(lost bool) {
+	if lost && a.wrote {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// finish writes the part, or the trailer, without which an answer was cut off.
+func (a *outputAnswer) finish() error {
+	if !a.request.plain {
+		_ = a.write([]api.OutputPart{{Complete: true, Lost: a.output.lost, After: formatPositions(a.output.next)}})
+		return nil
+	}
+	a.abortIfLost(a.output.lost)
+	stream := a.request.firstStream()
+	a.w.Header().Set(api.NextOffset, strconv.FormatInt(max(0, a.output.next[stream]-a.output.known.Starts[stream]), 10))
 	return nil
+}
+
+// waitForLog waits before the next read, or until ctx ends, and doubles the pause. The caller checks ctx.
+func waitForLog(ctx context.Context, pause *time.Duration) {
+	select {
+	case <-time.After(*pause):
+	case <-ctx.Done():
+	}
+	*pause = min(2**pause, logPoll)
+}
+
+// hasLog reports whether the task's output is in its sandbox. Before the task starts, the
+// file there belongs to the executor and may be replaced.
+func hasLog(t *job.Task) bool {
+	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.IsLive())
+}
+
+// noLogProblem returns the Problem of a task that has not written the stream, or whose agent has removed it.
+func noLogProblem(t job.Task, stream outputindex.Stream) error {
+	if t.State.IsLive() && !hasLog(&t) {
+		return api.NewProblemf(http.StatusNotFound, "task %s is %s and has no %s yet", t.ID, t.State, stream).WithCode(api.CodeLogNotFound, t.ID)
+	}
+	return api.NewProblemf(http.StatusNotFound, "task %s is %s and its agent has no %s of it", t.ID, t.State, stream).WithCode(api.CodeLogNotFound, t.ID)
+}
+
+// abortIfStarted returns err, or aborts a response that has started, so that the client
+// does not mistake partial output for all of it.
+func abortIfStarted(started bool, err error) error {
+	if started {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// writeAndFlush writes data and sends it immediately.
+func writeAndFlush(out *http.ResponseController, w http.ResponseWriter, data []byte) error {
+	_ = out.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // test recorders do not support it
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	return out.Flush()
 }

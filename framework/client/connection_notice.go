@@ -14,8 +14,7 @@ const lostNoticeDelay = time.Second
 // with nil when one of them continues. Calls do not overlap.
 type ConnectionObserver func(cause error)
 
-// ObserveConnection sets the observer of FollowEvents, WaitForJob and the readers of
-// OpenTaskLog. It replaces an earlier one; nil removes it.
+// ObserveConnection sets the observer of FollowEvents, WaitForJob and ReadTaskOutput. It replaces an earlier one; nil removes it.
 func (c *Client) ObserveConnection(report ConnectionObserver) { c.connection.setObserver(report) }
 
 // connectionWatch combines the failures of several streams into one report. Its zero value

@@ -23,7 +23,11 @@ func (o *outageTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if time.Now().Before(o.until) {
 		return refusingTransport{}.RoundTrip(r)
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(o.answer)), Header: http.Header{}, Trailer: http.Header{}}, nil
+	answer := o.answer
+	if strings.HasSuffix(r.URL.Path, "/output") {
+		answer = `{"complete":true}`
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(answer)), Header: http.Header{}, Trailer: http.Header{}}, nil
 }
 
 // A lost connection is reported within 2 s, once for all streams, and so is its return. A
@@ -55,17 +59,10 @@ func TestLostConnectionIsReportedOnce(t *testing.T) {
 				}
 			})
 			log := make(chan struct{})
-			go func() { // a log whose first response broke
+			go func() {
 				defer close(log)
-				l := &logReader{
-					ctx:       t.Context(),
-					client:    c,
-					task:      "t.0.1.x",
-					options:   LogOptions{Follow: true},
-					readError: io.ErrUnexpectedEOF,
-					res:       &http.Response{Body: http.NoBody},
+				for range c.ReadTaskOutput(t.Context(), "t.0.1.x", OutputOptions{Follow: true}) {
 				}
-				_, _ = io.Copy(io.Discard, l)
 			}()
 			for _, err := range c.FollowEvents(t.Context(), "t") {
 				if (err == nil) != (test.outage < time.Hour) {

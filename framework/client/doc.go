@@ -14,7 +14,7 @@
 //     [Client.ListRuns], [Client.RerunJob], [Client.UpdateJob], [Client.EditJob], [Client.HoldJob],
 //     [Client.ReleaseJob], [Client.RequeueJob], [Client.WaitForJob], [Client.KillJob], [Client.ScaleJob],
 //     [Client.StopTask]
-//   - Output: [Client.ReadTaskOutput], [Client.OpenTaskLog] for the bytes of one stream, and [Client.Exec] for a command in a container
+//   - Output: [Client.ReadTaskOutput], and [Client.Exec] for a command in a container
 //   - Events: [Client.FollowEvents] reconnects, [Client.StreamEvents] does not
 //   - Cluster: [Client.ListGPUs], [Client.ListAgents], [Client.ListQueue],
 //     [Client.ListUsage], [Client.GetDemand], [Client.GetHealth]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -45,21 +44,19 @@ func Example() {
 }
 
 // Follow the output of a task until it ends.
-func ExampleClient_OpenTaskLog() {
+func ExampleClient_ReadTaskOutput() {
 	ctx, c := exampleContext(), newExampleClient()
 	view, err := c.SubmitJob(ctx, cpuJob("hello", "echo hello; echo again"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	log, err := c.OpenTaskLog(ctx, view.Tasks[0].ID, client.LogOptions{Follow: true})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer log.Close()
-	if _, err := io.Copy(os.Stdout, log); err != nil {
-		fmt.Println(err)
+	for part, err := range c.ReadTaskOutput(ctx, view.Tasks[0].ID, client.OutputOptions{Follow: true}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		os.Stdout.Write(part.Output())
 	}
 	// Output:
 	// hello

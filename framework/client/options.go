@@ -75,7 +75,7 @@ type Timeouts struct {
 	// leader; the default is 30 s.
 	Leader time.Duration
 	// Follow is how long the methods that follow a job are retried without a response:
-	// FollowEvents, WaitForJob and the reader of OpenTaskLog. The default is 2 min.
+	// FollowEvents, WaitForJob and ReadTaskOutput. The default is 2 min.
 	Follow time.Duration
 }
 

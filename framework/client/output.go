@@ -28,9 +28,8 @@ type OutputOptions struct {
 }
 
 // ReadTaskOutput iterates over a task's output in the order in which the task wrote it. It
-// continues after the scheduler restarts or another one takes over, as OpenTaskLog does; an
-// error is the last element. The error is a problem with status 404 before any part if the
-// agent has no times of the output: OpenTaskLog reads it then.
+// continues after the scheduler restarts or another one takes over; an error is the last
+// element. The error is a problem with status 404 before any part if there is no output.
 func (c *Client) ReadTaskOutput(ctx context.Context, task string, o OutputOptions) iter.Seq2[api.OutputPart, error] {
 	return func(yield func(api.OutputPart, error) bool) {
 		after := ""                // the position after the last part; "" before the first
@@ -92,7 +91,7 @@ func (c *Client) readOutputAnswer(ctx context.Context, task string, o OutputOpti
 	res, err := c.sendWith(ctx, c.timeouts.Leader, http.MethodGet, "/v1/tasks/"+url.PathEscape(task)+"/output?"+q.Encode(), nil, nil)
 	if err != nil {
 		if p := (*api.Problem)(nil); errors.As(err, &p) && !IsTemporary(err) {
-			c.connection.recordSuccess() // the scheduler answers; the caller may read the task's log instead
+			c.connection.recordSuccess() // the scheduler answers
 		}
 		return false, err
 	}

@@ -195,39 +195,40 @@ func TestFollowEndsOnPermanentError(t *testing.T) {
 	}
 }
 
-// A log that breaks resumes at the same byte; a complete one ends.
-func TestFollowedLogResumes(t *testing.T) {
-	const text = "one\ntwo\nthree\n"
+// Output that breaks resumes after the last part; complete output ends.
+func TestFollowedOutputResumes(t *testing.T) {
+	lines := []string{"one\n", "two\n", "three\n"}
 	var asked atomic.Int32
 	c := newTestClients(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var from int
-		if o := r.URL.Query().Get("offset"); o != "" {
-			if _, err := fmt.Sscan(o, &from); err != nil {
+		if after := r.URL.Query().Get("after"); after != "" {
+			if _, err := fmt.Sscanf(after, "%d,0", &from); err != nil {
 				t.Error(err)
 			}
 		}
-		w.Header().Set("Trailer", api.NextOffset)
+		encoder := json.NewEncoder(w)
+		write := func(i int) {
+			if err := encoder.Encode(api.OutputPart{Stream: "stdout", Text: lines[i], After: fmt.Sprintf("%d,0", i+1)}); err != nil {
+				t.Error(err)
+			}
+		}
 		switch asked.Add(1) {
 		case 1: // aborted
-			fmt.Fprint(w, text[from:from+5])
+			write(from)
+			fmt.Fprint(w, `{"stream":"stdout","te`)
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		case 2: // ends too early, as when a scheduler stops
-			fmt.Fprint(w, text[from:from+3])
+			write(from)
 		case 3:
 			writeProblem(w, api.NewUnavailable("no leader"))
 		default:
-			fmt.Fprint(w, text[from:])
-			w.Header().Set(api.NextOffset, "14")
+			write(from)
+			_ = encoder.Encode(api.OutputPart{Complete: true, After: "3,0"})
 		}
 	}))
-	body, err := c.OpenTaskLog(context.Background(), "t.0", LogOptions{Follow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if got, err := io.ReadAll(body); string(got) != text || err != nil || asked.Load() != 4 {
-		t.Errorf("%q after %d requests, %v", got, asked.Load(), err)
+	if got, lost := readOutput(t, c, OutputOptions{Follow: true}); got != "one\ntwo\nthree\n" || lost > 0 || asked.Load() != 4 {
+		t.Errorf("%q after %d requests, lost %d times", got, asked.Load(), lost)
 	}
 }
 

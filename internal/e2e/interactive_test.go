@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"regexp"
@@ -200,14 +201,10 @@ func checkLostInput(t *testing.T, c *cluster, run func(string, ...string) []stri
 	if _, err := io.WriteString(typed, "one\n"); err != nil {
 		t.Fatal(err)
 	}
-	log, err := requester.OpenTaskLog(t.Context(), view.Tasks[0].ID, client.LogOptions{Stream: "stdout", Follow: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	first := make([]byte, len("got one\n"))
-	if _, err := io.ReadFull(log, first); err != nil || string(first) != "got one\n" {
-		t.Fatalf("got %q, %v", first, err)
+	next, stop := iter.Pull2(requester.ReadTaskOutput(t.Context(), view.Tasks[0].ID, client.OutputOptions{Stream: "stdout", Follow: true}))
+	defer stop()
+	if first, err, _ := next(); err != nil || first.Text != "got one\n" {
+		t.Fatalf("got %q, %v", first.Text, err)
 	}
 	if code, err := requester.Attach(t.Context(), spec.Name, 0, api.WindowSize{}, api.Terminal{Stdout: io.Discard, Stderr: io.Discard}); code != 1 || err != nil {
 		t.Errorf("a second client attached: %d, %v; want 1", code, err)
@@ -217,8 +214,10 @@ func checkLostInput(t *testing.T, c *cluster, run func(string, ...string) []stri
 		t.Errorf("the lost client got %v", err)
 	}
 	expectClientLost(t, c, spec.Name)
-	if rest, err := io.ReadAll(log); err != nil || strings.Contains(string(rest), "end of input") {
-		t.Errorf("the command took a lost client for the end of its input: %q, %v", rest, err)
+	for rest, err, ok := next(); ok; rest, err, ok = next() {
+		if err != nil || strings.Contains(rest.Text, "end of input") {
+			t.Errorf("the command took a lost client for the end of its input: %q, %v", rest.Text, err)
+		}
 	}
 }
 

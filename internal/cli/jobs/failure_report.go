@@ -106,14 +106,13 @@ func describeErrorOutput(ctx context.Context, c *client.Client, view *api.JobVie
 // readLastErrorLines returns the last lines of a task's standard error without control
 // characters.
 func readLastErrorLines(ctx context.Context, c *client.Client, task string) ([]string, error) {
-	body, err := c.OpenTaskLog(ctx, task, client.LogOptions{Stream: "stderr", TailBytes: reportedBytes})
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, reportedBytes)) // the file may grow meanwhile
-	if err != nil {
-		return nil, err
+	var data []byte
+	for part, err := range c.ReadTaskOutput(ctx, task, client.OutputOptions{Stream: "stderr", TailLines: reportedLines + 1}) {
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, part.Output()...)
+		data = data[max(0, len(data)-reportedBytes):]
 	}
 	return term.LastLines(data, len(data) == reportedBytes, reportedLines), nil
 }

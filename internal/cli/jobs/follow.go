@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -179,8 +178,7 @@ func (f *jobFollower) startCopy(ctx context.Context, task string) {
 	}()
 }
 
-// copyTask copies the output of a task in the order in which it was written. If that is not
-// known, it copies both streams at the same time.
+// copyTask copies the output of a task in the order in which it was written.
 func (f *jobFollower) copyTask(ctx context.Context, task string) {
 	var outputs []streamOutput
 	for _, o := range f.Outputs {
@@ -189,43 +187,14 @@ func (f *jobFollower) copyTask(ctx context.Context, task string) {
 		outputs = append(outputs, o)
 	}
 	options := client.OutputOptions{Stream: f.onlyStream, Since: f.since, TailLines: f.tailLines, Follow: true}
-	_, err := copyOrderedOutput(ctx, f.api, task, options, f.labels, outputs, f.noteOutputLost)
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	if !isNotFound(err) {
+	_, err := copyTaskOutput(ctx, f.api, task, options, f.labels, outputs, f.noteOutputLost)
+	// A task that failed before it started has no output; its message has the reason.
+	if err != nil && ctx.Err() == nil && !isNotFound(err) {
 		f.cancel(err)
-		return
 	}
-	var copies sync.WaitGroup
-	for _, o := range f.Outputs {
-		copies.Go(func() { f.copyOutput(ctx, task, o) })
-	}
-	copies.Wait()
 }
 
 func (f *jobFollower) noteOutputLost() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) }
-
-func (f *jobFollower) copyOutput(ctx context.Context, task string, o streamOutput) {
-	to := f.labels.labelWriter(task, writerFunc(func(p []byte) (int, error) { return f.writeOutput(o.To, p) }), o.screen)
-	options := client.LogOptions{
-		Stream: o.stream, TailLines: f.tailLines, Follow: true, OnOutputLost: f.noteOutputLost,
-	}
-	if f.labels.times {
-		options.OnCaughtUp = to.startArrival
-	}
-	body, err := f.api.OpenTaskLog(ctx, task, options)
-	if err == nil {
-		_, err = io.Copy(to, body)
-		err = errors.Join(err, to.flushLine())
-		body.Close()
-	}
-	// A task that failed before it started has no output; its message has the reason.
-	if err == nil || ctx.Err() != nil || isNotFound(err) {
-		return
-	}
-	f.cancel(fmt.Errorf("read %s of task %s: %w", o.stream, task, err))
-}
 
 // explainInterval is the interval between two requests for the wait reason.
 const explainInterval = 2 * time.Second

@@ -21,7 +21,7 @@ type lineLabels struct {
 	tasks int
 	// attempts makes labels have the number of the attempt too, also those of a single task.
 	attempts bool
-	// times is true if lines have the time at which they were written, or else arrive.
+	// times is true if lines have the time at which they were written, "-" if that is unknown.
 	times bool
 }
 
@@ -57,13 +57,9 @@ type labelledWriter struct {
 	label   string
 	to      io.Writer
 	partial []byte // the start of an unfinished line
-	// times is true if lines have a time. arriving is set when the output that existed before
-	// is written, whose lines have none.
-	times, arriving bool
+	times   bool   // whether lines have a time
 	// written is when the next output was written, if that is known, and begun that of partial.
 	written, begun time.Time
-	// begunBefore is set while partial is from before.
-	begunBefore bool
 }
 
 // lineTimeFormat is the format of the time of a line.
@@ -78,16 +74,8 @@ func (l *labelledWriter) linePrefix() string {
 		l.begun = l.written
 		return l.label + begun.Local().Format(lineTimeFormat) + " "
 	}
-	now := time.Now().Format(lineTimeFormat)
-	if !l.arriving || l.begunBefore {
-		l.begunBefore = false
-		now = fmt.Sprintf("%-*s", len(now), "-")
-	}
-	return l.label + now + " "
+	return fmt.Sprintf("%s%-*s ", l.label, len(time.Now().Format(lineTimeFormat)), "-")
 }
-
-// startArrival makes the lines that begin after the existing output have times.
-func (l *labelledWriter) startArrival() { l.arriving, l.begunBefore = true, len(l.partial) > 0 }
 
 func (l *labelledWriter) Write(p []byte) (int, error) {
 	if l.label == "" && !l.times {

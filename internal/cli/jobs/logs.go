@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -197,26 +195,6 @@ func resolveTaskID(ctx context.Context, api *client.Client, name string, previou
 	return name, err
 }
 
-// copyTaskLog copies one stream of a task to to, and returns the number of bytes. It
-// returns no error after an interrupt.
-func (a *jobCommands) copyTaskLog(ctx context.Context, api *client.Client, task string, s logSelection, stream string, to *labelledWriter) (int64, error) {
-	options := client.LogOptions{Stream: stream, TailLines: s.tailLines, Follow: s.follow, OnOutputLost: func() { fmt.Fprintln(a.Stderr, outputLostNotice) }}
-	if s.timestamps {
-		options.OnCaughtUp = to.startArrival
-	}
-	body, err := api.OpenTaskLog(ctx, task, options)
-	if err != nil {
-		return 0, err
-	}
-	defer body.Close()
-	n, err := io.Copy(to, body)
-	err = errors.Join(err, to.flushLine())
-	if err != nil && ctx.Err() == nil {
-		return n, fmt.Errorf("read %s of task %s: %w", stream, task, err)
-	}
-	return n, nil
-}
-
 // copyTaskOutput copies the selected streams of a task, and returns the number of bytes. It
 // returns no error after an interrupt.
 func (a *jobCommands) copyTaskOutput(
@@ -226,29 +204,11 @@ func (a *jobCommands) copyTaskOutput(
 	if s.since > 0 {
 		options.Since = time.Now().Add(-s.since)
 	}
-	written, err := copyOrderedOutput(ctx, api, task, options, labels, outputs, func() { fmt.Fprintln(a.Stderr, outputLostNotice) })
-	if !isNotFound(err) {
-		if ctx.Err() != nil {
-			err = nil
-		}
-		return written, err
+	written, err := copyTaskOutput(ctx, api, task, options, labels, outputs, func() { fmt.Fprintln(a.Stderr, outputLostNotice) })
+	if ctx.Err() != nil {
+		err = nil
 	}
-	// The agent has no times of the output, because the task did not start or an executor of an
-	// earlier version ran it: each stream is read for itself.
-	errs, counts := make([]error, len(outputs)), make([]int64, len(outputs))
-	var copies sync.WaitGroup
-	for i, o := range outputs {
-		to := labels.labelWriter(task, o.To, o.screen)
-		copies.Go(func() { counts[i], errs[i] = a.copyTaskLog(ctx, api, task, s, o.stream, to) })
-		if !s.follow {
-			copies.Wait()
-		}
-	}
-	copies.Wait()
-	for _, n := range counts {
-		written += n
-	}
-	return written, joinLogErrors(errs)
+	return written, err
 }
 
 // onlyStream returns the stream that is selected alone, or "".
@@ -262,10 +222,9 @@ func (s *logSelection) onlyStream() string {
 	return "stdout"
 }
 
-// copyOrderedOutput copies the output of a task in the order in which it was written. It
-// returns an error for which isNotFound is true, and has written nothing, if the order is
-// not known.
-func copyOrderedOutput(
+// copyTaskOutput copies the output of a task in the order in which it was written. It
+// returns an error for which isNotFound is true if there is no output.
+func copyTaskOutput(
 	ctx context.Context, api *client.Client, task string, options client.OutputOptions, labels lineLabels,
 	outputs []streamOutput, onLost func(),
 ) (written int64, err error) {

@@ -15,11 +15,12 @@ import (
 
 	"mesos-gpu/framework/apiserver"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/internal/outputindex"
 	"mesos-gpu/internal/testing/backendtest"
 	"mesos-gpu/job"
 )
 
-// rotatingBackend has the log of a task that has ended or is still writing.
+// rotatingBackend has the output of a task that has ended or is still writing, and its index.
 type rotatingBackend struct {
 	backendtest.Reads // the test calls only the methods below
 	backendtest.Commands
@@ -27,6 +28,7 @@ type rotatingBackend struct {
 	files map[string]string
 	state job.State
 	read  func() // called before each read
+	end   outputindex.Entry
 }
 
 func (r *rotatingBackend) AsOf() time.Time { return time.Time{} }
@@ -46,17 +48,34 @@ func (r *rotatingBackend) ReadTaskLog(_ context.Context, _ job.Task, file string
 		return nil, 0, request.ErrNoLog
 	}
 	from := min(int(offset), len(text))
-	return []byte(text[from:min(from+int(length), from+300, len(text))]), uint64(len(text)), nil
+	if file != outputindex.FileName {
+		length = min(length, 300)
+	}
+	return []byte(text[from:min(from+int(length), len(text))]), uint64(len(text)), nil
 }
 
 // rotateFile starts a new file.
 func (r *rotatingBackend) rotateFile(text string) {
-	for i := 4; i > 0; i-- {
-		if old, ok := r.files[fmt.Sprintf("stdout.%d", i)]; ok && i < 4 {
+	for i := 9; i > 0; i-- {
+		if old, ok := r.files[fmt.Sprintf("stdout.%d", i)]; ok && i < 9 {
 			r.files[fmt.Sprintf("stdout.%d", i+1)] = old
 		}
 	}
 	r.files["stdout.1"], r.files["stdout"] = r.files["stdout"], text
+	r.addEntry(len(text))
+}
+
+// addEntry adds the entry of a new file.
+func (r *rotatingBackend) addEntry(size int) {
+	r.end.Starts[outputindex.Stdout] = r.end.Ends[outputindex.Stdout]
+	r.end.Ends[outputindex.Stdout] += int64(size)
+	r.files[outputindex.FileName] += string(r.end.AppendLine(nil))
+}
+
+func newRotatingBackend(text string) *rotatingBackend {
+	r := &rotatingBackend{state: job.Running, end: outputindex.Entry{Time: time.Unix(1000, 0)}, files: map[string]string{"stdout": text}}
+	r.addEntry(len(text))
+	return r
 }
 
 func numberedLines(from, to int) string {
@@ -76,29 +95,30 @@ func (r *rotatingBackend) serveLog(t *testing.T, wrap func(http.Handler) http.Ha
 
 func passThrough(h http.Handler) http.Handler { return h }
 
-func readLog(t *testing.T, c *Client, o LogOptions) string {
+// readOutput returns the output of a task, and how often some of it was lost.
+func readOutput(t *testing.T, c *Client, o OutputOptions) (text string, lost int) {
 	t.Helper()
-	body, err := c.OpenTaskLog(context.Background(), "t", o)
-	if err != nil {
-		t.Fatal(err)
+	for part, err := range c.ReadTaskOutput(t.Context(), "t", o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if part.Lost {
+			lost++
+		}
+		text += string(part.Output())
 	}
-	defer body.Close()
-	text, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return text, lost
 }
 
-// TestLogStartsWithOldestFile checks that the whole log is returned, also to other clients.
-func TestLogStartsWithOldestFile(t *testing.T) {
+// TestOutputStartsWithOldestFile checks that the whole output is returned, also to other clients.
+func TestOutputStartsWithOldestFile(t *testing.T) {
 	r := &rotatingBackend{
 		state: job.Finished,
 		read:  func() {},
 		files: map[string]string{"stdout.2": numberedLines(0, 100), "stdout.1": numberedLines(100, 200), "stdout": numberedLines(200, 210)},
 	}
 	c := r.serveLog(t, passThrough)
-	if got := readLog(t, c, LogOptions{}); got != numberedLines(0, 210) {
+	if got, _ := readOutput(t, c, OutputOptions{}); got != numberedLines(0, 210) {
 		t.Errorf("got %d bytes, want %d", len(got), len(numberedLines(0, 210)))
 	}
 	res, err := http.Get(c.baseURLs[0] + "/v1/tasks/t/log")
@@ -127,10 +147,10 @@ func (c *cuttingWriter) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// TestFollowedLogSurvivesRotation rotates the file while it is followed and while the
+// TestFollowedOutputSurvivesRotation rotates the file while it is followed and while the
 // connection is broken.
-func TestFollowedLogSurvivesRotation(t *testing.T) {
-	r := &rotatingBackend{state: job.Running, files: map[string]string{"stdout": numberedLines(0, 100)}}
+func TestFollowedOutputSurvivesRotation(t *testing.T) {
+	r := newRotatingBackend(numberedLines(0, 100))
 	reads, wrote := 0, 100
 	r.read = func() {
 		if reads++; reads%7 != 0 || r.state != job.Running {
@@ -144,14 +164,13 @@ func TestFollowedLogSurvivesRotation(t *testing.T) {
 	answers := 0
 	c := r.serveLog(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if answers++; answers%2 == 1 {
-				w = &cuttingWriter{w, 700}
+			if answers++; answers < 4 {
+				w = &cuttingWriter{w, 1500}
 			}
 			h.ServeHTTP(w, q)
 		})
 	})
-	missed := 0
-	got := readLog(t, c, LogOptions{Follow: true, OnOutputLost: func() { missed++ }})
+	got, missed := readOutput(t, c, OutputOptions{Follow: true})
 	if want := numberedLines(0, wrote); got != want || missed > 0 || answers < 4 {
 		t.Errorf("got %d bytes of %d in %d answers, missed %d times", len(got), len(want), answers, missed)
 	}
@@ -159,21 +178,30 @@ func TestFollowedLogSurvivesRotation(t *testing.T) {
 
 // TestLostOutputIsReported checks files that are removed before they are read.
 func TestLostOutputIsReported(t *testing.T) {
-	r := &rotatingBackend{state: job.Running, files: map[string]string{"stdout": numberedLines(0, 10)}}
+	r := newRotatingBackend(numberedLines(0, 10))
 	reads := 0
-	r.read = func() {
+	loseOutput := func() {
 		if reads++; reads == 8 {
-			r.files = map[string]string{"stdout.2": numberedLines(500, 510), "stdout.1": numberedLines(510, 520), "stdout": numberedLines(520, 530)}
+			for from := 10; from < 530; from += 10 {
+				r.rotateFile(numberedLines(from, from+10))
+			}
+			r.files = map[string]string{
+				outputindex.FileName: r.files[outputindex.FileName],
+				"stdout.2":           r.files["stdout.2"],
+				"stdout.1":           r.files["stdout.1"],
+				"stdout":             r.files["stdout"],
+			}
 			r.state = job.Finished
 		}
 	}
-	missed := 0
-	got := readLog(t, r.serveLog(t, passThrough), LogOptions{Follow: true, OnOutputLost: func() { missed++ }})
+	r.read = loseOutput
+	got, missed := readOutput(t, r.serveLog(t, passThrough), OutputOptions{Follow: true})
 	if want := numberedLines(0, 10) + numberedLines(500, 530); got != want || missed != 1 {
 		t.Errorf("missed %d times, got %q", missed, got)
 	}
 	// A client that does not support the notice gets an aborted response instead of partial output.
-	r.files, r.state, reads = map[string]string{"stdout": numberedLines(0, 10)}, job.Running, 0
+	r, reads = newRotatingBackend(numberedLines(0, 10)), 0
+	r.read = loseOutput
 	res, err := http.Get(r.serveLog(t, passThrough).baseURLs[0] + "/v1/tasks/t/log?follow=true")
 	if err != nil {
 		t.Fatal(err)
