@@ -128,7 +128,7 @@ func serveRuns(f *fakeAPI, j *api.JobView) {
 	j.Run = 2
 	path := "/v1/jobs/" + j.Spec.Name
 	f.more[path+"@1"], f.more[path+"/runs"] = first, api.JobList{Jobs: []api.JobView{*j, first}}
-	f.more["/v1/tasks/"+first.Tasks[0].ID+"/log"] = "the first run\n"
+	f.more["/v1/tasks/"+first.Tasks[0].ID+"/output"] = formatOutput(stdout("the first run\n"))
 }
 
 // serveUpdate makes a job a service whose image may be changed.

@@ -77,10 +77,10 @@ func downloadText(p *browserTab) string {
 }
 
 // TestLogSearchAndDownload checks that the search shows the matching lines, marked, also of later
-// output, and that the download has the whole output, here of an agent without an index of the output.
+// output, and that the download has the whole output.
 func TestLogSearchAndDownload(t *testing.T) {
 	f := newFakeCluster(1, 1)
-	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/log"] = strings.Repeat("epoch 1\n", 3) + "Loss is <b>NaN</b> at epoch 2\n"
+	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/output"] = formatOutput(stdout(strings.Repeat("epoch 1\n", 3) + "Loss is <b>NaN</b> at epoch 2\n"))
 	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000")
 	p.awaitTrue("document.querySelector('pre').textContent.includes('NaN')")
 	evalJS[bool](p,

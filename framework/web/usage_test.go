@@ -60,7 +60,7 @@ func layoutProblems(t *testing.T) string {
 		j.Tasks = append(j.Tasks, task)
 	}
 	j.Spec.Tasks = len(j.Tasks)
-	f.more["/v1/tasks/"+whole.ID+"/log"] = strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)
+	f.more["/v1/tasks/"+whole.ID+"/output"] = formatOutput(stdout(strings.Repeat("epoch 17: loss 0.1934, 1240 images/s, learning rate 0.000312\n", 60)))
 	return f.serve(t).URL
 }
 

@@ -58,7 +58,7 @@ async function parseAnswer(response) {
 }
 
 // readChunks calls onChunk with the text of a response, chunk by chunk, until its end.
-export async function readChunks(response, onChunk) {
+async function readChunks(response, onChunk) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await reader.read();

@@ -1,11 +1,10 @@
 // The end of a task's output, followed while the task runs, with a search and a download.
-import { Problem, encodePath, fetchResponse, readChunks, readLines } from './api.js';
+import { Problem, encodePath, fetchResponse, readLines } from './api.js';
 import { saveFile, saveText } from './download.js';
 import { createButton, createElement, createFilter, createLink, formatCount, setAttribute, setText, syncChildren } from './dom.js';
 import { OutputLines, textOfPart } from './output_lines.js';
 
 const tailLines = 1000; // lines from the end
-const tailBytes = 64 << 10; // bytes from the end, of a task without an index of its output
 const retryDelay = 3000; // milliseconds until a failed request is repeated
 const scrollTolerance = 8; // pixels; so close to the end the log follows new output
 const streams = [['', 'both'], ['stdout', 'stdout'], ['stderr', 'stderr']];
@@ -88,20 +87,11 @@ class Log {
   }
 
   // #read calls onParts with parts of the output: its end, and then what the task writes, or all
-  // that there is. An agent without an index of the output, which gives the order, has only the
-  // bytes of one stream.
+  // that there is.
   async #read(follow, signal, onParts) {
-    const path = `v1/tasks/${encodePath(this.task)}`;
-    try {
-      const query = (follow ? `follow=true&tail=${tailLines}` : 'follow=false') + (this.#stream && `&stream=${this.#stream}`);
-      const response = await fetchResponse(`${path}/output?${query}`, signal);
-      await readLines(response, (lines) => onParts(lines.map((line) => JSON.parse(line)).filter((part) => !part.complete)));
-    } catch (err) {
-      if (!(err instanceof Problem) || err.status !== 404) throw err;
-      const stream = this.#stream || 'stdout';
-      const query = follow ? `follow=true&tail=${tailBytes}` : 'follow=false';
-      await readChunks(await fetchResponse(`${path}/log?${query}&stream=${stream}`, signal), (text) => onParts([{ stream, text }]));
-    }
+    const query = (follow ? `follow=true&tail=${tailLines}` : 'follow=false') + (this.#stream && `&stream=${this.#stream}`);
+    const response = await fetchResponse(`v1/tasks/${encodePath(this.task)}/output?${query}`, signal);
+    await readLines(response, (lines) => onParts(lines.map((line) => JSON.parse(line)).filter((part) => !part.complete)));
   }
 
   #add(parts) {
