@@ -60,10 +60,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			}
 		case len(w.Tasks) == 0:
 			r.PendingCause = pending.ExplainDeferral(s.now, j, s.stateOf)
-		case isInfeasible:
-			r.PendingCause = infeasible
-			r.Available += "; it cannot start with the present agents"
-		case behindHead:
+		case behindHead && !isInfeasible:
 			r.PendingCause, r.Missing = reserved.PendingCause, min(reserved.Missing, waiting)
 		default:
 			if usage == nil {
@@ -71,10 +68,16 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				usage = s.newUsage(in.Running, in.Waiting)
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
-			r.Available += usage.ShareNote(j.Spec)
-			if r.BlockedBy != placement.BlockedByQuota {
-				r.Available += s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
+			if r.BlockedBy == placement.BlockedByQuota {
+				r.Available += usage.ShareNote(j.Spec)
+				break // more agents would not help
 			}
+			if isInfeasible {
+				r.PendingCause = infeasible
+				r.Available += "; it cannot start with the present agents"
+				break
+			}
+			r.Available += usage.ShareNote(j.Spec) + s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
 		}
 		reasons[name] = r
 	}
