@@ -1,12 +1,26 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"mesos-gpu/framework/client"
 )
 
 func (a *App) NewClient() (*client.Client, error) { return a.ConnectTo(a.APIAddress) }
+
+// WithClient returns the RunE of a command that first connects to the API.
+func (a *App) WithClient(run func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		api, err := a.NewClient()
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), api, args)
+	}
+}
 
 // ConnectTo returns a client of the API at an address.
 func (a *App) ConnectTo(address string) (*client.Client, error) {

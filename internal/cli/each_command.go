@@ -16,20 +16,16 @@ import (
 func (a *App) NewEachCommand(verb, argument, kind, short, done string, apply func(c *client.Client, ctx context.Context, name string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " " + argument + "...", Short: short, Args: AtLeast(argument),
-		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, names []string) error {
 			var errs []error
 			for _, name := range names {
-				err := apply(api, c.Context(), name)
+				err := apply(api, ctx, name)
 				if err == nil {
 					fmt.Fprintln(a.Stdout, term.EscapeControls(kind+" "+name+": "+done))
 				}
 				errs = append(errs, err)
 			}
 			return errors.Join(errs...)
-		},
+		}),
 	}
 }

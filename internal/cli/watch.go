@@ -33,20 +33,16 @@ func (a *App) NewShowCommand(name, short string, wants []string, get fetchFunc) 
 	watched := false
 	c := &cobra.Command{
 		Use: strings.Join(append([]string{name}, wants...), " "), Short: short, Args: RequireArgs(wants...),
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if watched {
-				return a.watchResult(c.Context(), func(ctx context.Context) (CommandResult, error) { return get(ctx, api, args) })
+				return a.watchResult(ctx, func(ctx context.Context) (CommandResult, error) { return get(ctx, api, args) })
 			}
-			what, err := get(c.Context(), api, args)
+			what, err := get(ctx, api, args)
 			if err != nil {
 				return err
 			}
 			return a.PrintResult(what, a.NewPrinter())
-		},
+		}),
 	}
 	a.AddOutputFlag(c)
 	c.Flags().BoolVarP(&watched, "watch", "w", false, fmt.Sprintf("refresh every %g s until interrupted", watchInterval.Seconds()))

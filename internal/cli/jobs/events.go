@@ -24,17 +24,13 @@ func (a *jobCommands) eventsCommand() *cobra.Command {
 		Long: "Show the history of a job, the oldest event first: by whom it was submitted, and when and why each attempt of its tasks was placed, started,\n" +
 			"stopped and ended. Without JOB, show the last change of each task. With --follow, later changes are printed as they happen,\n" +
 			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
-		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, names []string) error {
 			name := ""
 			if len(names) > 0 {
 				name = names[0]
 			}
-			return a.printEvents(c.Context(), api, name, follow)
-		},
+			return a.printEvents(ctx, api, name, follow)
+		}),
 	}
 	a.AddOutputFlag(c)
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print later changes as they happen")

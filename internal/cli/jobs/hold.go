@@ -81,14 +81,10 @@ func (a *jobCommands) releaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
 		Use:               "release [JOB...]", Short: "End holds of jobs, users or roles",
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
-			return targets.each(a, "released", func(name string) error { return api.ReleaseJob(c.Context(), name) },
-				func(t job.HoldTarget) error { return api.ReleaseJobsOf(c.Context(), t) })
-		},
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			return targets.each(a, "released", func(name string) error { return api.ReleaseJob(ctx, name) },
+				func(t job.HoldTarget) error { return api.ReleaseJobsOf(ctx, t) })
+		}),
 	}
 	targets.addFlags(c)
 	return c
@@ -99,14 +95,10 @@ func (a *jobCommands) requeueCommand() *cobra.Command {
 	c := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
 		Use:               "requeue JOB...", Short: "Stop the running tasks of jobs, with their kill grace, and queue them again", Args: cli.AtLeast("JOB"),
-		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, names []string) error {
 			t := holdTargets{jobs: names}
-			return t.each(a, "queued again", func(name string) error { return api.RequeueJob(c.Context(), name, q) }, nil)
-		},
+			return t.each(a, "queued again", func(name string) error { return api.RequeueJob(ctx, name, q) }, nil)
+		}),
 	}
 	c.Long = c.Short + ".\nThey keep their place in the queue, and their end does not count as a failure."
 	c.Flags().BoolVar(&q.Hold, "hold", false, "also hold the jobs: their tasks wait until release")

@@ -19,21 +19,17 @@ func (a *jobCommands) killCommand() *cobra.Command {
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE..."}),
 		Use:               "kill JOB...", Short: "End jobs, after their kill grace, or schedules", Args: cli.AtLeast("JOB"),
 		Long: "End jobs, after their kill grace, or schedules. Patterns such as 'run-*' name the jobs that have not ended and match.",
-		RunE: func(c *cobra.Command, names []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, names []string) error {
 			var errs []error
 			for _, pattern := range names {
-				matching, err := expandPattern(c.Context(), api, pattern)
+				matching, err := expandPattern(ctx, api, pattern)
 				errs = append(errs, err)
 				for _, name := range matching {
-					errs = append(errs, a.killJob(c.Context(), api, name, force))
+					errs = append(errs, a.killJob(ctx, api, name, force))
 				}
 			}
 			return errors.Join(errs...)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "send SIGKILL immediately, also to jobs whose kill grace has started")
 	return cmd

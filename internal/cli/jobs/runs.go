@@ -46,17 +46,13 @@ func endMessage(j api.JobView) string {
 func (a *jobCommands) getCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "get JOB", Short: "Print a job, a run of it or a schedule as a job file that submit accepts", Args: cli.RequireArgs("JOB"),
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
-			spec, err := fetchSubmittableSpec(c.Context(), api, args[0])
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, args []string) error {
+			spec, err := fetchSubmittableSpec(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
 			return a.printJobFile(spec)
-		},
+		}),
 	}
 	a.AddOutputFlag(c)
 	return c
@@ -93,14 +89,10 @@ func (a *jobCommands) rerunCommand() *cobra.Command {
 	var r api.RerunRequest
 	c := &cobra.Command{
 		Use: "rerun JOB", Short: "Submit a job that has ended, or an earlier run of it (JOB@2), as a new run", Args: cli.RequireArgs("JOB"),
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.NewClient()
-			if err != nil {
-				return err
-			}
-			view, err := api.RerunJob(c.Context(), args[0], r)
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, args []string) error {
+			view, err := api.RerunJob(ctx, args[0], r)
 			if isNotFound(err) {
-				if _, scheduleErr := api.GetSchedule(c.Context(), args[0]); scheduleErr == nil {
+				if _, scheduleErr := api.GetSchedule(ctx, args[0]); scheduleErr == nil {
 					return fmt.Errorf("%s is a schedule, which submits jobs itself: name one of its jobs, see mesos-gpu describe %s", args[0], args[0])
 				}
 			}
@@ -115,7 +107,7 @@ func (a *jobCommands) rerunCommand() *cobra.Command {
 				fmt.Fprintln(a.Stderr, "mesos-gpu: it has the working folder of the earlier run; to upload the folder again, submit the job file")
 			}
 			return nil
-		},
+		}),
 	}
 	c.Flags().BoolVar(&r.Failed, "failed", false, "run only the tasks that did not finish; the others count as finished in the new run")
 	a.AddOutputFlag(c)

@@ -1,11 +1,13 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/framework/client"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 )
@@ -36,21 +38,17 @@ func (a *jobCommands) stopCommand() *cobra.Command {
 	retire := false
 	c := &cobra.Command{
 		Use: "stop TASK", Short: "End one task; a service starts another instead", Args: cli.RequireArgs("TASK"),
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.NewClient()
+		RunE: a.WithClient(func(ctx context.Context, api *client.Client, args []string) error {
+			task, err := resolveTaskID(ctx, api, args[0], false)
 			if err != nil {
 				return err
 			}
-			task, err := resolveTaskID(c.Context(), api, args[0], false)
-			if err != nil {
-				return err
-			}
-			if err := api.StopTask(c.Context(), task, retire); err != nil {
+			if err := api.StopTask(ctx, task, retire); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Stdout, "task %s: stop requested\n", task)
 			return nil
-		},
+		}),
 	}
 	c.Long = c.Short + ".\nTASK is its id or JOB.NUMBER."
 	c.Flags().BoolVar(&retire, "retire", false, "do not replace the task: the service has one task less")
