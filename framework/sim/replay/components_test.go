@@ -140,7 +140,7 @@ func TestVirtualMasterFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.addFilter(o.agent, o.role, now, 10*time.Second)
+		m.addFilter(o, now, 10*time.Second)
 		return list[0].Role
 	}
 	for _, step := range []struct {

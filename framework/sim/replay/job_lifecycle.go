@@ -76,15 +76,17 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 		return
 	}
 	role := r.master.roleIndex(a.Role)
-	var last *pendingOffer
+	rest := pendingOffer{agent: at, role: role}
 	for _, id := range a.OfferIDs {
-		if last = r.withdrawOffer(id); last == nil {
+		o := r.withdrawOffer(id)
+		if o == nil {
 			return
 		}
-		if last.agent != at || last.role != role {
+		if o.agent != at || o.role != role {
 			r.err = fmt.Errorf("accept offer %s on %s: it is of another agent or role", id, a.AgentID)
 			return
 		}
+		rest.resources = rest.resources.add(o.resources)
 	}
 	var started []*runningTask
 	for i := range a.Launches {
@@ -96,6 +98,7 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 			return
 		}
 		t := &runningTask{id: l.TaskID, job: j, index: l.Index, agent: at, role: role, resources: taken, start: r.now}
+		rest.resources = rest.resources.subtract(taken)
 		left := j.runTimes.forTask(l.Index)
 		if j.saved != nil && j.saved[l.Index] > 0 {
 			t.loading = r.cfg.SaveTime
@@ -108,7 +111,7 @@ func (r *jobReplay) acceptOffers(a *sched.AcceptOffers) {
 		}
 		r.timeline.schedule(timelineEvent{at: r.now + left, kind: taskEnds, task: t})
 	}
-	r.refuseOffer(last, a.Refuse)
+	r.refuseOffer(&rest, a.Refuse)
 	for _, t := range started {
 		r.startTask(t)
 	}
@@ -152,6 +155,9 @@ func (r *jobReplay) endTask(t *runningTask, state job.State) {
 	delete(r.running, t.id)
 	r.master.returnResources(t.agent, t.role, t.resources)
 	r.result.countEnd(r, t, state)
+	if r.cfg.TaskEnded != nil {
+		r.cfg.TaskEnded(t.job.spec, t.start, r.now)
+	}
 	r.markChanged()
 	r.allocateAt(r.now)
 	r.stepScheduler(sched.TaskUpdate{TaskID: t.id, AgentID: r.master.agents[t.agent].ID, State: state, UUID: []byte{1}})

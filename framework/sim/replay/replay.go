@@ -31,6 +31,10 @@ type ReplaySettings struct {
 	Seed int64
 	// JobEnded, if set, is called when a job ends, with the times of its start and end.
 	JobEnded func(w *JobRecord, started, ended time.Duration)
+	// TaskEnded, if set, is called when an attempt of a task ends, with the times of its start and end.
+	TaskEnded func(spec *job.Spec, started, ended time.Duration)
+	// EqualMesosWeights makes the master divide offers as Mesos does if no weights of roles are set there.
+	EqualMesosWeights bool
 	// EstimateEvery, if set, estimates the start of every nth job that waits, with predicted run times.
 	EstimateEvery int
 	// OwnShare, if set, has the completion times of jobs in a replay of their role alone on its share of the agents, by name. The
@@ -189,6 +193,9 @@ func newReplay(cfg ReplaySettings) (*jobReplay, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.EqualMesosWeights {
+		m.equalizeWeights()
+	}
 	r := &jobReplay{
 		cfg: cfg, state: sched.New(cfg.Sched, sched.RecoveredState{}), master: m, timeline: newTimeline(),
 		jobs: map[string]*liveJob{}, running: map[string]*runningTask{},
@@ -290,7 +297,7 @@ func (r *jobReplay) quietPeriod() time.Duration {
 // refuseOffer keeps resources from a role for some time, and schedules when they are offered again: now to other roles, and
 // to this one at the end of the filter, unless nothing has changed for so long that the scheduler would refuse them again.
 func (r *jobReplay) refuseOffer(o *pendingOffer, d time.Duration) {
-	r.master.addFilter(o.agent, o.role, r.now, d)
+	r.master.addFilter(o, r.now, d)
 	last := r.changedAt + r.quietPeriod()
 	if len(r.master.roles) > 1 && r.now <= last {
 		r.allocateAt(r.now) // to another role

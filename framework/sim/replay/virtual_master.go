@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched"
@@ -22,6 +24,8 @@ type virtualMaster struct {
 	// order is the order in which agents are offered.
 	order []int
 	roles []masterRole
+	// isFlat reports that no role is below another one.
+	isFlat bool
 	// offers are neither accepted nor declined, by id.
 	offers map[string]*pendingOffer
 	// filters has the resources that roles refused for some time.
@@ -120,6 +124,7 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 		}
 		m.agents = append(m.agents, one)
 	}
+	m.isFlat = !slices.ContainsFunc(roles, func(r queue.Role) bool { return strings.Contains(r.Name, "/") })
 	for _, r := range roles {
 		one := masterRole{name: r.Name, weight: r.Weight}
 		if one.weight == 0 {
@@ -128,6 +133,13 @@ func newVirtualMaster(agents []ReplayAgent, roles []queue.Role, seed int64) (*vi
 		m.roles = append(m.roles, one)
 	}
 	return m, nil
+}
+
+// equalizeWeights gives all roles the same weight.
+func (m *virtualMaster) equalizeWeights() {
+	for r := range m.roles {
+		m.roles[r].weight = 1
+	}
 }
 
 // allocateOffers offers all free resources.
@@ -156,16 +168,42 @@ func (m *virtualMaster) nextRole(i int, now time.Duration) int {
 		if m.roles[r].suppressed || m.filters.Refuses(filterSlot{i, r}, m.agents[i].free, epoch().Add(now)) {
 			continue
 		}
-		if best < 0 || m.weightedShare(r) < m.weightedShare(best) {
+		if best < 0 || m.compareShares(r, best) < 0 {
 			best = r
 		}
 	}
 	return best
 }
 
-// weightedShare returns a role's GPUs divided by its weight. The role with the least gets the next offer.
-func (m *virtualMaster) weightedShare(r int) float64 {
-	return float64(m.roles[r].gpus) / m.roles[r].weight
+// compareShares compares the GPUs of two roles, divided by their weights, at the level where their paths part, as Mesos
+// does. The role with the least gets the next offer.
+func (m *virtualMaster) compareShares(a, b int) int {
+	if m.isFlat {
+		return cmp.Compare(float64(m.roles[a].gpus)/m.roles[a].weight, float64(m.roles[b].gpus)/m.roles[b].weight)
+	}
+	x, y := strings.Split(m.roles[a].name, "/"), strings.Split(m.roles[b].name, "/")
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return cmp.Compare(m.shareAt(a, x, n), m.shareAt(b, y, n))
+}
+
+// shareAt returns the share of the role that the first n + 1 components of a path name, with the roles below it, or of the
+// role itself, at weight 1, if its path has only n.
+func (m *virtualMaster) shareAt(role int, path []string, n int) float64 {
+	if n == len(path) {
+		return float64(m.roles[role].gpus)
+	}
+	above, gpus, weight := strings.Join(path[:n+1], "/"), 0, 1.0
+	for r := range m.roles {
+		if name := m.roles[r].name; name == above {
+			gpus, weight = gpus+m.roles[r].gpus, m.roles[r].weight
+		} else if strings.HasPrefix(name, above+"/") {
+			gpus += m.roles[r].gpus
+		}
+	}
+	return float64(gpus) / weight
 }
 
 // makeOffer offers all that an agent has free to one role.
@@ -213,10 +251,11 @@ func (m *virtualMaster) withdrawOffer(id string) (*pendingOffer, error) {
 	return o, nil
 }
 
-// addFilter keeps what an agent has free from a role.
-func (m *virtualMaster) addFilter(i, role int, now, d time.Duration) {
+// addFilter keeps what was refused of an offer from its role. Other resources of the agent are not affected, also if they
+// became free before the refusal.
+func (m *virtualMaster) addFilter(o *pendingOffer, now, d time.Duration) {
 	if d > 0 {
-		m.filters.Add(filterSlot{i, role}, m.agents[i].free, epoch().Add(now+d))
+		m.filters.Add(filterSlot{o.agent, o.role}, o.resources, epoch().Add(now+d))
 	}
 }
 
