@@ -1,0 +1,462 @@
+// Package shares checks on running clusters that roles and users receive the part of the GPUs that they are entitled to.
+// One description of who competes runs on an embedded master, by mesos-gpu local, and in the simulator.
+package shares
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	mesosgo "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/resources"
+	"github.com/sirupsen/logrus"
+
+	"mesos-gpu/framework"
+	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sim/replay"
+	"mesos-gpu/gpu"
+	"mesos-gpu/internal/local/master"
+	"mesos-gpu/job"
+)
+
+// shareCase describes who competes for the GPUs of a cluster, and which parts of them the scheduler promises. The same
+// description runs on the embedded master, by "mesos-gpu local" with real processes, on Apache Mesos and in the simulator.
+type shareCase struct {
+	name string
+	// roles is the text of the roles file. halfLife is the scheduler's half-life.
+	roles    string
+	halfLife time.Duration
+	// withoutMesosWeights leaves the weights of roles in Mesos at 1, where no operator has set them.
+	withoutMesosWeights bool
+	// window is the least time of the measurement.
+	window time.Duration
+	loads  []shareLoad
+	// by returns the group of an attempt, want the part of all GPU seconds that each group is entitled to.
+	by   func(role, owner string) string
+	want map[string]float64
+}
+
+// shareLoad is the demand of one user in one role. Its tasks wait until the measurement has ended: demand is stable.
+type shareLoad struct {
+	role, owner string
+	// gpus is the number of GPUs of each task, runs the time for which each runs.
+	gpus int
+	runs time.Duration
+}
+
+func byRole(role, _ string) string { return role }
+
+// maxShareError is the largest accepted difference between a share and the entitlement, as a part of the cluster.
+const maxShareError = 0.02
+
+// shareCases returns the promises about shares for a cluster with this number of GPUs.
+func shareCases(gpus int) []shareCase {
+	backlogOf := func(gpus int, runs time.Duration, roles ...string) (loads []shareLoad) {
+		for _, role := range roles {
+			loads = append(loads, shareLoad{role: role, gpus: gpus, runs: runs})
+		}
+		return loads
+	}
+	backlog := func(roles ...string) []shareLoad { return backlogOf(2, 2*time.Second, roles...) }
+	const long = 12 * time.Second // a return of an offer takes up to a second, in which GPUs are idle
+	return []shareCase{
+		{
+			name:  "weights 3 and 1",
+			roles: "gold: {weight: 3}\nbronze: {weight: 1}\n",
+			loads: backlog("gold", "bronze"),
+			by:    byRole,
+			want:  map[string]float64{"gold": 0.75, "bronze": 0.25},
+		},
+		{
+			name:  "large tasks at the smaller weight",
+			roles: "gold: {weight: 3}\nbronze: {weight: 1}\n",
+			loads: []shareLoad{{role: "gold", gpus: 1, runs: 2 * time.Second}, {role: "bronze", gpus: 4, runs: 2 * time.Second}},
+			by:    byRole,
+			want:  map[string]float64{"gold": 0.75, "bronze": 0.25},
+		},
+		{
+			name:                "weights that Mesos does not know",
+			roles:               "gold: {weight: 3}\nbronze: {weight: 1}\n",
+			withoutMesosWeights: true,
+			loads:               backlogOf(2, long, "gold", "bronze"),
+			by:                  byRole,
+			want:                map[string]float64{"gold": 0.75, "bronze": 0.25},
+		},
+		{
+			name:   "a tree divides level by level",
+			window: time.Minute,
+			roles:  "prod: {weight: 3}\nlab: {weight: 2}\nlab/x: {weight: 3}\nlab/y: {weight: 3}\n",
+			loads:  backlogOf(1, 4*time.Second, "prod", "lab/x", "lab/y"),
+			by:     byRole,
+			want:   map[string]float64{"prod": 0.6, "lab/x": 0.2, "lab/y": 0.2},
+		},
+		{
+			name:  "three quarters deserved",
+			roles: fmt.Sprintf("prod: {deserved: \"*=%d\"}\nlab: {deserved: \"*=%d\"}\n", gpus*3/4, gpus/4),
+			loads: backlogOf(2, long, "prod", "lab"),
+			by:    byRole,
+			want:  map[string]float64{"prod": 0.75, "lab": 0.25},
+		},
+		{
+			name:     "weights 3 and 1 with a half-life",
+			roles:    "gold: {weight: 3}\nbronze: {weight: 1}\n",
+			halfLife: time.Minute,
+			loads:    backlog("gold", "bronze"),
+			by:       byRole,
+			want:     map[string]float64{"gold": 0.75, "bronze": 0.25},
+		},
+	}
+}
+
+// specs returns a job for each load, with tasks for all GPUs during the given time.
+func (c *shareCase) specs(gpus int, during time.Duration) (specs []job.Spec) {
+	for i, l := range c.loads {
+		specs = append(specs, job.Spec{
+			Name: fmt.Sprintf("load-%d", i), Role: l.role, Owner: l.owner,
+			Tasks:   min(gpus/l.gpus*int(during/l.runs+2), 50_000),
+			Request: gpu.Request{GPUs: l.gpus}, CPUs: 0.1, MemMiB: 32,
+			Containerizer: job.Mesos,
+			Command:       []string{"sleep", strconv.FormatFloat(l.runs.Seconds(), 'f', -1, 64)},
+		})
+	}
+	return specs
+}
+
+// shareMeter sums what groups hold between two times.
+type shareMeter struct {
+	from, until time.Time
+	seconds     map[string]float64
+}
+
+func (m *shareMeter) add(group string, gpus int, launched, ended time.Time) {
+	if launched.Before(m.from) {
+		launched = m.from
+	}
+	if ended.After(m.until) {
+		ended = m.until
+	}
+	m.seconds[group] += float64(gpus) * max(ended.Sub(launched), 0).Seconds()
+}
+
+// shares returns the part of each group, and the part of the cluster's GPUs that was held.
+func (m *shareMeter) shares(gpus int) (parts map[string]float64, used float64) {
+	all := 0.0
+	for _, n := range m.seconds {
+		all += n
+	}
+	parts = map[string]float64{}
+	for group, n := range m.seconds {
+		parts[group] = n / max(all, 1e-9)
+	}
+	return parts, all / (float64(gpus) * m.until.Sub(m.from).Seconds())
+}
+
+// compareShares fails the test where parts differ by more than maxShareError.
+func compareShares(t *testing.T, where string, got, want map[string]float64) {
+	t.Helper()
+	for _, group := range slices.Sorted(maps.Keys(want)) {
+		if off := got[group] - want[group]; math.Abs(off) > maxShareError {
+			t.Errorf("%s: %s has %.1f %% of the GPU seconds, want %.1f %%", where, group, 100*got[group], 100*want[group])
+		}
+	}
+}
+
+// measureShares submits the loads to a scheduler and returns the parts of the GPU seconds between settle and settle + window by
+// its accounting, and the part of the GPUs that was held.
+func measureShares(t *testing.T, address string, c *shareCase, gpus int, settle, window time.Duration) (parts map[string]float64, used float64) {
+	t.Helper()
+	scheduler, err := client.New(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range c.specs(gpus, settle+window+30*time.Second) {
+		if _, err := scheduler.SubmitJob(t.Context(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := time.Now().Add(settle)
+	m := &shareMeter{from: from, until: from.Add(window), seconds: map[string]float64{}}
+	time.Sleep(time.Until(m.until))
+	for i := range c.loads {
+		if err := scheduler.KillJob(t.Context(), fmt.Sprintf("load-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range c.loads {
+		for late := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			if v, err := scheduler.GetJob(t.Context(), fmt.Sprintf("load-%d", i)); err != nil || v.Terminal || time.Now().After(late) {
+				break
+			}
+		}
+	}
+	time.Sleep(time.Second) // the accounting writes the ends in the background
+	for a, err := range scheduler.EachAccountedAttempt(t.Context(), api.AccountingQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.Launched.IsZero() {
+			held := 0.0
+			for _, n := range a.GPUTypes {
+				held += n
+			}
+			m.add(c.by(a.Role, a.Owner), int(held), a.Launched, a.Ended)
+		}
+	}
+	return m.shares(gpus)
+}
+
+// simulateShares plays the case in the simulator.
+func simulateShares(t *testing.T, c *shareCase, agents, gpusEach int, settle, window time.Duration) (parts map[string]float64, used float64) {
+	t.Helper()
+	roles, err := framework.LoadRoles(writeFile(t, c.roles))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(0, 0)
+	m := &shareMeter{from: start.Add(settle), until: start.Add(settle + window), seconds: map[string]float64{}}
+	cfg := replay.ReplaySettings{
+		Sched:             sched.SchedulerSettings{HalfLife: c.halfLife, Policy: sched.Policy{Policy: placement.Policy{Roles: roles}}},
+		EqualMesosWeights: c.withoutMesosWeights,
+		TaskEnded: func(spec *job.Spec, started, ended time.Duration) {
+			m.add(c.by(spec.Role, spec.Owner), spec.Request.GPUs, start.Add(started), start.Add(ended))
+		},
+	}
+	for i := range agents {
+		cfg.Agents = append(cfg.Agents, replay.ReplayAgent{
+			ID: fmt.Sprintf("agent-%03d", i), Has: sched.Amount{CPUs: 64, MemMiB: 1 << 18}, GPUs: gpusEach, Model: "V100",
+		})
+	}
+	var works []replay.JobRecord
+	for i, spec := range c.specs(agents*gpusEach, settle+window) {
+		works = append(works, replay.JobRecord{Spec: spec, RunTimes: replay.TaskRunTimes{c.loads[i].runs}})
+	}
+	if _, err := replay.RunReplay(cfg, slices.Values(works)); err != nil {
+		t.Fatal(err)
+	}
+	return m.shares(agents * gpusEach)
+}
+
+// timedAgent is an agent of an embedded master whose tasks run for as long as their command, "sleep SECONDS", says, without
+// processes.
+type timedAgent struct {
+	master *master.EmbeddedMaster
+	id     mesosgo.AgentID
+	mu     sync.Mutex
+	// timers end the running tasks, by task id.
+	timers map[string]*time.Timer
+}
+
+func (a *timedAgent) Run(f mesosgo.FrameworkInfo, e mesosgo.ExecutorInfo, t mesosgo.TaskInfo) {
+	a.sendStatus(*f.ID, t.TaskID, mesosgo.TASK_RUNNING)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.timers[t.TaskID.Value] = time.AfterFunc(sleepOf(&t), func() { a.endTask(*f.ID, e.ExecutorID, t.TaskID, mesosgo.TASK_FINISHED) })
+}
+
+func (a *timedAgent) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.KillPolicy) {
+	a.mu.Lock()
+	timer := a.timers[t.Value]
+	a.mu.Unlock()
+	if timer != nil && timer.Stop() {
+		a.endTask(f, mesosgo.ExecutorID{Value: t.Value}, t, mesosgo.TASK_KILLED)
+	}
+}
+
+func (a *timedAgent) endTask(f mesosgo.FrameworkID, e mesosgo.ExecutorID, t mesosgo.TaskID, state mesosgo.TaskState) {
+	a.sendStatus(f, t, state)
+	a.master.ExecutorExited(a.id, f, e, 0)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.timers, t.Value)
+}
+
+func (a *timedAgent) sendStatus(f mesosgo.FrameworkID, t mesosgo.TaskID, state mesosgo.TaskState) {
+	id := uuid.New()
+	a.master.Status(a.id, f, mesosgo.TaskStatus{TaskID: t, State: &state, Source: mesosgo.SOURCE_EXECUTOR.Enum(), UUID: id[:]})
+}
+
+func (*timedAgent) Acknowledge(mesosgo.FrameworkID, mesosgo.TaskID, []byte)  {}
+func (*timedAgent) ShutdownExecutor(mesosgo.FrameworkID, mesosgo.ExecutorID) {}
+func (*timedAgent) ReconcileTasks(mesosgo.FrameworkInfo, []mesosgo.TaskID)   {}
+func (*timedAgent) Message(mesosgo.FrameworkID, mesosgo.ExecutorID, []byte)  {}
+func (*timedAgent) ShutdownFramework(mesosgo.FrameworkID)                    {}
+
+// sleepOf returns the time for which a task sleeps.
+func sleepOf(t *mesosgo.TaskInfo) time.Duration {
+	launch, _, err := job.ParseLaunch(t.Data)
+	if err != nil {
+		panic(err)
+	}
+	seconds, err := strconv.ParseFloat(launch.Command[1], 64)
+	if err != nil {
+		panic(err)
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// registerTimedAgents registers agents with V100.
+func registerTimedAgents(t *testing.T, m *master.EmbeddedMaster, agents, gpus int) {
+	t.Helper()
+	for i := range agents {
+		a := &timedAgent{master: m, timers: map[string]*time.Timer{}}
+		var err error
+		a.id, err = m.Register(mesosgo.AgentInfo{
+			Hostname:   fmt.Sprintf("10.0.%d.%d", i/250, i%250),
+			Attributes: []mesosgo.Attribute{{Name: "gpu_type", Type: mesosgo.TEXT, Text: &mesosgo.Value_Text{Value: "V100"}}},
+		}, []mesosgo.Resource{
+			resources.NewCPUs(64).Resource, resources.NewMemory(1 << 18).Resource, resources.NewGPUs(uint(gpus)).Resource,
+			resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(31000, 32000).Ranges).Resource,
+		}, nil, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startScheduler starts an embedded master with agents and a scheduler, until the test ends. It returns the address of the
+// scheduler's API.
+func startScheduler(t *testing.T, c *shareCase, agents, gpus int) (address string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
+	server.Config.Handler = m.Handler()
+	server.Start()
+	cfg := framework.SchedulerConfig{RolesFile: writeFile(t, c.roles), Sched: sched.SchedulerSettings{HalfLife: c.halfLife}}
+	if !c.withoutMesosWeights {
+		setWeights(t, m, cfg.RolesFile)
+	}
+	registerTimedAgents(t, m, agents, gpus)
+	up := make(chan string, 1)
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	cfg.Master, cfg.APIAddr, cfg.ExecutorPath, cfg.Log = server.URL, "127.0.0.1:0", "/bin/true", quiet
+	cfg.JournalPath, cfg.Accounting = filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "accounting.db")
+	cfg.Ready = func(addr string) { up <- "http://" + addr }
+	s, err := framework.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	for _, run := range []func(context.Context) error{m.Run, s.Run} {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); parts.Wait(); server.Close() })
+	return <-up
+}
+
+// setWeights sets the weights of the roles in Mesos.
+func setWeights(t *testing.T, m *master.EmbeddedMaster, rolesFile string) {
+	t.Helper()
+	roles, err := framework.LoadRoles(rolesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := map[string]float64{}
+	for i := range roles {
+		if roles[i].Weight > 0 {
+			weights[roles[i].Name] = roles[i].Weight
+		}
+	}
+	if err := m.SetWeights(weights); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSharesHold checks that roles and users with stable demand receive what they are entitled to, on the embedded master
+// with agents without processes, and in the simulator.
+func TestSharesHold(t *testing.T) {
+	t.Parallel()
+	agents, gpusEach, window := 12, 8, 24*time.Second
+	if os.Getenv("MESOS_GPU_TEST_LONG") != "" {
+		agents, window = 100, time.Minute
+	}
+	for _, c := range shareCases(agents * gpusEach) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			window := max(window, c.window)
+			settle := 2*c.loads[0].runs + 4*time.Second // the first job has all GPUs until its first tasks end
+			address := startScheduler(t, &c, agents, gpusEach)
+			live, used := measureShares(t, address, &c, agents*gpusEach, settle, window)
+			simulated, simulatedUse := simulateShares(t, &c, agents, gpusEach, settle+30*time.Second, 2*time.Minute)
+			t.Logf("live %v, %.0f %% of the GPUs held; simulated %v, %.0f %%", formatShares(live), 100*used, formatShares(simulated), 100*simulatedUse)
+			compareShares(t, "live", live, c.want)
+			compareShares(t, "simulated", simulated, c.want)
+			compareShares(t, "live, of the simulated part", live, simulated)
+		})
+	}
+}
+
+func formatShares(parts map[string]float64) string {
+	var list []string
+	for _, group := range slices.Sorted(maps.Keys(parts)) {
+		list = append(list, fmt.Sprintf("%s %.1f %%", group, 100*parts[group]))
+	}
+	return strings.Join(list, ", ")
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestSharesHoldOnLocal checks the first case by "mesos-gpu local" with real processes.
+func TestSharesHoldOnLocal(t *testing.T) {
+	const agents, gpusEach = 4, 4
+	c := shareCases(agents * gpusEach)[0]
+	binary := filepath.Join(t.TempDir(), "mesos-gpu")
+	if out, err := exec.Command("go", "build", "-o", binary, "mesos-gpu/cmd/mesos-gpu").CombinedOutput(); err != nil {
+		t.Fatalf("build mesos-gpu: %v\n%s", err, out)
+	}
+	cmd := exec.Command(binary, "local", "--free-ports", "--process-user=", "--work-dir", t.TempDir(),
+		"--agents", fmt.Sprintf("%dx%dxV100", agents, gpusEach), "--roles", writeFile(t, c.roles))
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		_ = cmd.Wait()                          // the status after SIGTERM is not checked here
+	})
+	address := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if m := regexp.MustCompile(`API (http://[0-9.:]+)`).FindStringSubmatch(lines.Text()); m != nil {
+				address <- m[1]
+			}
+		}
+	}()
+	got, used := measureShares(t, <-address, &c, agents*gpusEach, 10*time.Second, 30*time.Second)
+	t.Logf("%s, %.0f %% of the GPUs held", formatShares(got), 100*used)
+	compareShares(t, "local", got, c.want)
+}
