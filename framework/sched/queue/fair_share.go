@@ -76,7 +76,7 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 		}
 		role.sortJobs(now, waiting, list)
 		owner := func(i int) string { return waiting[i].Spec.Owner }
-		if !role.OneQueue && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
+		if !role.hasOneQueue(usage) && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
 			o.splitByUser(name, list)
 		}
 	}

@@ -67,6 +67,13 @@ const DefaultPatience = 24 * time.Hour
 // maxPatience is longer than the longest run time that a job may declare.
 const maxPatience = 366 * 24 * time.Hour
 
+// hasOneQueue reports whether the users of the role are not compared. In a role without backfill, jobs start in the order
+// of their submission, unless a half-life is set for the shares of its users.
+func (r *Role) hasOneQueue(usage *quota.Tracker) bool {
+	recent := usage.RecentUsage()
+	return r.OneQueue || r.Strict && (recent == nil || recent.WithoutPast[r.Name])
+}
+
 // UserLimits returns the limits of a user by the entry of this role.
 func (r *Role) UserLimits(user string) *quota.UserLimits {
 	e := quota.RoleEntitlement{EachUser: r.EachUser, NamedUsers: r.NamedUsers}
