@@ -24,7 +24,7 @@ MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHosti
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestSpeedOf' ./framework/sched ./framework/sim/replay ./internal/e2e
 go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled|TestKillStorm|TestKillStormWithoutAgentState)$' ./internal/e2e
-MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestSharesHold$' ./internal/e2e/shares
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestSharesHold' ./internal/e2e/shares
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestClientSurvivesMutatedResponses$' ./isolator/module
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)

@@ -386,15 +386,21 @@ func setWeights(t *testing.T, m *master.EmbeddedMaster, rolesFile string) {
 	}
 }
 
+func isLong() bool { return os.Getenv("MESOS_GPU_TEST_LONG") != "" }
+
 // TestSharesHold checks that roles and users with stable demand receive what they are entitled to, on the embedded master
 // with agents without processes, and in the simulator.
 func TestSharesHold(t *testing.T) {
 	t.Parallel()
 	agents, gpusEach, window := 12, 8, 24*time.Second
-	if os.Getenv("MESOS_GPU_TEST_LONG") != "" {
+	if isLong() {
 		agents, window = 100, time.Minute
 	}
-	for _, c := range shareCases(agents * gpusEach) {
+	cases := shareCases(agents * gpusEach)
+	if !isLong() {
+		cases = cases[:1] // the others take minutes
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			window := max(window, c.window)
@@ -429,6 +435,9 @@ func writeFile(t *testing.T, text string) string {
 
 // TestSharesHoldOnLocal checks the first case by "mesos-gpu local" with real processes.
 func TestSharesHoldOnLocal(t *testing.T) {
+	if !isLong() {
+		t.Skip("takes a minute: MESOS_GPU_TEST_LONG=1 runs it")
+	}
 	const agents, gpusEach = 4, 4
 	c := shareCases(agents * gpusEach)[0]
 	binary := filepath.Join(t.TempDir(), "mesos-gpu")
