@@ -144,7 +144,7 @@ var (
 // foreign lists flags of other programs that the documentation mentions.
 var foreign = map[string][]string{
 	"Mesos": {
-		"attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root",
+		"allocation_interval", "attributes", "authenticate_http_executors", "authenticate_http_readwrite", "cgroups_hierarchy", "cgroups_root",
 		"executor_environment_variables", "filter_gpu_resources", "image_providers", "isolation", "resources", "runtime_dir",
 	},
 	"Mesos's configure": {"enable-install-module-dependencies", "enable-libevent", "enable-ssl"},
