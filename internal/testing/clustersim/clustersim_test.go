@@ -57,6 +57,9 @@ func TestSeeds(t *testing.T) {
 	if all.reclaims == 0 && *seedCount >= 400 {
 		t.Error("no task was reclaimed in any cluster")
 	}
+	if all.limitsReached == 0 && *seedCount >= 50 {
+		t.Error("no user reached a limit in any cluster")
+	}
 }
 
 // runSeed runs one cluster. A failure prints the seed, the step and the last events.
@@ -105,6 +108,8 @@ type totals struct {
 	reclaims int
 	// appChanges is the number of answered requests to Marathon's API.
 	appChanges int
+	// limitsReached is how often changes left a user at a limit.
+	limitsReached int
 }
 
 func (s *totals) add(w *World) {
@@ -116,6 +121,7 @@ func (s *totals) add(w *World) {
 	s.faultTime += min(w.VirtualTime(), w.plan.faultTime)
 	s.reclaims += w.Reclaims
 	s.appChanges += w.AppChanges
+	s.limitsReached += w.LimitsReached
 	if s.faults == nil {
 		s.faults = map[string]int{}
 	}
@@ -127,8 +133,8 @@ func (s *totals) add(w *World) {
 func (s *totals) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps\n",
-		s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges)
+		"%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps, %d times at the limit of a user\n",
+		s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges, s.limitsReached)
 	for _, what := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(&b, "%9d %s\n", s.faults[what], what)
 	}

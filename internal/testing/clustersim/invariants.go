@@ -71,7 +71,7 @@ func newInvariants(w *World) *invariants {
 	}
 }
 
-// checkCommit checks a durable change: gangs are whole, limits and quotas are kept.
+// checkCommit checks a durable change: gangs are whole, no role exceeds its quota and no user a limit.
 func (inv *invariants) checkCommit(change *journal.Change) {
 	w := inv.world
 	for _, run := range change.Removed {
@@ -105,7 +105,7 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		}
 		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) &&
 			t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
-			reclaimed[inv.roleOf(run)] = t.ID
+			reclaimed[inv.deservingRoleOf(run)] = t.ID
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
 		}
@@ -121,6 +121,7 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 			w.failf("%s is reclaimed, its role %s deserves %d GPUs and is left with %d thousandths", id, name, deserved, held)
 		}
 	}
+	inv.checkUserLimits()
 	if launched && w.plan.quota > 0 {
 		held := inv.heldBy(role, func(*job.Task) bool { return true })
 		if held > 1000*w.plan.quota {
@@ -137,10 +138,18 @@ func (inv *invariants) roleOf(run job.RunID) string {
 	return ""
 }
 
-// heldBy returns the thousandths of GPUs that placed tasks of a role hold, of those that count.
+// deservingRoleOf returns the role of a recorded job, or the role above it that deserves GPUs for both.
+func (inv *invariants) deservingRoleOf(run job.RunID) string {
+	if name := inv.roleOf(run); name != groupRole {
+		return name
+	}
+	return role
+}
+
+// heldBy returns the thousandths of GPUs that placed tasks of a role and of the roles below it hold, of those that count.
 func (inv *invariants) heldBy(name string, counts func(*job.Task) bool) (held int) {
 	for run, tasks := range inv.tasks {
-		if inv.roleOf(run) != name {
+		if !isWithin(inv.roleOf(run), name) {
 			continue
 		}
 		for _, t := range tasks {

@@ -70,10 +70,14 @@ func (w *World) deservedGPUs() map[string]int {
 
 // roles returns the names of the scheduler's roles.
 func (w *World) roles() []string {
+	names := []string{role}
 	if w.plan.lends {
-		return []string{role, guestRole}
+		names = append(names, guestRole)
 	}
-	return []string{role}
+	if w.plan.limitsUsers {
+		names = append(names, groupRole)
+	}
+	return names
 }
 
 func (n *schedulerNode) settings() sched.SchedulerSettings {
@@ -82,6 +86,7 @@ func (n *schedulerNode) settings() sched.SchedulerSettings {
 	for i, name := range n.world.roles() {
 		r := &s.Policy.Roles[i]
 		r.Name = name
+		n.world.users.limits.setIn(r)
 		if deserved := n.world.deservedGPUs()[name]; deserved > 0 {
 			r.Deserved = quota.Quota{quota.AllTypes: deserved}
 		}

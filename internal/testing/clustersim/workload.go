@@ -19,6 +19,8 @@ type workload struct {
 	world *World
 	jobs  map[string]*userJob
 	names []string
+	// limits of the users; nil in a world without.
+	limits userLimits
 }
 
 // userJob is a job and what its user has been answered.
@@ -44,14 +46,21 @@ type outcome struct {
 
 func newWorkload(w *World) *workload {
 	u := &workload{world: w, jobs: map[string]*userJob{}}
+	r := newUserRandom(w.seed)
 	for i := range w.plan.jobs {
 		j := u.newJob(i)
+		if w.plan.limitsUsers {
+			drawOwner(r, &j.spec)
+		}
 		if err := j.spec.Complete(); err != nil {
 			w.failf("job %s: %v", j.spec.Name, err)
 		}
 		j.tasks = j.spec.Tasks
 		u.jobs[j.spec.Name] = j
 		u.names = append(u.names, j.spec.Name)
+	}
+	if w.plan.limitsUsers {
+		u.drawUserLimits(r)
 	}
 	return u
 }

@@ -31,6 +31,8 @@ type World struct {
 	Reclaims int
 	// AppChanges counts the answered requests to Marathon's API.
 	AppChanges int
+	// LimitsReached counts how often a user held as much, or ran as many jobs, as a limit permits after a change.
+	LimitsReached int
 	// failure is the first violation of an invariant; it ends the run.
 	failure error
 
@@ -71,6 +73,8 @@ type plan struct {
 	// the roles deserve.
 	lends         bool
 	batch, guests int
+	// limitsUsers is whether jobs have owners, whom the roles limit, and whether there is a role below the default one.
+	limitsUsers bool
 
 	killAtCommit, killAtPost, killAtTurn float64
 	clockJumps                           bool
@@ -119,6 +123,10 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 		p.guests = (100 - p.batch) * int(seed/20%3) / 2
 	}
 	p.mig, p.marathon = seed%8 == 5, seed%8 == 2
+	switch seed % 16 {
+	case 2, 4, 5, 8, 9, 15: // not seeds of regressions
+		p.limitsUsers = true
+	}
 	if seed%8 == 4 || seed%16 == 10 {
 		p.standbys, p.pauses = true, 1+r.IntN(5)
 	}
