@@ -78,7 +78,7 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		delete(inv.tasks, run)
 	}
 	launched, touched := false, map[job.RunID]bool{}
-	reclaimed := map[string]string{} // one task by the role that loses it
+	reclaimed := map[string]map[job.RunID]int{} // the GPUs of a gang or of the largest task, by the role that loses it and by job
 	for i := range change.Tasks {
 		t := change.Tasks[i]
 		run := t.RunID()
@@ -105,7 +105,7 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		}
 		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) &&
 			t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
-			reclaimed[inv.deservingRoleOf(run)] = t.ID
+			inv.addReclaimed(reclaimed, &t)
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
 		}
@@ -115,11 +115,8 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 	for run := range touched {
 		inv.checkJob(run)
 	}
-	for name, id := range reclaimed {
-		held := inv.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
-		if deserved := w.deservedGPUs()[name]; held < 1000*deserved {
-			w.failf("%s is reclaimed, its role %s deserves %d GPUs and is left with %d thousandths", id, name, deserved, held)
-		}
+	for name, units := range reclaimed {
+		inv.checkReclaimed(name, units)
 	}
 	inv.checkUserLimits()
 	if launched && w.plan.quota > 0 {
@@ -127,6 +124,29 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		if held > 1000*w.plan.quota {
 			w.failf("the role holds %d thousandths of GPUs, its quota is %d", held, 1000*w.plan.quota)
 		}
+	}
+}
+
+// addReclaimed adds a task that ends for a role that deserves its GPUs.
+func (inv *invariants) addReclaimed(reclaimed map[string]map[job.RunID]int, t *job.Task) {
+	name, run := inv.deservingRoleOf(t.RunID()), t.RunID()
+	if reclaimed[name] == nil {
+		reclaimed[name] = map[job.RunID]int{}
+	}
+	if j := inv.world.users.jobs[run.Name]; j != nil && j.spec.Gang { // all of its tasks end
+		reclaimed[name][run] += milliGPUs(t)
+		return
+	}
+	reclaimed[name][run] = max(reclaimed[name][run], milliGPUs(t))
+}
+
+// checkReclaimed checks that a role has lent GPUs of what was reclaimed from it: before the last task or gang ended, it held
+// more than it deserves. Tasks without GPUs may end although their role has lent nothing.
+func (inv *invariants) checkReclaimed(name string, units map[job.RunID]int) {
+	held := inv.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
+	deserved, largest := 1000*inv.world.deservedGPUs()[name], slices.Max(slices.Collect(maps.Values(units)))
+	if largest > 0 && held+largest <= deserved {
+		inv.world.failf("%v are reclaimed from role %s, which deserves %d thousandths of GPUs and is left with %d", units, name, deserved, held)
 	}
 }
 
