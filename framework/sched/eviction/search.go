@@ -167,7 +167,7 @@ func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, 
 	}
 	before := count.TasksOn(agent)
 	ended := map[*Unit]bool{} // in an earlier bundle than its place in the order
-	var units []*Unit
+	var units []*Unit         // that have ended in scratch and are in no bundle
 	for k, i := range s.unitsOn[agent] {
 		u := &s.Units[i]
 		if !usable[i] || ended[u] {
@@ -181,44 +181,43 @@ func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, 
 			defer s.release(u)
 		}
 		units = append(units, u)
-		now := move(u, true)
-		if now <= before {
-			continue
-		}
-		var spare []*Unit
-		for k := len(units) - 2; k >= 0; k-- {
-			if move(units[k], false) == now {
-				spare = append(spare, units[k])
-				units = slices.Delete(units, k, k+1)
-				continue
-			}
-			move(units[k], true)
-		}
-		slices.Reverse(spare)
-		if len(units) > 1 && mayEnd == nil {
-			if one := s.findSingle(s.unitsOn[agent][k+1:], usable, units, now, move); one != nil {
-				ended[one] = true
-				bundles = append(bundles, bundle{agent: agent, units: []*Unit{one}, gain: now - before})
-				before, now = now, move(one, true)
-				if now <= before {
-					units, spare = nil, append(spare, units...)
+		last := len(units) - 2 // u is necessary: there was no more room before it
+		for now := move(u, true); now > before; now = count.TasksOn(agent) {
+			necessary := slices.Clone(units)
+			var spare []*Unit
+			for n := last; n >= 0; n-- {
+				if move(necessary[n], false) == now {
+					spare = append(spare, necessary[n])
+					necessary = slices.Delete(necessary, n, n+1)
+					continue
 				}
+				move(necessary[n], true)
 			}
+			slices.Reverse(spare)
+			var one *Unit
+			if len(necessary) > 1 && mayEnd == nil {
+				later := slices.DeleteFunc(slices.Clone(s.unitsOn[agent][k+1:]), func(i int) bool { return !usable[i] || ended[&s.Units[i]] })
+				one = s.findSingle(later, necessary, now, move)
+			}
+			if one == nil {
+				units = spare
+			} else { // units are for the next bundle, perhaps with room for it already
+				ended[one], necessary = true, []*Unit{one}
+				move(one, true)
+			}
+			bundles = append(bundles, bundle{agent: agent, units: necessary, gain: now - before})
+			for _, u := range spare {
+				move(u, true)
+			}
+			before, last = now, len(units)-1
 		}
-		if len(units) > 0 {
-			bundles = append(bundles, bundle{agent: agent, units: units, gain: now - before})
-		}
-		for _, u := range spare {
-			move(u, true)
-		}
-		units, before = spare, now
 	}
 	return bundles
 }
 
 // findSingle returns a unit among later ones that makes room for as many tasks on an agent as several units together, with
 // less harm. It returns nil without such a unit.
-func (s *Selector) findSingle(later []int, usable []bool, several []*Unit, room int, move func(*Unit, bool) int) (one *Unit) {
+func (s *Selector) findSingle(later []int, several []*Unit, room int, move func(*Unit, bool) int) (one *Unit) {
 	total := several[0].Harm
 	for _, u := range several[1:] {
 		total = total.add(&u.Harm)
@@ -230,9 +229,6 @@ func (s *Selector) findSingle(later []int, usable []bool, several []*Unit, room 
 		u := &s.Units[i]
 		if u.Harm.Compare(&total) >= 0 {
 			break
-		}
-		if !usable[i] {
-			continue
 		}
 		fits := move(u, true) >= room
 		if move(u, false); fits {
