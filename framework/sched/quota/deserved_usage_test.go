@@ -51,6 +51,8 @@ func TestRestrictToDeserved(t *testing.T) {
 			job.Spec{Role: "prod", Request: gpu.Request{GPUs: 1}}, 0, 9, 1, "A100"},
 		"a role that deserves nothing": {nil, job.Spec{Role: "guests", Request: gpu.Request{GPUs: 1}}, 0, 9, 0, "A100 V100"},
 		"no GPUs":                      {nil, job.Spec{Role: "lab/x"}, 0, 9, 0, "A100 V100"},
+		"one type for all, of which just enough is left": {nil,
+			job.Spec{Role: "lab/x", Gang: true, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Same: true}}}, 0, 2, 2, "A100"},
 		"one type for all, of one that is full": {map[string]map[string]int{"prod": {"A100": 1, "V100": 1}},
 			job.Spec{Role: "prod", Gang: true, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Same: true}}}, 0, 2, 0,
 			"A100 V100"},
@@ -120,5 +122,43 @@ func TestCanReclaim(t *testing.T) {
 				t.Errorf("the lender can spare it: %t, want %t", got, c.spares)
 			}
 		})
+	}
+}
+
+// TestReclaimOfLargerTasks: a task that is larger than what its role borrows may be taken only if its role need not keep
+// what it deserves, and none from a role that borrows nothing.
+func TestReclaimOfLargerTasks(t *testing.T) {
+	two := map[string]int{"A100": 2}
+	for _, c := range []struct {
+		held         int // by lab/y, which deserves 3
+		keeps, spare bool
+	}{{3, true, false}, {3, false, false}, {4, true, false}, {4, false, true}, {5, true, true}} {
+		u := lendingTracker()
+		u.AddUsage("lab/y", map[string]int{"A100": c.held}, nil, 1)
+		if got := u.CanReclaim("lab/x", "lab/y", two, nil, c.keeps); got != c.spare {
+			t.Errorf("two of %d, keeping what is deserved %t: %t", c.held, c.keeps, got)
+		}
+	}
+}
+
+// TestClaimsUseUpWhatIsDeserved: a claim counts in the entries of the types that it accepts, up to all of them.
+func TestClaimsUseUpWhatIsDeserved(t *testing.T) {
+	v100 := gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}
+	u := lendingTracker()
+	u.AddClaim("prod", &v100, 3)
+	if _, n := u.RestrictToDeserved(&job.Spec{Role: "prod", Request: gpu.Request{GPUs: 1}}, 0, 9); n != 1 {
+		t.Errorf("%d more tasks are inside, want 1 for the A100", n)
+	}
+	if !u.IsInsideDeserved("prod", "guests", map[string]int{"V100": 1}, nil) {
+		t.Error("as much as is deserved is not inside")
+	}
+	if u.AddClaim("prod", &v100, 1); u.IsInsideDeserved("prod", "guests", map[string]int{"V100": 1}, nil) {
+		t.Error("more than is deserved is inside")
+	}
+	unknown := NewTracker([]RoleEntitlement{{Role: "lab", Deserved: Quota{AllTypes: 2}}}, nil)
+	for _, guaranteed := range []bool{false, true} {
+		if _, n := unknown.RestrictToDeserved(&job.Spec{Role: "lab", Guaranteed: guaranteed, Request: gpu.Request{GPUs: 1}}, 0, 9); n != 2 {
+			t.Errorf("agents report no types, guaranteed %t: %d tasks are inside, want 2", guaranteed, n)
+		}
 	}
 }
