@@ -134,6 +134,10 @@ func TestChoose(t *testing.T) {
 		{"a gang loses more together", "a 0 V100, b 0 V100", "g a 1 0 5, g b 1 0 5, x a 1 0 9", 1, 1, gpu.TypeSelector{}, false, "x"},
 		{"a gang makes room on two agents", "a 0 V100, b 0 V100", "g a 1 0 1, g b 1 0 1, x a 1 0 9", 1, 2, gpu.TypeSelector{}, true, "g"},
 		{"a gang is chosen for a second agent already", "a 0 V100, b 0 V100", "g a 1 0 4, g b 1 0 4, x a 1 0 3, y b 1 0 7", 2, 2, gpu.TypeSelector{}, true, "g x y"},
+		{
+			"a chosen gang makes another agent the best", "a 0 V100, b 0 V100, c 0 V100",
+			"g a 1 0 4, g b 1 0 4, x a 1 0 1, y b 1 0 3, z c 2 0 5", 2, 2, gpu.TypeSelector{}, true, "g x y",
+		},
 		{"not enough for a gang", "a 0 V100", "x a 1 0 1, y a 1 0 2", 1, 3, gpu.TypeSelector{}, true, ""},
 		{"as many single tasks as possible", "a 0 V100", "x a 1 0 1, y a 1 0 2", 1, 3, gpu.TypeSelector{}, false, "x y"},
 		{"no room for any", "a 0 V100", "x a 1 0 1, y a 1 0 2", 3, 1, gpu.TypeSelector{}, false, ""},
@@ -370,5 +374,40 @@ func TestChooseFirst(t *testing.T) {
 	}
 	if u := s.ChooseFirst(notR); u != nil {
 		t.Errorf("got %+v, though all are chosen", u)
+	}
+}
+
+// TestPrune: of units that can replace each other, those with the most harm are kept running, whatever their order.
+func TestPrune(t *testing.T) {
+	agents := parseAgents(t, "a 0 V100")
+	s := newTestSelector(agents, parseRunning(t, "p a 1 0 1, q a 1 0 9, r a 1 0 5", agents))
+	p, r, q := &s.Units[0], &s.Units[1], &s.Units[2]
+	units := []*Unit{q, p, r}
+	for _, u := range units {
+		s.choose(u)
+	}
+	if got := s.Prune(units, func(units []*Unit) bool { return s.Count(demandOf(1), 2, units) == 2 }); namesOf(got) != "p r" || chosenOf(s) != "p r" {
+		t.Errorf("%q are left and %q are chosen, want p and r", namesOf(got), chosenOf(s))
+	}
+	if units[0] != q || units[1] != p || units[2] != r {
+		t.Errorf("the caller's units are %q", namesOf(units))
+	}
+}
+
+// TestUnitsElsewhereDoNotEnd: for demands that are not counted agent by agent, many units with less harm on other agents
+// than the tasks get do not end.
+func TestUnitsElsewhereDoNotEnd(t *testing.T) {
+	agents := parseAgents(t, "a 0 V100, b 0 V100")
+	var lines []string
+	for i := range 3 * maxPrunedUnits {
+		lines = append(lines, fmt.Sprintf("idle%d b 0 0 0", i))
+	}
+	running := parseRunning(t, strings.Join(append(lines, "port a 0 1 1"), ", "), agents)
+	running[len(running)-1].Ports = []int{31005}
+	s := newTestSelector(agents, running)
+	d := demandOf(0)
+	d.Ports, d.HostPorts = 1, []int{31005}
+	if got := namesOf(s.Choose(claimOf(s, d, 1, false))); got != "port" {
+		t.Errorf("chosen are %q, want port", got)
 	}
 }
