@@ -22,7 +22,7 @@ const module = "mesos-gpu"
 // and production run the same code.
 var pure = []string{
 	"gpu", "job", "executor/image", "framework/access", "framework/notification", "framework/sched",
-	"framework/sched/admission", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware",
+	"framework/sched/admission", "framework/sched/budget", "framework/sched/entitlement", "framework/sched/fit", "framework/sched/fit/hardware",
 	"framework/sched/fit/index", "framework/sched/quota", "framework/sched/queue", "framework/sched/eviction", "framework/sched/placement",
 	"framework/sched/pending", "framework/sched/prediction", "framework/sched/forecast", "framework/cron",
 	"framework/autoscale", "framework/sim/replay", "internal/backoff", "internal/minimesos/events",
