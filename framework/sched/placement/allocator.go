@@ -25,6 +25,7 @@ func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 	queue.CountUsage(a.Usage, in.Running)
 	a.Usage.SetRecentUsage(in.Recent)
 	a.Usage.SetMesosQuotas(in.MesosQuotas)
+	a.Usage.SetUsedUpBudgets(in.UsedUpBudgets)
 	if p.PursuesEntitlements() {
 		queue.AddDemand(a.Usage, in.Waiting)
 		a.Usage.UpdateEntitlements()

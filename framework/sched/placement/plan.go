@@ -31,6 +31,8 @@ type PlanInput struct {
 	Recent *quota.RecentUsage
 	// MesosQuotas are the quotas that operators of Mesos have set for roles.
 	MesosQuotas []quota.MesosQuota
+	// UsedUpBudgets are the budgets of which nothing is left.
+	UsedUpBudgets []quota.UsedUpBudget
 	// DemandNumbers are the numbers of the waiting jobs' demand keys; nil if no job has a number.
 	DemandNumbers queue.DemandNumbers
 	// Reservations has the reservations of the last plan, by role.

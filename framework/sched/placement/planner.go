@@ -236,7 +236,7 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand, got *JobPlacements, claimed int) {
 	role, tasks := j.Spec.Role, len(j.Tasks)
 	missing := tasks - len(got.Places)
-	if pl.policy.isStrict(role) && !(got.AtQuota && got.Limit.User != "") { // a user at a limit does not stop the others
+	if pl.policy.isStrict(role) && !(got.AtQuota && (got.Limit.User != "" || got.Limit.Budget != nil)) { // a user at a limit does not stop the others
 		pl.strictHeads[role] = strictRoleCause(j)
 	}
 

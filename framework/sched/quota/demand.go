@@ -9,10 +9,10 @@ import (
 )
 
 // AddDemand adds waiting tasks of a user to what the role demands. A task counts for each type that it accepts, and once in
-// AllTypes. What the user's limits do not permit is no demand.
+// AllTypes. What the user's limits or used-up budgets do not permit is no demand.
 func (t *Tracker) AddDemand(u User, r *gpu.Request, tasks int) {
 	role := u.Role
-	if r.GPUs == 0 || tasks == 0 {
+	if r.GPUs == 0 || tasks == 0 || t.IsBlockedByBudget(u, *r) {
 		return
 	}
 	if t.demand == nil {

@@ -211,7 +211,7 @@ func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		switch {
 		case l.Type != AllTypes && !r.Types.Match(l.Type) || l.remainingForClaims() >= n*t.milliOf(r, &l):
-		case l.User != "":
+		case l.User != "" || l.Budget != nil:
 			return nil
 		case lowest == nil || len(l.Role) > len(lowest.Role):
 			lowest = &l

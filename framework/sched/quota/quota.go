@@ -97,6 +97,8 @@ type Limit struct {
 	// OfMesos marks the quota that an operator of Mesos has set for the role. HeldByOthers is the usage of other frameworks.
 	OfMesos      bool
 	HeldByOthers int
+	// Budget is set for a budget that is used up. Max and Held are then equal, and are not GPUs.
+	Budget *UsedUpBudget
 	// Max is the quota's limit. Held is the number of GPUs of that type that the role and the roles below it hold.
 	Max, Held int
 	// Reserved is the amount that the present plan reserves for waiting tasks. Ending is the part of Held that is about to end; it is
@@ -110,11 +112,14 @@ type Limit struct {
 
 // isSame reports whether both are the same entry, whatever is held of it.
 func (l *Limit) isSame(o *Limit) bool {
-	return l.Role == o.Role && l.User == o.User && l.Type == o.Type && l.CountsJobs == o.CountsJobs && l.OfMesos == o.OfMesos
+	return l.Role == o.Role && l.User == o.User && l.Type == o.Type && l.CountsJobs == o.CountsJobs && l.OfMesos == o.OfMesos && l.Budget == o.Budget
 }
 
 // describe returns which role or user may hold how much and holds how much.
 func (l *Limit) describe() string {
+	if l.Budget != nil {
+		return fmt.Sprintf("of %s, %s", l.Budget.Name, l.Budget.Use)
+	}
 	if l.User != "" {
 		text := fmt.Sprintf("user %s may hold %s in role %s and holds %s", l.User, l, l.Role, FormatMilliGPUs(l.Held))
 		if l.Reserved > 0 {

@@ -49,6 +49,8 @@ type Tracker struct {
 	// shares is the part of total that is shares of devices, by role. mesosQuotas limit what is left.
 	shares      map[string]int
 	mesosQuotas []MesosQuota
+	// usedUpBudgets limit roles and users too.
+	usedUpBudgets []UsedUpBudget
 	// deserved counts what roles hold of what they deserve; nil if no role deserves GPUs.
 	deserved *deservedTree
 	// pursued is what reclaim gives roles: deserved or, if entitled is set, a tree of what roles are entitled to.
@@ -232,7 +234,7 @@ func (t *Tracker) gpuModels() map[string]modelInfo {
 
 // limitsFor returns the limits that apply to a user of a role, those of the roles above it included, without their usage.
 func (t *Tracker) limitsFor(u User) []Limit {
-	list := append(t.userLimitsFor(u), t.mesosLimitsFor(u.Role)...)
+	list := slices.Concat(t.budgetLimitsFor(u), t.userLimitsFor(u), t.mesosLimitsFor(u.Role))
 	for _, e := range t.entitlements {
 		if len(e.Quota) == 0 || !IsWithinRole(u.Role, e.Role) {
 			continue
@@ -249,6 +251,9 @@ func (t *Tracker) limitsWithUsage(u User) []Limit {
 	list := t.limitsFor(u)
 	for i := range list {
 		l := &list[i]
+		if l.Budget != nil {
+			continue
+		}
 		if l.User != "" {
 			l.Held, l.Reserved = sumWithin(t.users.gpus, l.User, l.Role, l.Type), sumWithin(t.users.reserved, l.User, l.Role, l.Type)
 			continue
@@ -410,6 +415,10 @@ func (t *Tracker) KeepRest(spec *job.Spec, tasks int, limit *Limit) LimitExplana
 	if limit.CountsJobs {
 		return explainRunningJobs(limit)
 	}
+	if limit.Budget != nil {
+		why, _ := t.Explain(spec, tasks, limit)
+		return why
+	}
 	limit.Held = t.refreshUsage(UserOf(spec), limit).Held // a gang has returned its GPUs since
 	why, never := t.Explain(spec, tasks, limit)
 	if !never && limit.KeptFor == "" && t.milliToStart(spec, tasks, limit) <= limit.Max {
@@ -433,6 +442,8 @@ func (t *Tracker) Explain(spec *job.Spec, tasks int, limit *Limit) (why LimitExp
 	why.Needs = fmt.Sprintf("room in the quota of role %s for %s more", limit.Role, more)
 	why.Available = fmt.Sprintf("it may hold %s and holds %s", limit, limit.describeHeld())
 	switch {
+	case limit.Budget != nil:
+		why.Needs, why.Available = "GPU time in "+limit.Budget.Name, limit.Budget.Use
 	case limit.User != "":
 		why.Needs = fmt.Sprintf("room in the limit of user %s for %s more", limit.User, more)
 		why.Available = limit.describe()

@@ -54,8 +54,10 @@ func (e *RoleEntitlement) LimitsOf(user string) *UserLimits {
 	return &e.EachUser
 }
 
-// LimitsUsers reports whether users are limited in the GPUs that they hold or in the jobs that they run.
-func (t *Tracker) LimitsUsers() bool { return t.users != nil }
+// LimitsUsers reports whether users are limited in the GPUs that they hold, in the jobs that they run, or by used-up budgets.
+func (t *Tracker) LimitsUsers() bool {
+	return t.users != nil || slices.ContainsFunc(t.usedUpBudgets, func(b UsedUpBudget) bool { return b.User != "" })
+}
 
 // userUsage counts the GPUs that users hold. It is only counted if an entry limits users.
 type userUsage struct {
@@ -219,7 +221,7 @@ func (t *Tracker) countRunningJobs(user, role string) (n int) {
 // IsBlockedByUser reports whether a limit of the job's user allows no task of it to start. The order of a strict role
 // passes over such jobs: one user does not stop the others.
 func (t *Tracker) IsBlockedByUser(spec *job.Spec) bool {
-	if t.users == nil || spec.Owner == "" {
+	if t.users == nil && len(t.usedUpBudgets) == 0 || spec.Owner == "" {
 		return false
 	}
 	if t.RunningJobsLimit(spec) != nil {
