@@ -80,7 +80,7 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 			at = len(units)
 			gangs[t.Spec.Name] = at
 			units = append(units, Unit{Role: t.Spec.Role, Types: map[string]int{}, Harm: Harm{
-				WithinEntitlement: withinEntitlement(t.Spec.Role), NotPreemptible: !t.Spec.Preemptible, Priority: t.Spec.Priority,
+				WithinEntitlement: withinEntitlement(t.Spec.Role), NotPreemptible: !t.Spec.Preemptible && !t.Lowered, Priority: t.Priority(),
 			}})
 		}
 		u := &units[at]

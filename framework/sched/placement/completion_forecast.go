@@ -64,7 +64,7 @@ func (f *forecaster) taskEndsOf(role string) *roleTaskEnds {
 		if r.Spec.Role != role || r.Stuck {
 			continue
 		}
-		e.anyPreemptible = e.anyPreemptible || !r.Ending && r.Spec.Preemptible
+		e.anyPreemptible = e.anyPreemptible || !r.Ending && (r.Spec.Preemptible || r.Lowered)
 		if !r.Ends.IsZero() {
 			e.all = append(e.all, f.locateTask(r))
 		}

@@ -42,17 +42,18 @@ func (f *forecaster) selectVictims(base *PartitionedCluster, j *queue.WaitingJob
 func (f *forecaster) preemptibleUnits(j *queue.WaitingJob) []eviction.Unit {
 	own := slices.DeleteFunc(slices.Clone(f.in.Running), func(r queue.RunningTask) bool { return r.Spec.Role != j.Spec.Role })
 	if !slices.ContainsFunc(own, func(r queue.RunningTask) bool {
-		return IsPreemptible(&r, j.Spec.Priority) && eviction.HasRunEnough(&r, f.in.Now) && !eviction.IsTooEarly(j, r.Spec, f.in.Now)
+		return IsPreemptible(&r, j.Priority()) && eviction.HasRunEnough(&r, f.in.Now) && !eviction.IsTooEarly(j, r.Spec, f.in.Now)
 	}) {
 		return nil
 	}
 	mayEnd := func(r *queue.RunningTask) bool {
-		return IsPreemptible(r, j.Spec.Priority) && eviction.HasRunEnough(r, f.in.Now)
+		return IsPreemptible(r, j.Priority()) && eviction.HasRunEnough(r, f.in.Now)
 	}
 	return eviction.CollectUnits(own, f.in.Now, mayEnd, func(string) bool { return false })
 }
 
-// IsPreemptible reports whether a job of its role with a priority may preempt a task once that has run enough.
+// IsPreemptible reports whether a job of its role with a priority, as of WaitingJob.Priority, may preempt a task once that has
+// run enough.
 func IsPreemptible(r *queue.RunningTask, priority int) bool {
-	return !r.Ending && !r.Stuck && r.Spec.Preemptible && r.Spec.Priority < priority
+	return !r.Ending && !r.Stuck && (r.Spec.Preemptible || r.Lowered) && r.Priority() < priority
 }

@@ -42,7 +42,7 @@ func (o *ClaimOrder) Next() (*WaitingJob, gpu.Request, bool) {
 	for j, ok := o.order.Next(); ok; j, ok = o.order.Next() {
 		o.order.lastHeld = -1 // claims that wait change the shares too
 		request, n := j.Spec.Request, 0
-		if !o.strictRest[j.Spec.Role] {
+		if !o.strictRest[j.Spec.Role] && !j.Lowered {
 			request, n = o.usage.RestrictToDeserved(j.Spec, o.level, len(j.Tasks))
 		}
 		o.last = j

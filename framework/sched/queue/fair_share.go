@@ -11,7 +11,8 @@ import (
 
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, level by level of the tree
 // of roles, within a role by priority, then by users: the one with the least share first, and the jobs of one user in the
-// role's order. What a job receives counts for its role and its user at once.
+// role's order. What a job receives counts for its role and its user at once. Lowered jobs follow all others, in the same
+// order.
 type JobOrder struct {
 	// jobs are the waiting jobs, oldest first. Next returns pointers into it.
 	jobs []WaitingJob
@@ -32,6 +33,8 @@ type JobOrder struct {
 	// lastUser has the last job, for which the role held heldBefore.
 	lastUser   *userJobs
 	heldBefore int
+	// addLowered adds the lowered jobs to byRole. It is nil once they are added, and without any.
+	addLowered func()
 	// last is the last job and what Next removed for it, so that Continue can restore it. continued are the jobs that were
 	// continued, by index, with the tasks that are left.
 	last      removedJob
@@ -58,6 +61,16 @@ type userJobs struct {
 // NewJobOrder returns the order of waiting jobs, which are sorted by submission. Usage is read at each call of Next.
 func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker) *JobOrder {
 	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, lastHeld: -1, continued: map[int]*WaitingJob{}}
+	o.addJobs(now, roles, false)
+	if slices.ContainsFunc(waiting, func(j WaitingJob) bool { return j.Lowered }) {
+		o.addLowered = func() { o.addJobs(now, roles, true) }
+	}
+	return o
+}
+
+// addJobs adds the jobs that are lowered, or those that are not, to byRole.
+func (o *JobOrder) addJobs(now time.Time, roles []Role, lowered bool) {
+	waiting := o.jobs
 	for from := 0; from < len(waiting); { // jobs of one role mostly follow each other
 		role, to := waiting[from].Spec.Role, from+1
 		for to < len(waiting) && waiting[to].Spec.Role == role {
@@ -65,7 +78,9 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 		}
 		list := o.byRole[role]
 		for i := from; i < to; i++ {
-			list = append(list, i)
+			if waiting[i].Lowered == lowered {
+				list = append(list, i)
+			}
 		}
 		o.byRole[role], from = list, to
 	}
@@ -74,14 +89,16 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 		if i := slices.IndexFunc(roles, func(r Role) bool { return r.Name == name }); i >= 0 {
 			role = &roles[i]
 		}
+		if len(list) == 0 {
+			continue
+		}
 		role.sortJobs(now, waiting, list)
 		owner := func(i int) string { return waiting[i].Spec.Owner }
-		if !role.hasOneQueue(usage) && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
+		if !role.hasOneQueue(o.usage) && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
 			o.splitByUser(name, list)
 		}
 	}
-	o.tree = newRoleTree(roles, o.byRole, usage)
-	return o
+	o.tree = newRoleTree(roles, o.byRole, o.usage)
 }
 
 // splitByUser sets the users of a role from its jobs in the role's order.
@@ -139,6 +156,11 @@ func (o *JobOrder) compareUsers(a, b *userJobs) int {
 func (o *JobOrder) Next() (*WaitingJob, bool) {
 	if len(o.byRole[o.lastRole]) == 0 || o.usage.TotalHeld(o.lastRole) != o.lastHeld {
 		role, ok := o.roleWithLeastShare()
+		if add := o.addLowered; !ok && add != nil {
+			o.addLowered, o.users, o.lastUser = nil, nil, nil
+			add()
+			role, ok = o.roleWithLeastShare()
+		}
 		if !ok {
 			return nil, false
 		}

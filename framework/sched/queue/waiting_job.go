@@ -4,6 +4,7 @@ package queue
 
 import (
 	"hash/fnv"
+	"math"
 	"slices"
 	"time"
 
@@ -32,6 +33,8 @@ type WaitingJob struct {
 	PredictedRunTime time.Duration
 	// DemandNumber identifies the job's DemandKey in the DemandNumbers of the same queue. 0 means not computed yet.
 	DemandNumber int32
+	// Lowered jobs follow all others: a budget of theirs is used up.
+	Lowered bool
 }
 
 // WaitingTask is one task of a WaitingJob.
@@ -65,6 +68,8 @@ type RunningTask struct {
 	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
 	// ignored a kill.
 	Stuck bool
+	// Lowered tasks are those of lowered jobs: other jobs of the role may preempt them.
+	Lowered bool
 }
 
 // ExpectedRunTime returns how long the job's tasks probably run: the declared run time, or else the predicted one, or
@@ -74,6 +79,25 @@ func (j *WaitingJob) ExpectedRunTime() time.Duration {
 		return j.PredictedRunTime
 	}
 	return j.Spec.ExpectedRunTime()
+}
+
+// loweredPriority is below the priority of any job.
+const loweredPriority = math.MinInt
+
+// Priority returns the priority by which the job preempts tasks of its role.
+func (j *WaitingJob) Priority() int {
+	if j.Lowered {
+		return loweredPriority
+	}
+	return j.Spec.Priority
+}
+
+// Priority returns the priority of the task against preemption.
+func (r *RunningTask) Priority() int {
+	if r.Lowered {
+		return loweredPriority
+	}
+	return r.Spec.Priority
 }
 
 // Resources returns the resources that the task frees when it ends. overhead is the usage of its executor.
