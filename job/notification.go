@@ -35,11 +35,14 @@ const (
 	NotifyGPUIdle NotificationEvent = "gpu_idle"
 	// NotifyQuota: tasks wait because their role has used its quota. It is reported once for each run.
 	NotifyQuota NotificationEvent = "quota"
+	// NotifyBudget: much of the budget of a role or of a user is used, or all of it. It is reported once each in a month, and
+	// concerns no single job.
+	NotifyBudget NotificationEvent = "budget"
 )
 
 // NotificationEvents returns all events, in the order of a job's life.
 func NotificationEvents() []NotificationEvent {
-	return []NotificationEvent{NotifyStart, NotifyEnd, NotifyFailure, NotifyPreemption, NotifyIdle, NotifyGPUIdle, NotifyQuota}
+	return []NotificationEvent{NotifyStart, NotifyEnd, NotifyFailure, NotifyPreemption, NotifyIdle, NotifyGPUIdle, NotifyQuota, NotifyBudget}
 }
 
 // DefaultNotificationEvents returns the events of a rule that names none.

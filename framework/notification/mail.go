@@ -66,10 +66,21 @@ func truncateText(text string, limit int) string {
 }
 
 func mailSubject(f *Facts) string {
-	return fmt.Sprintf("[mesos-gpu] %s %s", runName(f), describeEvent(f))
+	return fmt.Sprintf("[mesos-gpu] %s %s", subjectName(f), describeEvent(f))
 }
 
 func runName(f *Facts) string { return oneLine(job.RunID{Name: f.Job, Run: f.Run}.String()) }
+
+// subjectName returns what the event is about: a run, or the role or user whose budget it concerns.
+func subjectName(f *Facts) string {
+	switch {
+	case f.Event != job.NotifyBudget:
+		return runName(f)
+	case f.Owner != "":
+		return oneLine(fmt.Sprintf("user %s in role %s", f.Owner, f.Role))
+	}
+	return oneLine("role " + f.Role)
+}
 
 // describeEvent returns, for example, "has failed".
 func describeEvent(f *Facts) string {
@@ -94,6 +105,8 @@ func describeEvent(f *Facts) string {
 		return "has idle GPUs"
 	case job.NotifyQuota:
 		return "waits for quota"
+	case job.NotifyBudget:
+		return "has used most or all of a budget"
 	}
 	return oneLine(string(f.Event))
 }
@@ -106,7 +119,10 @@ func mailText(f *Facts, errorLines []string) string {
 			fmt.Fprintf(&b, "%-10s %s\n", name+":", oneLine(value))
 		}
 	}
-	fmt.Fprintf(&b, "Job %s %s.\n\n", runName(f), describeEvent(f))
+	if f.Event != job.NotifyBudget {
+		b.WriteString("Job ")
+	}
+	fmt.Fprintf(&b, "%s %s.\n\n", subjectName(f), describeEvent(f))
 	line("Reason", f.Reason)
 	if f.ExitCode != nil {
 		line("Exit code", fmt.Sprint(*f.ExitCode))
@@ -136,7 +152,11 @@ func mailText(f *Facts, errorLines []string) string {
 			fmt.Fprintf(&b, "  %s\n", oneLine(text))
 		}
 	}
-	fmt.Fprintf(&b, "\nmesos-gpu describe %s\nmesos-gpu logs %s\n", runName(f), runName(f))
+	if f.Event == job.NotifyBudget {
+		fmt.Fprintf(&b, "\nmesos-gpu quota explain %s\n", oneLine(f.Role))
+	} else {
+		fmt.Fprintf(&b, "\nmesos-gpu describe %s\nmesos-gpu logs %s\n", runName(f), runName(f))
+	}
 	return b.String()
 }
 
@@ -149,7 +169,7 @@ func digestText(list []*Notification) string {
 			fmt.Fprintf(&b, "and %d more\n", len(list)-i)
 			break
 		}
-		text := fmt.Sprintf("%s %s %s", n.Time.UTC().Format(time.RFC3339), runName(&n.Facts), describeEvent(&n.Facts))
+		text := fmt.Sprintf("%s %s %s", n.Time.UTC().Format(time.RFC3339), subjectName(&n.Facts), describeEvent(&n.Facts))
 		if n.Reason != "" {
 			text += ": " + n.Reason
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/notification"
+	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
@@ -157,6 +158,12 @@ type (
 	AgentsListed struct{ Agents []Agent }
 	// MesosQuotasListed: the quotas of GPUs that operators of Mesos have set for roles, and their usage.
 	MesosQuotasListed struct{ Quotas []quota.MesosQuota }
+	// BudgetUsageMeasured: what the accounting has of the attempts that ended in the month of Until, before Until. All ends that
+	// the State recorded before Until are included.
+	BudgetUsageMeasured struct {
+		Until time.Time
+		Used  budget.Usage
+	}
 	// InverseOffersReceived: the master requests agents for maintenance.
 	InverseOffersReceived struct{ Offers []InverseOffer }
 	// OperationUpdated: the status of an operation on resources. The scheduler starts none; it acknowledges updates of
@@ -270,6 +277,7 @@ func (PolicyChanged) isEvent()          {}
 func (AcceptFailed) isEvent()           {}
 func (AgentsListed) isEvent()           {}
 func (MesosQuotasListed) isEvent()      {}
+func (BudgetUsageMeasured) isEvent()    {}
 func (OperationUpdated) isEvent()       {}
 func (AgentLost) isEvent()              {}
 func (AgentInspected) isEvent()         {}

@@ -69,7 +69,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 			}
 			r.PendingCause = s.explainer().Explain(&w, usage)
 			if r.BlockedBy == placement.BlockedByQuota {
-				r.Available += usage.ShareNote(j.Spec)
+				r.Available += usage.ShareNote(j.Spec) + s.budgets.note(j.Spec)
 				break // more agents would not help
 			}
 			if isInfeasible {
@@ -77,7 +77,7 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				r.Available += "; it cannot start with the present agents"
 				break
 			}
-			r.Available += usage.ShareNote(j.Spec) + s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
+			r.Available += usage.ShareNote(j.Spec) + s.budgets.note(j.Spec) + s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
 		}
 		reasons[name] = r
 	}
@@ -122,13 +122,14 @@ func (s *State) explainer() *pending.Explainer {
 
 // newUsage returns what roles hold, with the GPU models of all agents.
 func (s *State) newUsage(running []queue.RunningTask, waiting []queue.WaitingJob) *quota.Tracker {
-	usage := quota.NewTracker(queue.Entitlements(s.cfg.Policy.Roles), s.explainer().Agents())
+	usage := quota.NewTracker(queue.Entitlements(s.budgets.lowerRoles(s.cfg.Policy.Roles)), s.explainer().Agents())
 	if s.cfg.Policy.PursuesEntitlements() {
 		usage.PursueEntitlements()
 	}
 	queue.CountUsage(usage, running)
 	usage.SetRecentUsage(s.RecentUsage())
 	usage.SetMesosQuotas(s.mesosQuotas)
+	usage.SetUsedUpBudgets(s.budgets.usedUp)
 	if s.cfg.Policy.PursuesEntitlements() {
 		queue.AddDemand(usage, waiting)
 		usage.UpdateEntitlements()
@@ -162,7 +163,7 @@ func (s *State) UnmetDemand() (groups []pending.UnmetDemand, ok bool) {
 	in.Waiting = slices.DeleteFunc(in.Waiting, func(w queue.WaitingJob) bool { return s.isRecentlyQueued(&w) })
 	in.Known, in.SharedDevices = s.agentsWithLeftovers(), s.sharedDevicesOf
 	offers := slices.DeleteFunc(s.offers.heldOffers(), func(o *Offer) bool { return s.isClosed(o.Hostname, o.AgentID) })
-	return pending.FindUnmetDemand(offers, in, s.cfg.Policy.Policy), true
+	return pending.FindUnmetDemand(offers, in, s.planPolicy()), true
 }
 
 // agentsWithLeftovers returns the agents without held offers, with what they had free in their last offers as long as

@@ -26,8 +26,8 @@ func (s *State) placeWaiting() []Operation {
 	ops := s.declineClosed()
 	offers := len(s.offers.offers)
 	s.queueCache.evictStale()
-	reclaims := s.cfg.Policy.Reclaims()
-	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible || reclaims }
+	reclaims, lowers := s.cfg.Policy.Reclaims(), len(s.budgets.lowered) > 0
+	isPreemptible := func(j cachedJob) bool { return j.Spec.Preemptible || reclaims || lowers }
 	if offers == 0 && !slices.ContainsFunc(s.queueCache.queuedJobs(&s.jobTable), isPreemptible) {
 		return ops
 	}
@@ -39,7 +39,7 @@ func (s *State) placeWaiting() []Operation {
 	}
 
 	// 4. Make the plan.
-	policy := s.cfg.Policy.Policy
+	policy := s.planPolicy()
 	policy.Fit.Typical = s.taskMix.mostFrequent()
 	agents := placement.CachedAgents{
 		Cluster:    s.agentCache.buildCluster(s.now, &s.agentTable, s.roleNames(), &s.offers, &policy),

@@ -17,7 +17,7 @@ func (s *State) newPlacementInput() placement.PlanInput {
 // fillPlacementInput is newPlacementInput in the memory of a cache. The result is valid until the next call with it.
 func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 	in := placement.PlanInput{
-		Now: s.now, Recent: s.RecentUsage(), MesosQuotas: s.mesosQuotas, FutileReturns: s.futileReturns(),
+		Now: s.now, Recent: s.RecentUsage(), MesosQuotas: s.mesosQuotas, UsedUpBudgets: s.budgets.usedUp, FutileReturns: s.futileReturns(),
 		Waiting: memory.waiting[:0], Running: memory.running[:0],
 	}
 	var groups map[queue.GroupKey][]string
@@ -29,6 +29,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 		}
 		var w queue.WaitingJob
 		if w, tasks = s.appendReadyTasks(j, groups, tasks); len(w.Tasks) > 0 {
+			w.Lowered = s.budgets.isLowered(j.Spec, nil)
 			w.DemandNumber = s.queueCache.demandNumberOf(&list[i], s.cfg.Policy.Overhead)
 			w.PredictedRunTime = s.queueCache.predictedRunTimeOf(&list[i], s.runTimes)
 			in.Waiting = append(in.Waiting, w)
@@ -86,8 +87,8 @@ func hasPreemptible(in *placement.PlanInput) bool {
 	highest := map[string]int{}
 	for i := range in.Waiting {
 		w := &in.Waiting[i]
-		if p, ok := highest[w.Spec.Role]; !ok || w.Spec.Priority > p {
-			highest[w.Spec.Role] = w.Spec.Priority
+		if p, ok := highest[w.Spec.Role]; !ok || w.Priority() > p {
+			highest[w.Spec.Role] = w.Priority()
 		}
 	}
 	return slices.ContainsFunc(in.Running, func(r queue.RunningTask) bool {

@@ -18,6 +18,7 @@ func (s *State) setPolicy(p Policy) []Operation {
 	s.cfg.Policy, s.configuredRoles = p, p.Roles
 	s.applyOperatorQuotas()
 	s.agentCache, s.queueCache = agentCache{}, queueCache{}
+	s.updateBudgets()
 	s.reconsiderAll()
 	roles := s.roleNames()
 	for role, d := range s.offerDemands {

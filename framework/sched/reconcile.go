@@ -61,6 +61,7 @@ func (s *State) handleDisconnected() {
 func (s *State) handleTick() []Operation {
 	ops := s.expireWaiting()
 	s.expireEndedJobs()
+	s.updateBudgetsOfMonth()
 	if !s.connected {
 		return ops
 	}

@@ -61,6 +61,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 		s.restoreDocument(key, value)
 	}
 	s.restoreOperatorSettings()
+	s.updateBudgets()
 	s.restoreStrays()
 	s.notifications.restore()
 	jobs := slices.SortedFunc(slices.Values(past.Jobs), compareSubmission)

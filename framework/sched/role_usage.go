@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
@@ -35,6 +36,8 @@ type RoleUsage struct {
 	// placed task of the role and of the roles below it, which Role.WaitingJobs limits.
 	LimitedUsers     []LimitedUser
 	JobsWithoutTasks int
+	// Budgets are the amounts of the role's budget with what is used of them in the month until now.
+	Budgets []budget.Entry
 }
 
 // LimitedUser is a user with limits by a role, and what the user has in the role and the roles below it.
@@ -132,7 +135,7 @@ func (s *State) RoleUsages() []RoleUsage {
 	in := s.newPlacementInput()
 	usage := s.newUsage(in.Running, in.Waiting)
 	shares := s.divideGPUs(&in, usage)
-	list := make([]RoleUsage, len(s.cfg.Policy.Roles))
+	list, budgets := make([]RoleUsage, len(s.cfg.Policy.Roles)), s.budgetEntries()
 	for i, r := range s.cfg.Policy.Roles {
 		_, overridden := s.operatorQuotas[r.Name]
 		r.Weight, r.Order, r.FitPolicy = cmp.Or(r.Weight, 1), cmp.Or(r.Order, queue.OldestFirst), cmp.Or(r.FitPolicy, s.cfg.Policy.Fit.Name)
@@ -142,6 +145,7 @@ func (s *State) RoleUsages() []RoleUsage {
 			Demanded: map[string]int{}, Users: usersOf(r.Name, in.Recent),
 			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
 		}
+		list[i].Budgets = budgets[r.Name]
 		if s.cfg.Policy.PursuesEntitlements() {
 			list[i].Entitled = map[string]int{}
 		}

@@ -20,6 +20,7 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 	t := ref.get()
 	r := placeOf(ref.job, t)
 	spec := r.Spec
+	r.Lowered = s.budgets.isLowered(spec, t)
 	switch runs := spec.ExpectedRunTime(); {
 	case !t.KillRequested.IsZero():
 		r.Ending, r.Ends = true, t.KillRequested.Add(cmp.Or(warnedGrace(ref), spec.ShutdownDelay()+spec.KillGrace)+eviction.ExitSlack)

@@ -132,6 +132,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(PolicyChanged{Policy: p.parseRoles(args)})
 	case "limit":
 		p.step(PolicyChanged{Policy: p.limitUsers(args[0], opt)})
+	case "budget", "accounted", "budgets":
+		p.runBudgetCommand(verb, args, opt)
 	case "subscribed":
 		p.step(Subscribed{FrameworkID: args[0]})
 	case "disconnected":

@@ -45,8 +45,8 @@ func (s *State) ForecastInput(more ...*job.Spec) (in forecast.Input, ok bool) {
 	}
 	order := queue.NewJobOrder(s.now, placed.Waiting, s.cfg.Policy.Roles, usage)
 	for j, ok := order.Next(); ok; j, ok = order.Next() {
-		if usage.IsBlockedByUser(j.Spec) {
-			continue // it waits for the user's own jobs, whatever becomes free
+		if usage.IsBlockedByUser(j.Spec) || usage.IsBlockedByBudget(quota.UserOf(j.Spec), j.Spec.Request) {
+			continue // it waits for the user's own jobs or for the next month, whatever becomes free
 		}
 		if w, ok := s.newForecastJob(f, j, usage); ok {
 			in.Waiting = append(in.Waiting, w)

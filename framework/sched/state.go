@@ -124,6 +124,9 @@ type State struct {
 	// mesosQuotas are the quotas that operators of Mesos have set, as the master last reported them.
 	mesosQuotas []quota.MesosQuota
 
+	// budgets has the GPU time of the month and the budgets that are used up.
+	budgets budgetLedger
+
 	// holds are the holds of users and roles. Those of single jobs are in the jobs.
 	holds Holds
 

@@ -58,6 +58,8 @@ func (s *State) Step(now time.Time, ev Event) []Operation {
 		s.handleAcceptFailed(e.TaskIDs)
 	case AgentsListed:
 		s.setAgents(e.Agents)
+	case BudgetUsageMeasured:
+		s.setBudgetUsage(e)
 	case MesosQuotasListed:
 		s.setMesosQuotas(e.Quotas)
 	case OperationUpdated:

@@ -53,6 +53,7 @@ func (s *State) transition(ref taskRef, next job.State, message string) bool {
 		s.placed.countTask(ref.job, -1)
 		s.releaseHolding(t.AgentID, t.ID)
 		s.recordUsage(ref)
+		s.countEndForBudgets(ref)
 	}
 	if t.State == job.Waiting {
 		s.offerDemands.entry(ref.job.Spec.Role).waiting--

@@ -265,7 +265,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			withFlag(Flag{Name: "checkpoint-dir", Usage: "folder that all attempts see, such as a volume; MESOS_GPU_CHECKPOINT_DIR is one of the task below it"}),
 		key("notify", notificationRules(), func(s *spec) *[]job.NotificationRule { return &s.Notify },
 			"[notifications](../guides/jobs.md#notifications) by mail and webhook: `[mailto:alice@example.org]`, or `{to, "+
-				"on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle` and `quota`").withDefault("none"),
+				"on}` with the events `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle`, `quota` and `budget`").withDefault("none"),
 		key("run_time", duration(), func(s *spec) *time.Duration { return &s.RunTime },
 			"expected run time of a task: a job that ends in time may start before a large one that waits").withDefault("the `timeout`").
 			withFlag(Flag{Name: "run-time", Kind: DurationFlag, Usage: "expected run time of a task: short jobs may start before large ones that wait"}),
@@ -503,7 +503,7 @@ func notificationRules() valueFormat[[]job.NotificationRule] {
 		key("to", word("^(mailto:|https?://)"), func(r *job.NotificationRule) *string { return &r.To },
 			"`mailto:ADDRESS`, or the URL of a webhook").needed(),
 		key("on", listOf("[end, failure]", oneOf(job.NotificationEvents()...)), func(r *job.NotificationRule) *[]job.NotificationEvent { return &r.On },
-			"events: `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle`, `quota`; absent, `[end, failure]`"),
+			"events: `start`, `end`, `failure`, `preemption`, `idle`, `gpu_idle`, `quota`, `budget`; absent, `[end, failure]`"),
 	).orShort(func(n *yaml.Node, r *job.NotificationRule) error { return readText(n, &r.To) }, wordSchema("^(mailto:|https?://)"))).
 		withFlags(appendFlag(Flag{
 			Name:  "notify",

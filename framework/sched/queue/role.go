@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
@@ -29,6 +30,8 @@ type Role struct {
 	EachUser    quota.UserLimits
 	NamedUsers  map[string]quota.UserLimits
 	WaitingJobs int
+	// Budget limits the GPU time that the role and the roles below it use in a month; nil for none.
+	Budget *budget.Budget
 	// HalfLife is after how long GPU time of the past counts half in the fair share of the role, of the roles below it without
 	// one, and of their users. 0 means that of the role above, or else the scheduler's.
 	HalfLife time.Duration
@@ -132,6 +135,11 @@ func ValidateRoles(roles []Role) error {
 		}
 		if err := job.ValidateNotificationRules(r.Notify); err != nil {
 			errs = append(errs, fmt.Errorf("role %q: %w", r.Name, err))
+		}
+		if r.Budget != nil {
+			if err := r.Budget.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("role %q: budget: %w", r.Name, err))
+			}
 		}
 		if !(r.Weight >= 0 && r.Weight <= 1e6) {
 			errs = append(errs, fmt.Errorf("role %q: weight %g is not between 0 and 1000000", r.Name, r.Weight))

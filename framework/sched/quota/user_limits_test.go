@@ -151,7 +151,7 @@ func TestReservationsCountForUser(t *testing.T) {
 	if _, n := tracker.RestrictClaim(ann, requestOf(1, "V100"), 1); n != 0 {
 		t.Errorf("%d more tasks may be reserved for", n)
 	}
-	if a, n := tracker.UserShare(UserOf(ann), 0), tracker.UserShare(UserOf(nobody), 7); a != 2000 || n != 250 {
+	if a, n := tracker.UserShare(UserOf(ann), 0, 0), tracker.UserShare(UserOf(nobody), 7, 0); a != 2000 || n != 250 {
 		t.Errorf("the users' shares are %g and %g, want 2000 and 250", a, n)
 	}
 }
@@ -163,7 +163,7 @@ func TestUserShare(t *testing.T) {
 		tracker.AddUserUsage(jobOfUser("j", role, "ann", requestOf(1)), map[string]int{"V100": 1}, []gpu.DeviceShare{{Type: "T4", MilliDevices: 250}}, 1)
 		tracker.AddUserMilliGPUs(jobOfUser("j", role, "ann", requestOf(1)), "", 500)
 	}
-	if got := tracker.UserShare(User{"past", "ann"}, 1000); got != 1750 {
+	if got := tracker.UserShare(User{"past", "ann"}, 1000, 0); got != 1750 {
 		t.Errorf("without recent usage: %g, want 1750", got)
 	}
 	tracker.SetRecentUsage(&RecentUsage{
@@ -172,7 +172,7 @@ func TestUserShare(t *testing.T) {
 		WithoutPast: map[string]bool{"present": true},
 	})
 	for role, want := range map[string]float64{"past": 700, "present": 1750} {
-		if got := tracker.UserShare(User{role, "ann"}, 1000); got != want {
+		if got := tracker.UserShare(User{role, "ann"}, 1000, 0); got != want {
 			t.Errorf("%s: %g, want %g", role, got, want)
 		}
 	}
