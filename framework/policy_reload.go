@@ -52,6 +52,9 @@ func (s *Scheduler) readRoles(targets notification.AllowedTargets) ([]queue.Role
 		return nil, err
 	}
 	for i := range roles {
+		if roles[i].Budget != nil && s.accounting == nil {
+			return nil, fmt.Errorf("%s: role %s: a budget needs the accounting, which --accounting none disables", s.cfg.RolesFile, roles[i].Name)
+		}
 		if err := targets.CheckRules(roles[i].Notify); err != nil {
 			return nil, fmt.Errorf("%s: role %s: %w", s.cfg.RolesFile, roles[i].Name, err)
 		}

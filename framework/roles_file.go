@@ -32,6 +32,7 @@ const maxRoles = 1 << 20
 //	batch: {backfill: false, one_queue: true, keep_runs: 3, keep_ended: 72h}
 //	vision: {deserved: "A100=16", limit: "A100=32"}
 //	school: {waiting_jobs: 500, user: {gpus: "*=4", running_jobs: 2}, users: {alice: {gpus: "*=8", running_jobs: none}}}
+//	lab: {budget: {month: 1000h, user: 100h, types: {A100: 200h}, at_limit: hold, warn_at: 80%}}
 //	night: {notify: [{to: "mailto:ops@example.org", on: [failure]}]}
 //
 // A scalar value is a quota, which is the limit of what the role holds. The framework subscribes to all of the roles.
@@ -94,6 +95,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		User        yaml.Node            `yaml:"user"`
 		Users       map[string]yaml.Node `yaml:"users"`
 		HalfLife    time.Duration        `yaml:"half_life"`
+		Budget      yaml.Node            `yaml:"budget"`
 
 		KeepRuns  int           `yaml:"keep_runs"`
 		KeepEnded time.Duration `yaml:"keep_ended"`
@@ -135,6 +137,9 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	role.WaitingJobs, role.HalfLife = body.WaitingJobs, body.HalfLife
 	if role.EachUser, err = parseUserLimits(&body.User, quota.UserLimits{}); err != nil {
 		return role, fmt.Errorf("user: %w", err)
+	}
+	if role.Budget, err = parseBudget(&body.Budget); err != nil {
+		return role, fmt.Errorf("budget: %w", err)
 	}
 	for _, user := range slices.Sorted(maps.Keys(body.Users)) {
 		limits := body.Users[user]
@@ -252,7 +257,7 @@ func describeRoleError(n *yaml.Node, body any, err error) error {
 func roleKeys() []string {
 	return []string{
 		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "one_queue", "policy", "keep_runs", "keep_ended",
-		"waiting_jobs", "user", "users", "half_life", "notify",
+		"waiting_jobs", "user", "users", "half_life", "budget", "notify",
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/accounting"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/budget"
 )
 
 // AccountingReports sums up ended attempts.
@@ -74,5 +77,46 @@ func (a *AccountingReports) RunAccounting(ctx context.Context) error {
 	send := a.leader.loop.EventSender(ctx)
 	defer a.recorder.Lead(func(ids []string) { send(sched.AttemptsAccounted{TaskIDs: ids}) })()
 	a.recorder.ObserveAll(a.leader.Model)
-	return a.recorder.ReadUsage(ctx, a.leader.Reader.ReadUsage, func(err error) bool { return errors.Is(err, master.ErrNoFile) })
+	work, ctx := errgroup.WithContext(ctx)
+	work.Go(func() error {
+		return a.recorder.ReadUsage(ctx, a.leader.Reader.ReadUsage, func(err error) bool { return errors.Is(err, master.ErrNoFile) })
+	})
+	work.Go(func() error { return a.feedBudgets(ctx) })
+	return work.Wait()
+}
+
+// budgetCheckInterval is how often the State is asked whether it needs the accounting for budgets.
+const budgetCheckInterval = time.Second
+
+// feedBudgets reports to the State what is accounted in the month, if roles have budgets, until ctx ends. While the file
+// cannot be read, the State goes on with the last report.
+func (a *AccountingReports) feedBudgets(ctx context.Context) error {
+	ticks := time.NewTicker(budgetCheckInterval)
+	defer ticks.Stop()
+	send, failure := a.leader.loop.EventSender(ctx), ""
+	for {
+		due, until := false, time.Time{}
+		// All ends before this time are recorded then, and the recorder has observed them.
+		err := a.leader.runInLoop(ctx, nil, func(st *sched.State) error {
+			until = a.leader.loop.clock()
+			due = st.IsBudgetUsageDue(until)
+			return nil
+		})
+		if err == nil && due {
+			var used budget.Usage
+			if used, err = a.recorder.MeasureBudgetUsage(ctx, until); err == nil {
+				send(sched.BudgetUsageMeasured{Until: until, Used: used})
+				failure = ""
+			}
+		}
+		if err != nil && ctx.Err() == nil && err.Error() != failure {
+			failure = err.Error()
+			a.leader.loop.log.WithError(err).Error("the accounting cannot be read for budgets: tasks of roles with a budget may wait")
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
