@@ -98,6 +98,9 @@ type RoleStatus struct {
 	WaitingJobsLimit int `json:"waiting_jobs_limit,omitempty"`
 	// UserLimits limits the users of the role and of its descendants; nil without limits.
 	UserLimits *RoleUserLimits `json:"user_limits,omitempty"`
+	// Budgets are the amounts of the role's budget, with what the role and its descendants have used of
+	// them in this month (UTC) until now. It is empty without a budget, and on a standby.
+	Budgets []BudgetUse `json:"budgets,omitempty"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
@@ -120,6 +123,19 @@ type UserUsage struct {
 	// Allocated is the number of GPUs that tasks hold now.
 	Recent    float64 `json:"recent"`
 	Allocated float64 `json:"held"`
+}
+
+// BudgetUse is one amount of a role's budget for a month, and what is used of it.
+type BudgetUse struct {
+	// User is the user whom it limits, "" for all together. Type is the GPU type, "*" for all.
+	User string `json:"user,omitempty"`
+	Type string `json:"type"`
+	// Used and Budget are GPU hours or, if Priced is set, their cost.
+	Used   float64 `json:"used"`
+	Budget float64 `json:"budget"`
+	Priced bool    `json:"priced,omitempty"`
+	// AtLimit is what happens when it is used up: "warn", "hold" or "lower".
+	AtLimit string `json:"at_limit"`
 }
 
 // RoleUserLimits are the limits of a role's users. Each applies to users without limits of

@@ -236,6 +236,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"StartEstimate":     filledValue[api.StartEstimate](),
 		"TimeRange":         filledValue[api.TimeRange](),
 		"MesosQuota":        filledValue[api.MesosQuota](),
+		"BudgetUse":         filledValue[api.BudgetUse](),
 		"RoleUserLimits":    filledValue[api.RoleUserLimits](),
 		"UserLimits":        filledValue[api.UserLimits](),
 		"LimitedUser":       filledValue[api.LimitedUser](),

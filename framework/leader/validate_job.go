@@ -26,7 +26,7 @@ func (c *JobCommands) ValidateJob(ctx context.Context, by *access.Grant, spec jo
 		if err := c.leader.checkInLoop(st, sub); err != nil {
 			return err
 		}
-		warnings = warnOfInfeasible(st, &spec)
+		warnings = append(warnOfInfeasible(st, &spec), st.BudgetWarnings(&spec)...)
 		return nil
 	})
 	if err != nil {

@@ -37,6 +37,16 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		}
 		r.HalfLifeSeconds, r.Recent = s.HalfLife.Seconds(), math.Round(s.Recent)/quota.MilliPerGPU
 		r.WaitingJobs, r.WaitingJobsLimit, r.UserLimits = s.JobsWithoutTasks, s.WaitingJobs, userLimitsView(&s)
+		for _, e := range s.Budgets {
+			r.Budgets = append(r.Budgets, api.BudgetUse{
+				User:    e.User,
+				Type:    e.Type,
+				Used:    e.Used,
+				Budget:  e.Amount,
+				Priced:  e.IsPriced,
+				AtLimit: string(e.AtLimit),
+			})
+		}
 		list = append(list, r)
 	}
 	return list

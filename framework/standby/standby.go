@@ -259,6 +259,7 @@ func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
 	list := readmodel.RoleViews(b.newStateCopy())
 	for i := range list {
 		list[i].Entitled = nil // it depends on the agents
+		list[i].Budgets = nil  // the leader reads them from the accounting
 	}
 	return list, nil
 }

@@ -133,9 +133,17 @@ function describeRole(role) {
     role.order, role.policy,
     role.backfill === false && 'no backfill',
     role.quota_set && 'quota set by hand',
+    ...(role.budgets ?? []).map(describeBudget),
     role.mesos_quota && `Mesos's quota: ${role.mesos_quota.used} of ${formatCount(role.mesos_quota.limit, 'GPU')} used`,
   ];
   return properties.filter(Boolean).join(' · ');
+}
+
+// describeBudget returns what is used of one amount of a role's budget in this month.
+function describeBudget({ user, type, used, budget, priced, at_limit: atLimit }) {
+  const subject = [user && `of ${user}`, type !== '*' && `for ${type}`].filter(Boolean).join(' ');
+  const full = used >= budget ? `, used up (${atLimit})` : '';
+  return `budget${subject && ` ${subject}`}: ${formatNumber(Math.round(used * 100) / 100)} of ${formatNumber(budget)}${priced ? '' : ' GPU hours'} used this month${full}`;
 }
 
 // describeUserLimits returns what each user of a role may use, '' without limits.

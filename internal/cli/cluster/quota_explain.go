@@ -30,6 +30,8 @@ type quotaExplanation struct {
 	Users []api.UserUsage `json:"users,omitempty"`
 	// UserLimits are the limits of the role's users. Those of the roles above also apply.
 	UserLimits *api.RoleUserLimits `json:"user_limits,omitempty"`
+	// Budgets are the amounts of the role's budget for this month. Those of the roles above also apply.
+	Budgets []api.BudgetUse `json:"budgets,omitempty"`
 	// WaitingJobs are the jobs that wait, WaitingJobsLimit is how many may, 0 for any number.
 	WaitingJobs      int `json:"waiting_jobs"`
 	WaitingJobsLimit int `json:"waiting_jobs_limit,omitempty"`
@@ -46,7 +48,7 @@ type typeAllocation struct {
 	Demanded float64 `json:"demanded"`
 	// Entitled is nil unless the scheduler reclaims what roles are entitled to.
 	Entitled *float64 `json:"entitled,omitempty"`
-	Held     float64 `json:"held"`
+	Held     float64  `json:"held"`
 	// Borrowed is the number of GPUs that the role holds beyond its deserved ones.
 	Borrowed float64 `json:"borrowed"`
 	// Missing is the number of GPUs that the role demands and deserves, and does not hold.
@@ -82,7 +84,8 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of " +
 		"late, the one served first at first.\n" +
 		"If an operator of Mesos has set a quota of GPUs for the role, it follows with what all frameworks use of it.\n" +
-		"If the role limits its users, each user with what the user has of each limit follows, and if it limits the jobs that wait, their number."
+		"If the role limits its users, each user with what the user has of each limit follows, and if it limits the jobs that wait, their number.\n" +
+		"If it has a budget, what is used of it in this month (UTC) follows, with the time of running tasks until now."
 	return c
 }
 
@@ -95,6 +98,7 @@ func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
 		Recent:           r.Recent,
 		Users:            r.Users,
 		UserLimits:       r.UserLimits,
+		Budgets:          r.Budgets,
 		WaitingJobs:      r.WaitingJobs,
 		WaitingJobsLimit: r.WaitingJobsLimit,
 		Types:            []typeAllocation{},
@@ -212,6 +216,9 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 	}
 	if err == nil {
 		err = printUserLimits(p, e)
+	}
+	if err == nil && len(e.Budgets) > 0 {
+		err = printBudgets(p, e.Role, e.Budgets)
 	}
 	if err != nil || len(e.Borrowers) == 0 {
 		return err

@@ -35,6 +35,7 @@ func (a *clusterCommands) usageCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return a.showUsage(c.Context(), &f) },
 	}
 	c.Long = c.Short + ".\nAn attempt counts where it ended, with all its time; running tasks do not count yet: see top.\n" +
+		"What is used of roles' budgets in this month (UTC) follows, with the time of running tasks until now.\n" +
 		"DUTY and MEMORY are averages over the part of the time that the agents have measured, ENERGY is by the GPUs' own counters.\n" +
 		"Times are durations before now (12h, 7d), dates (2026-01-31) or times as in -o json."
 	a.AddOutputFlag(c)
@@ -119,7 +120,15 @@ func (a *clusterCommands) showUsage(ctx context.Context, f *usageFlags) error {
 	if f.csv {
 		return writeGroupsCSV(a.Stdout, &report)
 	}
-	return a.PrintResult(cli.CommandResult{Data: report, Print: func(p *term.TablePrinter) error { return printGroups(p, &report) }}, a.NewPrinter())
+	var roles []api.RoleStatus
+	if !a.ForPrograms && q.Job == "" && q.State == "" {
+		if roles, err = c.ListRoles(ctx); err != nil {
+			return err
+		}
+	}
+	return a.PrintResult(cli.CommandResult{Data: report, Print: func(p *term.TablePrinter) error {
+		return errors.Join(printGroups(p, &report), printRoleBudgets(p, roles, q.Role, q.User))
+	}}, a.NewPrinter())
 }
 
 // printGroups prints the groups, and a line with the total if there are several.
