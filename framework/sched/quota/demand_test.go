@@ -67,3 +67,25 @@ func TestClaims(t *testing.T) {
 		t.Errorf("capacity below what is held: %d", n)
 	}
 }
+
+// TestClaimsAreWithinMesosQuotas: the smaller of the role's own quota and of Mesos's quota of the role limits a claim.
+func TestClaimsAreWithinMesosQuotas(t *testing.T) {
+	for _, c := range []struct {
+		quota Quota
+		mesos []MesosQuota
+		want  int
+	}{
+		{nil, nil, -1},
+		{nil, []MesosQuota{{Role: "lab", Limit: 0}}, 0},
+		{nil, []MesosQuota{{Role: "other", Limit: 3}}, -1},
+		{Quota{AllTypes: 4}, []MesosQuota{{Role: "lab", Limit: 3}}, 3000},
+		{Quota{AllTypes: 2}, []MesosQuota{{Role: "lab", Limit: 3}}, 2000},
+		{Quota{AllTypes: 0}, []MesosQuota{{Role: "other", Limit: 3}, {Role: "lab", Limit: 3}}, 0},
+	} {
+		u := NewTracker([]RoleEntitlement{{Role: "lab", Quota: c.quota}}, nil)
+		u.SetMesosQuotas(c.mesos)
+		if got := u.ClaimOf("lab", AllTypes).Limit; got != c.want {
+			t.Errorf("quota %v and Mesos's %v: the limit is %d, want %d", c.quota, c.mesos, got, c.want)
+		}
+	}
+}
