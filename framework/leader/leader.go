@@ -260,7 +260,7 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 		if view, err = c.leader.Model.JobView(name); err != nil {
 			return err
 		}
-		view.AlreadySubmitted, view.Warnings = again, warnOfInfeasible(st, view.Spec)
+		view.AlreadySubmitted, view.Warnings = again, warnOfSubmission(st, view.Spec)
 		if st.CountQueuedJobs() <= maxQueuedToExplain {
 			view.WaitReason = c.leader.pendingText(st.PendingReasons(name), name)
 		}
@@ -343,7 +343,7 @@ func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 	err := l.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons = st.PendingReasons(waiting...)
 		if len(views) == 1 {
-			views[0].Warnings = warnOfInfeasible(st, views[0].Spec)
+			views[0].Warnings = warnOfSubmission(st, views[0].Spec)
 		}
 		return nil
 	})

@@ -26,7 +26,7 @@ func (c *JobCommands) ValidateJob(ctx context.Context, by *access.Grant, spec jo
 		if err := c.leader.checkInLoop(st, sub); err != nil {
 			return err
 		}
-		warnings = append(warnOfInfeasible(st, &spec), st.BudgetWarnings(&spec)...)
+		warnings = warnOfSubmission(st, &spec)
 		return nil
 	})
 	if err != nil {
@@ -52,6 +52,11 @@ func (c *JobCommands) ValidateUpdate(ctx context.Context, change request.Change,
 		return checked, err
 	}
 	return api.ValidatedJob{Spec: spec, Warnings: warnings}, nil
+}
+
+// warnOfSubmission returns what the submitter of a job should know, though it is no error.
+func warnOfSubmission(st *sched.State, spec *job.Spec) []string {
+	return append(warnOfInfeasible(st, spec), st.BudgetWarnings(spec)...)
 }
 
 // warnOfInfeasible returns a warning if the job cannot start on the present agents even if nothing else runs. Without
