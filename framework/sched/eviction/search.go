@@ -18,6 +18,8 @@ type search struct {
 	// that causes the least harm first.
 	bundles map[int][]bundle
 	queue   bundleQueue
+	// useful is for how many tasks room is needed. Claims with a key share a search, so it is not known for them.
+	useful int
 	// skipped reports that a bundle was left out because a role would have lost what it deserves. Another set of units on
 	// the same agent may do.
 	skipped bool
@@ -28,11 +30,13 @@ type bundle struct {
 	agent int
 	units []*Unit
 	gain  int
+	// useful copies search.useful.
+	useful int
 	// harm is the harm of the units that were not chosen when it was computed.
 	harm Harm
 }
 
-// updateHarm computes the harm of the units that are not chosen yet, for each task that fits then.
+// updateHarm computes the harm of the units that are not chosen yet, for each task that fits then and waits.
 func (b *bundle) updateHarm() {
 	b.harm = Harm{}
 	first := true
@@ -45,7 +49,7 @@ func (b *bundle) updateHarm() {
 			b.harm = b.harm.add(&u.Harm)
 		}
 	}
-	b.harm.Work /= time.Duration(b.gain)
+	b.harm.Work /= time.Duration(min(b.gain, b.useful))
 }
 
 // bundleQueue is a heap of bundles, one of each agent.
@@ -65,9 +69,9 @@ func (q *bundleQueue) Pop() any {
 }
 
 // newSearch finds the bundles of all agents for a claim, given that chosen units end. With together, all units of an agent
-// that are in bundles may end together by the rule, which takes longer. It returns false for demands whose room cannot be
+// that are in bundles may end together by the rule, which takes longer. missing tasks of the claim need room. It returns false for demands whose room cannot be
 // counted agent by agent.
-func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit, together bool) (*search, bool) {
+func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, together bool) (*search, bool) {
 	s.indexUnits()
 	s.scratch.CopyFrom(s.Cluster)
 	for _, u := range chosen {
@@ -77,7 +81,10 @@ func (s *Selector) newSearch(c *Claim, rule int, chosen []*Unit, together bool) 
 	if !ok {
 		return nil, false
 	}
-	found := &search{Selector: s, bundles: map[int][]bundle{}}
+	found := &search{Selector: s, bundles: map[int][]bundle{}, useful: missing}
+	if c.Key != "" {
+		found.useful = job.MaxTasks
+	}
 	usable := make([]bool, len(s.Units))
 	for i := range s.Units {
 		usable[i] = c.usable(rule, &s.Units[i])
@@ -114,6 +121,7 @@ func (f *search) push(agent int) {
 	if list := f.bundles[agent]; len(list) > 0 {
 		b := list[0]
 		f.bundles[agent] = list[1:]
+		b.useful = f.useful
 		b.updateHarm()
 		heap.Push(&f.queue, b)
 	}

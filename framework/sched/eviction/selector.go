@@ -192,7 +192,7 @@ func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*
 				break
 			}
 			var countable bool
-			if found, countable = s.newSearch(c, rule, slices.Concat(chosen, own), together); !countable {
+			if found, countable = s.newSearch(c, rule, missing-gain, slices.Concat(chosen, own), together); !countable {
 				return append(own, s.chooseInOrder(c, rule, missing, slices.Concat(chosen, own))...)
 			}
 			if s.last == nil {

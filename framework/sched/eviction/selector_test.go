@@ -129,6 +129,7 @@ func TestChoose(t *testing.T) {
 		{"two tasks that lose less than one", "a 0 V100", "p a 1 0 5, q a 1 0 6, r a 2 0 6", 2, 1, gpu.TypeSelector{}, false, "p q"},
 		{"the one task, then the others for a second place", "a 0 V100", "p a 1 0 5, q a 1 0 6, r a 2 0 4", 2, 2, gpu.TypeSelector{}, false, "p q r"},
 		{"the least harm per place", "a 0 V100, b 0 V100", "wide a 4 0 2, x b 1 0 3, y b 1 0 4", 1, 2, gpu.TypeSelector{}, false, "wide"},
+		{"room that no task waits for counts nothing", "a 0 V100, b 0 V100", "wide a 4 0 2, x b 1 0 7", 1, 1, gpu.TypeSelector{}, false, "x"},
 		{"several agents", "a 0 V100, b 0 V100", "p a 1 0 1, q a 1 0 4, r b 1 0 2, s b 1 0 3", 1, 3, gpu.TypeSelector{}, false, "p r s"},
 		{"a gang ends as a whole", "a 0 V100, b 0 V100", "g a 1 0 1, g b 1 0 1, x a 1 0 9", 1, 1, gpu.TypeSelector{}, false, "g"},
 		{"a gang loses more together", "a 0 V100, b 0 V100", "g a 1 0 5, g b 1 0 5, x a 1 0 9", 1, 1, gpu.TypeSelector{}, false, "x"},
