@@ -126,7 +126,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() { defer close(ended); _ = run.Wait() }()
-		errs.awaitLine(t, ended, regexp.MustCompile("waiting for 5 free GPUs"))
+		errs.awaitLine(t, ended, regexp.MustCompile("waiting for 5 GPUs on one agent"))
 		if err := run.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
