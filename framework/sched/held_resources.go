@@ -109,6 +109,8 @@ type offerConflict struct {
 	offer *Offer
 	// holder is the attempt, what the resource that it holds, for users.
 	holder, what string
+	// isReported is set if the holder is no task of ours: the agent's daemon has reported it with the refusal of a task.
+	isReported bool
 	// isAmount is set if the agent has too little CPUs or memory for what its attempts hold. Mesos can forget the executor of
 	// a task that it knows, so that this may last as long as the task.
 	isAmount bool
@@ -136,7 +138,7 @@ func (s *State) restrictOffers(offers []Offer) []*Offer {
 			isNew = !s.amountsReported[o.AgentID].Add(amountReportInterval).After(s.now)
 			s.amountsReported[o.AgentID] = s.now
 		}
-		if isNew {
+		if isNew && !c.isReported {
 			s.changes.Conflicts = append(s.changes.Conflicts, OfferConflict{AgentID: o.AgentID, Hostname: o.Hostname, TaskID: c.holder, What: c.what})
 		}
 		s.conflicts[key] = *c
@@ -221,7 +223,7 @@ func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest 
 	edit := func(h *holding, what string) *Offer {
 		if c == nil {
 			clone := *o
-			c, rest = &offerConflict{offer: o, holder: h.taskID, what: what}, &clone
+			c, rest = &offerConflict{offer: o, holder: h.taskID, what: what, isReported: h.reported != ""}, &clone
 		}
 		return rest
 	}
