@@ -214,11 +214,19 @@ func TestServesAPI(t *testing.T) {
 	if want := []string{h.Devices[0].UUID, h.Devices[3].UUID}; err != nil || !slices.Equal(setup.Devices, want) {
 		t.Errorf("the container got %v, %v; want %v", setup.Devices, err, want)
 	}
-	<-sweeps // the sweep at the start
+	awaitSweep := func(when string) {
+		t.Helper()
+		select {
+		case <-sweeps:
+		case <-time.After(time.Minute):
+			t.Fatalf("the daemon does not remove what killed executors have left: no search %s", when)
+		}
+	}
+	awaitSweep("at its start")
 	if err := client.CleanUpContainer(t.Context(), "c"); err != nil {
 		t.Fatal(err)
 	}
-	<-sweeps
+	awaitSweep("after the end of a container")
 	response, err := http.Get("http://" + at + "/metrics")
 	if err != nil {
 		t.Fatal(err)

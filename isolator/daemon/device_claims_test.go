@@ -215,6 +215,9 @@ func (r *claimsRig) must(err error) {
 // wantHeld checks that a claim was refused because of that holder.
 func (r *claimsRig) wantHeld(err error, device, holder string) {
 	r.t.Helper()
+	if err == nil {
+		r.t.Fatalf("the daemon let a second container take %s, which container %s holds: its claims are not checked, or not kept", device, holder)
+	}
 	held := (*containers.DeviceHeldError)(nil)
 	if !errors.As(err, &held) || held.Device != device || len(held.Holders) == 0 || held.Holders[0].Container != holder {
 		r.t.Fatalf("got %v, want %s held by %s", err, device, holder)
@@ -273,6 +276,9 @@ func TestClaimConflicts(t *testing.T) {
 			r := newClaimsRig(t)
 			r.must(r.launch("c1", c.first))
 			err := r.launch("c2", c.second)
+			if err == nil && c.want != "" {
+				t.Fatalf("the daemon let a second container take what container c1 holds: %s", c.name)
+			}
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -298,7 +304,7 @@ func TestOneOfManyClaimsSucceeds(t *testing.T) {
 	all.Wait()
 	won := slices.Index(errs, nil)
 	if won < 0 || slices.Contains(errs[won+1:], nil) {
-		t.Fatalf("errors: %v, want one nil", errs)
+		t.Fatalf("the daemon let none or several of %d containers take GPU-a: %v", n, errs)
 	}
 	for i, err := range errs {
 		if i != won {
@@ -526,7 +532,11 @@ func TestDaemonAnswersClaims(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := (*socket.ResponseError)(nil)
-				if err := claim("c2"); !errors.As(err, &said) || said.Status != http.StatusConflict || said.Device != device ||
+				err := claim("c2")
+				if err == nil {
+					t.Fatalf("the daemon let a second container take %s, which container c1 holds: its claims are not checked, or not kept", device)
+				}
+				if !errors.As(err, &said) || said.Status != http.StatusConflict || said.Device != device ||
 					len(said.Holders) != 1 || said.Holders[0].Task != "t-c1" {
 					t.Fatalf("the second claim: %v", err)
 				}
@@ -537,7 +547,7 @@ func TestDaemonAnswersClaims(t *testing.T) {
 			tasks.remove("c1")
 			runDaemon(t, cfg)
 			if err := claim("c2"); err == nil {
-				t.Fatal("the next daemon gives away a held device")
+				t.Fatalf("a daemon that has started again let a second container take %s, which container c1 holds", device)
 			}
 			want := fmt.Sprintf("%s held held by container c1 (task t-c1 of framework f, job job), which the Mesos agent does not report", device)
 			withheld := wantResource(t, calls, gpu.WithheldResource)

@@ -440,7 +440,7 @@ func (inv *invariants) missing() string {
 		}
 		for _, id := range a.taskIDs() {
 			if t := a.tasks[id]; !t.ended && !running[id] {
-				return id + " runs on " + a.host + ", and should not"
+				return id + " runs on " + a.host + " and no job owns it: no KILL or SHUTDOWN has ended it"
 			}
 			delete(running, id)
 		}

@@ -366,14 +366,14 @@ func (n *agentNode) run(info *mesos.TaskInfo, resources []mesos.Resource) {
 
 // checkDevices checks that no task of the machine uses what another one holds.
 func (n *agentNode) checkDevices(id string, resources []mesos.Resource) {
-	used := [][]mesos.Resource{resources}
+	used, holders := [][]mesos.Resource{resources}, []string{}
 	for _, other := range n.taskIDs() {
 		if t := n.tasks[other]; !t.ended {
-			used = append(used, t.resources)
+			used, holders = append(used, t.resources), append(holders, other)
 		}
 	}
 	if resource.Overlaps(used...) || !resource.Contains(n.resources, resource.Sum(used...)) {
-		n.world.failf("task %s on %s uses devices that other tasks hold: %v", id, n.host, used)
+		n.world.failf("the scheduler placed %s on what one of %v holds on %s: %v", id, holders, n.host, used)
 	}
 }
 
