@@ -93,7 +93,7 @@ func nextState(t *job.Task, u TaskUpdate) job.State {
 		return job.Killing
 	case wanted && t.KillReason == job.KillByTimeout && u.State != job.Finished:
 		return job.Failed
-	case wanted && (u.State == job.Lost || u.State == job.Refused):
+	case wanted && (u.State == job.Lost || u.State == job.Refused || u.MachineFault != ""): // it did not start
 		return job.Killed
 	case u.State == job.Refused && !t.State.CanBecome(job.Refused):
 		return job.Failed // an error after it had started
