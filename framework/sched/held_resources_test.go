@@ -119,6 +119,15 @@ func TestOffersOfOneAgentAreAddedUp(t *testing.T) {
 	}
 }
 
+// TestTotalsOfMissingAgentsAreKept: an agent on which a task runs is missing in the master's list, and then offers all its CPUs.
+func TestTotalsOfMissingAgentsAreKept(t *testing.T) {
+	got := play(t, "subscribed f1", "agent a cpus=8", "submit first cpus=6", "offer o1 agent=a cpus=8", "update first.0.1 RUNNING",
+		"agent b cpus=8", "submit next cpus=3", "offer o2 agent=a cpus=8")
+	if strings.Contains(got, "next.0.1 is LAUNCHING") {
+		t.Errorf("the scheduler placed next.0.1 on CPUs that first.0.1 holds, because the last list lacks the agent:\n%s", got)
+	}
+}
+
 // TestTaskHoldsItsGPUUntilItsEndIsProven: whatever is known of a task, the scheduler starts no other one, and no other attempt
 // of the same task, on its GPU before the end is proven.
 func TestTaskHoldsItsGPUUntilItsEndIsProven(t *testing.T) {
