@@ -202,7 +202,9 @@ func TestWholeJobsUseIdleSharedDevices(t *testing.T) {
 	if text := c.mustRun("logs", "one"); strings.Contains(text, "MESOS_GPU_SHARE=") {
 		t.Errorf("a job for a whole GPU has the variables of a share:\n%s", text)
 	}
-	awaitText(t, "the GPUs", func() string { return strings.Join(regexp.MustCompile(`(?m)\bheld\b.*$`).FindAllString(c.mustRun("gpus"), -1), " ") }, "one.0.", "two.0.")
+	awaitText(t, "the GPUs", func() string {
+		return strings.Join(regexp.MustCompile(`(?m)\bheld\b.*$`).FindAllString(c.mustRun("gpus"), -1), " ")
+	}, "one.0.", "two.0.")
 	submit("part", "share: {memory: 3GiB}")
 	awaitText(t, "the share that waits", func() string { return c.mustRun("describe", "part") }, "2 of 2 devices lack 3072 MiB of shared memory (most free 0)")
 	c.mustRun("kill", "one")
