@@ -30,26 +30,14 @@ type bundle struct {
 	agent int
 	units []*Unit
 	gain  int
-	// useful copies search.useful.
-	useful int
 	// harm is the harm of the units that were not chosen when it was computed.
 	harm Harm
 }
 
-// updateHarm computes the harm of the units that are not chosen yet, for each task that fits then and waits.
-func (b *bundle) updateHarm() {
-	b.harm = Harm{}
-	first := true
-	for _, u := range b.units {
-		switch {
-		case u.Chosen:
-		case first:
-			b.harm, first = u.Harm, false
-		default:
-			b.harm = b.harm.add(&u.Harm)
-		}
-	}
-	b.harm.Work /= time.Duration(min(b.gain, b.useful))
+// updateHarm computes the harm of the units that are not chosen yet, for each task that fits then, up to useful ones.
+func (b *bundle) updateHarm(useful int) {
+	b.harm = sumHarm(slices.DeleteFunc(slices.Clone(b.units), func(u *Unit) bool { return u.Chosen }))
+	b.harm.Work /= time.Duration(min(b.gain, useful))
 }
 
 // bundleQueue is a heap of bundles, one of each agent.
@@ -69,8 +57,8 @@ func (q *bundleQueue) Pop() any {
 }
 
 // newSearch finds the bundles of all agents for a claim, given that chosen units end. With together, all units of an agent
-// that are in bundles may end together by the rule, which takes longer. missing tasks of the claim need room. It returns false for demands whose room cannot be
-// counted agent by agent.
+// that are in bundles may end together by the rule, which takes longer. missing tasks of the claim need room. It returns
+// false for demands whose room cannot be counted agent by agent.
 func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, together bool) (*search, bool) {
 	s.indexUnits()
 	s.scratch.CopyFrom(s.Cluster)
@@ -121,8 +109,7 @@ func (f *search) push(agent int) {
 	if list := f.bundles[agent]; len(list) > 0 {
 		b := list[0]
 		f.bundles[agent] = list[1:]
-		b.useful = f.useful
-		b.updateHarm()
+		b.updateHarm(f.useful)
 		heap.Push(&f.queue, b)
 	}
 }
@@ -156,7 +143,7 @@ func (f *search) chooseBundles(mayEnd func(*Unit) bool, missing int, chosen *[]*
 		f.push(b.agent)
 		if spread { // bundles of other agents have chosen units now
 			for i := range f.queue {
-				f.queue[i].updateHarm()
+				f.queue[i].updateHarm(f.useful)
 			}
 			heap.Init(&f.queue)
 		}
@@ -226,10 +213,7 @@ func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, 
 // findSingle returns a unit among later ones that makes room for as many tasks on an agent as several units together, with
 // less harm. It returns nil without such a unit.
 func (s *Selector) findSingle(later []int, several []*Unit, room int, move func(*Unit, bool) int) (one *Unit) {
-	total := several[0].Harm
-	for _, u := range several[1:] {
-		total = total.add(&u.Harm)
-	}
+	total := sumHarm(several)
 	for _, u := range several {
 		move(u, false)
 	}

@@ -136,14 +136,7 @@ func (s *Selector) chooseForOneType(c *Claim) (best []*Unit) {
 
 // compareHarm compares the harm of two choices.
 func compareHarm(a, b []*Unit) int {
-	sum := func(units []*Unit) Harm {
-		total := units[0].Harm
-		for _, u := range units[1:] {
-			total = total.add(&u.Harm)
-		}
-		return total
-	}
-	x, y := sum(a), sum(b)
+	x, y := sumHarm(a), sumHarm(b)
 	return x.Compare(&y)
 }
 

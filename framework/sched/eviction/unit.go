@@ -62,6 +62,18 @@ func (h Harm) add(o *Harm) Harm {
 	}
 }
 
+// sumHarm returns the harm of ending all units.
+func sumHarm(units []*Unit) (total Harm) {
+	for i, u := range units {
+		if i == 0 {
+			total = u.Harm // not the sum with the zero Harm, whose priority is above negative ones
+			continue
+		}
+		total = total.add(&u.Harm)
+	}
+	return total
+}
+
 // CollectUnits returns the running tasks that may end, as units, the least harm first. A gang of which one task may not
 // end does not end. withinEntitlement returns that field of the harm for a role.
 func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue.RunningTask) bool, withinEntitlement func(role string) bool) []Unit {
@@ -103,7 +115,7 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 func (u *Unit) HoldsGPUs() bool { return u.Tasks[0].Spec.Request.GPUs > 0 }
 
 // frees reports whether the end of the unit could make room for a request: it holds GPUs of a type that the request
-// accepts or of an unknown type, or no GPUs, but CPUs and memory beside free ones.
+// accepts or of an unknown type, or it holds no GPUs, but CPUs and memory of an agent whose GPUs may be free.
 func (u *Unit) frees(request *gpu.Request) bool {
 	if request.GPUs == 0 || !u.HoldsGPUs() {
 		return true
