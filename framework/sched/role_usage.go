@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"mesos-gpu/framework/sched/budget"
-	"mesos-gpu/framework/sched/entitlement"
-	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 )
@@ -134,7 +132,10 @@ func (s *State) Reclaims() bool { return s.cfg.Policy.Reclaims() }
 func (s *State) RoleUsages() []RoleUsage {
 	in := s.newPlacementInput()
 	usage := s.newUsage(in.Running, in.Waiting)
-	shares := s.divideGPUs(&in, usage)
+	pursued := s.cfg.Policy.PursuesEntitlements()
+	if !pursued { // then newUsage has added it
+		queue.AddDemand(usage, in.Waiting)
+	}
 	list, budgets := make([]RoleUsage, len(s.cfg.Policy.Roles)), s.budgetEntries()
 	for i, r := range s.cfg.Policy.Roles {
 		_, overridden := s.operatorQuotas[r.Name]
@@ -146,46 +147,30 @@ func (s *State) RoleUsages() []RoleUsage {
 			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
 		}
 		list[i].Budgets = budgets[r.Name]
-		if s.cfg.Policy.PursuesEntitlements() {
-			list[i].Entitled = map[string]int{}
-		}
 		if at := slices.IndexFunc(s.mesosQuotas, func(q quota.MesosQuota) bool { return q.Role == r.Name }); at >= 0 {
 			list[i].MesosQuota = &s.mesosQuotas[at]
 		}
 		if r.HalfLife > 0 {
 			list[i].Recent = in.Recent.OfRole(r.Name)
 		}
-		for _, share := range shares {
-			if n := usage.DemandWithin(r.Name, share.gpuType); n > 0 {
-				list[i].Demanded[share.gpuType] = n
+	}
+	for _, gpuType := range usage.GPUTypes() {
+		var granted map[string]int
+		if pursued {
+			granted = usage.Entitle(s.roleNames(), gpuType)
+		}
+		for i := range list {
+			r := &list[i]
+			if n := usage.DemandWithin(r.Name, gpuType); n > 0 {
+				r.Demanded[gpuType] = n
 			}
-			if n := share.granted[r.Name]; n > 0 && s.cfg.Policy.PursuesEntitlements() {
-				list[i].Entitled[share.gpuType] = n
+			if pursued && r.Entitled == nil {
+				r.Entitled = map[string]int{}
+			}
+			if n := granted[r.Name]; n > 0 {
+				r.Entitled[gpuType] = n
 			}
 		}
 	}
 	return list
-}
-
-// dividedType contains the roles' entitlements to one GPU type.
-type dividedType struct {
-	gpuType string
-	granted map[string]int
-}
-
-// divideGPUs adds the demand of waiting tasks to the usage, and divides the GPUs of each type, and all together, among
-// the roles.
-func (s *State) divideGPUs(in *placement.PlanInput, usage *quota.Tracker) []dividedType {
-	if !s.cfg.Policy.PursuesEntitlements() { // then newUsage has added it
-		queue.AddDemand(usage, in.Waiting)
-	}
-	var shares []dividedType
-	for _, gpuType := range usage.GPUTypes() {
-		claims := make([]entitlement.Claim, len(s.cfg.Policy.Roles))
-		for i, r := range s.cfg.Policy.Roles {
-			claims[i] = usage.ClaimOf(r.Name, gpuType)
-		}
-		shares = append(shares, dividedType{gpuType, entitlement.Divide(usage.Capacity(gpuType), claims)})
-	}
-	return shares
 }

@@ -286,8 +286,11 @@ func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Requ
 func (t *Tracker) ExplainGuaranteed(spec *job.Spec, tasks int) LimitExplanation {
 	var parts []string
 	who := "role " + spec.Role + " deserves none"
-	if t.deserved == nil {
-	} else if chain := t.deserved.chainOf(spec.Role); len(chain) > 0 {
+	var chain []int
+	if t.deserved != nil {
+		chain = t.deserved.chainOf(spec.Role)
+	}
+	if len(chain) > 0 {
 		node := &t.deserved.nodes[chain[0]]
 		for i := range node.entries {
 			e := &node.entries[i]

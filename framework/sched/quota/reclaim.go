@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-func (t *deservedTree) addEndingMilli(role, gpuType string, milli int) {
+func (t *deservedTree) addEnding(role, gpuType string, milli int) {
 	for e := range t.entriesOf(role, gpuType) {
 		e.ending += milli
 	}
@@ -23,18 +23,11 @@ func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.Devi
 		return
 	}
 	if t.pursued != nil {
-		t.pursued.addEnding(role, types, shares, sign)
-	}
-	addOfTask(t.ending, role, types, shares, sign)
-}
-
-func (t *deservedTree) addEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
-	for _, n := range t.chainOf(role) {
-		for e := range t.nodes[n].entries {
-			entry := &t.nodes[n].entries[e]
-			entry.ending += sign * entry.milliOf(types, shares)
+		for gpuType, milli := range milliByType(types, shares) {
+			t.pursued.addEnding(role, gpuType, sign*milli)
 		}
 	}
+	addOfTask(t.ending, role, types, shares, sign)
 }
 
 // Reclaims reports whether roles lend and reclaim GPUs.
@@ -210,18 +203,17 @@ func (t *Tracker) UpdateEntitlements() {
 		return
 	}
 	tree := &deservedTree{chains: map[string][]int{}, allEntries: true}
+	roles := make([]string, len(t.entitlements))
 	for i := range t.entitlements {
-		tree.nodes = append(tree.nodes, deservedNode{role: t.entitlements[i].Role})
+		roles[i] = t.entitlements[i].Role
+		tree.nodes = append(tree.nodes, deservedNode{role: roles[i]})
 	}
 	for _, gpuType := range t.GPUTypes() {
-		claims := make([]entitlement.Claim, len(tree.nodes))
-		for i := range tree.nodes {
-			claims[i] = t.ClaimOf(tree.nodes[i].role, gpuType)
-		}
-		granted := entitlement.Divide(t.Capacity(gpuType), claims)
+		granted := t.Entitle(roles, gpuType)
 		for i := range tree.nodes {
 			node := &tree.nodes[i]
-			node.entries = append(node.entries, deservedEntry{gpuType: gpuType, deserved: max(granted[node.role], claims[i].Deserved)})
+			least := t.ClaimOf(node.role, gpuType).Deserved
+			node.entries = append(node.entries, deservedEntry{gpuType: gpuType, deserved: max(granted[node.role], least)})
 		}
 		if gpuType != AllTypes {
 			tree.types = append(tree.types, gpuType)
@@ -235,10 +227,19 @@ func (t *Tracker) UpdateEntitlements() {
 	}
 	for role, types := range t.ending {
 		for gpuType, milli := range types {
-			tree.addEndingMilli(role, gpuType, milli)
+			tree.addEnding(role, gpuType, milli)
 		}
 	}
 	t.pursued = tree
+}
+
+// Entitle divides the GPUs of a type, or of all types, among roles by what they hold and demand, and returns their parts.
+func (t *Tracker) Entitle(roles []string, gpuType string) map[string]int {
+	claims := make([]entitlement.Claim, len(roles))
+	for i, role := range roles {
+		claims[i] = t.ClaimOf(role, gpuType)
+	}
+	return entitlement.Divide(t.Capacity(gpuType), claims)
 }
 
 // RolesAboveEntitlement returns the roles that hold more of a GPU type, or of all together, than they are entitled to.
@@ -253,11 +254,7 @@ func (t *Tracker) RolesAboveEntitlement() map[string]bool {
 	names := slices.Sorted(maps.Keys(roles))
 	above := map[string]bool{}
 	for _, gpuType := range t.GPUTypes() {
-		claims := make([]entitlement.Claim, len(names))
-		for i, role := range names {
-			claims[i] = t.ClaimOf(role, gpuType)
-		}
-		entitled := entitlement.Divide(t.Capacity(gpuType), claims)
+		entitled := t.Entitle(names, gpuType)
 		for _, role := range names {
 			held := 0
 			for other := range t.held {
