@@ -143,8 +143,8 @@ func (o *orderedOutput) refreshSizes() error {
 	return nil
 }
 
-// readSizes returns the sizes of a stream's current file and of the one before it, 0 if there is none. No rotation
-// was between both reads.
+// readSizes returns the sizes of a stream's current file and of the rotated file before it, 0 for a file that does not
+// exist. It reads again if the files were rotated meanwhile.
 func (o *orderedOutput) readSizes(s outputindex.Stream) (size, previous int64, err error) {
 	for range maxRotationTries {
 		before, err := o.readSize(s, 1)

@@ -288,7 +288,7 @@ func (s *State) notifyBudget(e *budget.Entry) {
 	}
 	key := fmt.Sprintf("%s%s %s %s", budgetPrefix, e.Role, e.User, e.Type)
 	var last budgetNotice
-	_ = json.Unmarshal(s.Document(key), &last) // there is none at first
+	_ = json.Unmarshal(s.Document(key), &last) // absent before the first notification
 	if last.Month.Equal(notice.Month) && last.Amount == notice.Amount && last.Part >= notice.Part {
 		return
 	}

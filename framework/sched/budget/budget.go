@@ -98,7 +98,8 @@ type Usage map[Key]float64
 // owner. Type is "" where it is unknown, and "A|B" where an agent hands out GPUs of several types by count.
 type Key struct{ Role, User, Type string }
 
-// Add adds what thousandths of GPUs have been held for from one time to another, as far as that is in the month.
+// Add adds the GPU time of a task that holds milli thousandths of GPUs from one time to another. Only the time within the
+// month counts.
 func (u Usage) Add(k Key, milli int, month, from, to time.Time) {
 	if from.Before(month) {
 		from = month
