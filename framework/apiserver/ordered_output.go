@@ -129,7 +129,7 @@ func (o *orderedOutput) refreshSizes() error {
 		}
 		next.Ends[s] = max(next.Ends[s], next.Starts[s]+size)
 	}
-	if missing == len(outputindex.Streams()) {
+	if missing == len(previous) {
 		return request.ErrNoLog
 	}
 	if o.previousSizes != nil {

@@ -277,7 +277,7 @@ func (a *timedAgent) Kill(f mesosgo.FrameworkID, t mesosgo.TaskID, _ *mesosgo.Ki
 	timer := a.timers[t.Value]
 	a.mu.Unlock()
 	if timer != nil && timer.Stop() {
-		a.endTask(f, mesosgo.ExecutorID{Value: t.Value}, t, mesosgo.TASK_KILLED)
+		a.endTask(f, mesosgo.ExecutorID(t), t, mesosgo.TASK_KILLED)
 	}
 }
 
