@@ -21,6 +21,8 @@ type taskDeadlines struct {
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
+	// reportedEnd is set while an end is known from a reconciliation only.
+	reportedEnd *reportedEnd
 	// attemptDoubt is set while it is not known whether the agent has the task, and before a task is first reported that another
 	// process has launched.
 	attemptDoubt
@@ -54,7 +56,7 @@ func (d deadlineTable) entry(id string) *taskDeadlines {
 // dropIdle removes the entry of a task if nothing is due.
 func (d deadlineTable) dropIdle(id string) {
 	if t := d[id]; t != nil && t.confirmBy.IsZero() && t.killAt.IsZero() && t.timeoutAt.IsZero() && t.idleAt.IsZero() &&
-		t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() && t.attemptDoubt.isZero() {
+		t.preemptibleAt.IsZero() && t.giveUpAt.IsZero() && t.reportedEnd == nil && t.attemptDoubt.isZero() {
 		delete(d, id)
 	}
 }

@@ -93,6 +93,11 @@ func (s *State) handleTick() []Operation {
 		if !tm.idleAt.IsZero() {
 			ops = append(ops, s.endIdleTask(ref, tm)...)
 		}
+		if e := tm.reportedEnd; e != nil && isDue(e.applyAt, s.now) {
+			ops = append(ops, s.applyUpdate(ref, e.update)...)
+			s.retireJob(ref.job)
+			continue
+		}
 		if isDue(tm.giveUpAt, s.now) {
 			message := fmt.Sprintf("its agent was away for %s", s.unreachableTimeout(ref.job.Spec))
 			if tm.unknownToMaster {

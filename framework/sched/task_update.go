@@ -50,6 +50,9 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 			d.unknownToMaster = d.unknownToMaster && !u.Reconciled
 		}
 	}
+	if u.Reconciled && !u.State.IsLive() && u.State != job.Lost && s.awaitAgentStatus(t.ID, u) {
+		return nil
+	}
 	if u.State == job.Unreachable {
 		defer s.noteAbsence(t.AgentID)
 	}
@@ -81,6 +84,27 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 		return s.endAttempt(ref, attemptResultOf(ref, next, u))
 	}
 	return nil
+}
+
+// agentStatusWait is how long the end of a task that the master reports is not applied. Agents send their own status at once
+// to a scheduler that has subscribed again, and repeat it.
+const agentStatusWait = 10 * time.Second
+
+// reportedEnd is an end from a reconciliation. It has no reason: the exit code, a fault of the machine and an image that does
+// not fit are in the agent's own status, and decide whether a retry is charged.
+type reportedEnd struct {
+	update TaskUpdate
+	// applyAt is when the end is applied without a reason.
+	applyAt time.Time
+}
+
+// awaitAgentStatus reports whether the end of a task that the master reports waits for the agent's own status.
+func (s *State) awaitAgentStatus(taskID string, u TaskUpdate) bool {
+	d := s.deadlines.entry(taskID)
+	if d.reportedEnd == nil {
+		d.reportedEnd = &reportedEnd{u, s.now.Add(agentStatusWait)}
+	}
+	return !isDue(d.reportedEnd.applyAt, s.now)
 }
 
 // nextState returns the state to which an update leads, given a requested kill and how far the task has come.
