@@ -84,6 +84,16 @@ func (g *guardedConfig) writeAccessFile(t *testing.T, text string) {
 	}
 }
 
+// makeOutputPrivate adds output: private to the access file.
+func (g *guardedConfig) makeOutputPrivate(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(g.AccessFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.writeAccessFile(t, "output: private\n"+string(text))
+}
+
 // clientAs returns a client of the schedulers with the user's token.
 func (g *guardedConfig) clientAs(t *testing.T, who string, instances ...*testInstance) *client.Client {
 	t.Helper()

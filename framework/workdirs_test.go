@@ -32,14 +32,14 @@ func writeWorkdir(t *testing.T, text string) string {
 }
 
 // uploadFolder packs and uploads a folder.
-func uploadFolder(t *testing.T, in *testInstance, folder string, o client.UploadOptions) (api.StoredWorkdir, bool, error) {
+func uploadFolder(t *testing.T, c *client.Client, folder string, o client.UploadOptions) (api.StoredWorkdir, bool, error) {
 	t.Helper()
 	packed, err := workdir.Pack(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer packed.Close()
-	return in.UploadWorkdir(frameworktest.Timeout(t), client.WorkdirArchive{Digest: packed.Digest, Bytes: packed.Bytes, Open: packed.Reader}, o)
+	return c.UploadWorkdir(frameworktest.Timeout(t), client.WorkdirArchive{Digest: packed.Digest, Bytes: packed.Bytes, Open: packed.Reader}, o)
 }
 
 // httpGet returns the status and the body of a response.
@@ -105,12 +105,12 @@ func TestAgentsFetchWorkdirs(t *testing.T) {
 	in := startWithJournal(t, c, path)
 	ctx := frameworktest.Timeout(t)
 	folder := writeWorkdir(t, "print(1)")
-	stored, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{})
+	stored, uploaded, err := uploadFolder(t, in.Client, folder, client.UploadOptions{})
 	if err != nil || !uploaded {
 		t.Fatalf("uploaded %t, %v", uploaded, err)
 	}
 	sent := int64(0)
-	again, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{OnProgress: func(n, _ int64) { sent += n }})
+	again, uploaded, err := uploadFolder(t, in.Client, folder, client.UploadOptions{OnProgress: func(n, _ int64) { sent += n }})
 	if err != nil || uploaded || again != stored || sent != 0 {
 		t.Errorf("again: %+v, uploaded %t, %d bytes, %v", again, uploaded, sent, err)
 	}
@@ -139,7 +139,7 @@ func TestAgentsFetchWorkdirs(t *testing.T) {
 	in.stopAndWait(t)
 
 	in = startWithJournal(t, c, path)
-	if _, uploaded, err := uploadFolder(t, in, folder, client.UploadOptions{}); err != nil || uploaded {
+	if _, uploaded, err := uploadFolder(t, in.Client, folder, client.UploadOptions{}); err != nil || uploaded {
 		t.Errorf("after a restart: uploaded %t, %v", uploaded, err)
 	}
 	spec.Name = "second"
@@ -183,7 +183,7 @@ func TestWorkdirsThatAreNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "blocker", job.Running)
-	stored, _, err := uploadFolder(t, in, writeWorkdir(t, "print(2)"), client.UploadOptions{})
+	stored, _, err := uploadFolder(t, in.Client, writeWorkdir(t, "print(2)"), client.UploadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,68 @@ func TestUploadErrorsNameTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p *api.Problem
-	if _, _, err := uploadFolder(t, in, large, client.UploadOptions{}); !errors.As(err, &p) || p.Status != 507 || !strings.Contains(p.Detail, "with this one of 2.0 MiB it would have 2.0 MiB, more than its limit of 1.0 MiB") {
+	if _, _, err := uploadFolder(t, in.Client, large, client.UploadOptions{}); !errors.As(err, &p) || p.Status != 507 || !strings.Contains(p.Detail, "with this one of 2.0 MiB it would have 2.0 MiB, more than its limit of 1.0 MiB") {
 		t.Errorf("a full store: %v", err)
+	}
+}
+
+// TestWorkdirsBelongToTheirUploaders checks that a digest alone opens no working folder where output is private: another user
+// neither finds the archive, nor uses it in a job, a schedule, a check or a new run, until that user uploads the same content. The
+// upload does not show that the content was there. Users who may change the job may use its folder.
+func TestWorkdirsBelongToTheirUploaders(t *testing.T) {
+	g := newGuardedConfig(t)
+	g.makeOutputPrivate(t)
+	in := startInstance(t, mesostest.NewCluster(t, 1),
+		SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: writeRolesFile(t, "research: {}\n"), API: g.APIConfig},
+		client.WithTrustedCA(g.CAFile))
+	ctx := longTimeout(t)
+	alice, bob, ops := g.clientAs(t, "alice", in), g.clientAs(t, "bob", in), g.clientAs(t, "ops", in)
+	folder := writeWorkdir(t, "secret = 1")
+	stored, _, err := uploadFolder(t, alice, folder, client.UploadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := frameworktest.JobSpec("train", 1, 0)
+	spec.Workdir = stored.Workdir
+	if _, err := alice.SubmitJob(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	stolen := spec
+	stolen.Name = "stolen"
+	due := stolen
+	due.Schedule = &job.Schedule{Cron: "0 3 * * *"}
+	service := frameworktest.JobSpec("service", 1, 0)
+	service.Service = &job.Service{}
+	if _, err := bob.SubmitJob(ctx, service); err != nil {
+		t.Fatal(err)
+	}
+	updated := service
+	updated.Workdir = stored.Workdir
+	for way, use := range map[string]func() error{
+		"submit":   func() error { _, err := bob.SubmitJob(ctx, stolen); return err },
+		"validate": func() error { _, err := bob.ValidateJob(ctx, stolen, false); return err },
+		"schedule": func() error { _, err := bob.AddSchedule(ctx, due); return err },
+		"update":   func() error { _, err := bob.UpdateJob(ctx, updated); return err },
+	} {
+		var p *api.Problem
+		if err := use(); !errors.As(err, &p) || p.Code != api.CodeWorkdirNotFound {
+			t.Errorf("%s by the digest alone: %v", way, err)
+		}
+	}
+	_, err = bob.RerunJob(ctx, "train", api.RerunRequest{})
+	wantProblem(t, err, http.StatusForbidden, "operate on role research")
+	if status, _ := g.getAs(t, "bob", in, "/v1/workdirs/"+stored.Workdir); status != http.StatusNotFound {
+		t.Errorf("bob finds the archive: status %d", status)
+	}
+	for who, uploads := range map[*client.Client]bool{alice: false, bob: true, ops: false} {
+		if _, uploaded, err := uploadFolder(t, who, folder, client.UploadOptions{}); err != nil || uploaded != uploads {
+			t.Errorf("uploaded %t, %v; want %t", uploaded, err, uploads)
+		}
+	}
+	for _, who := range []*client.Client{bob, ops} {
+		if _, err := who.SubmitJob(ctx, stolen); err != nil {
+			t.Errorf("after the upload, or as an operator: %v", err)
+		}
+		stolen.Name, stolen.Role = "of-operator", "research"
 	}
 }

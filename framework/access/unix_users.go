@@ -41,3 +41,12 @@ func (g *Grant) CanRunAs(user string) bool {
 // HasPrivateOutput reports whether the requester may read the output of a job only with
 // the permission to change the job.
 func (g *Grant) HasPrivateOutput() bool { return g != nil && g.privateOutput }
+
+// CanReadOutput reports whether the requester may read the output, the files and the whole specification of a job of this role
+// and owner.
+func (g *Grant) CanReadOutput(role, owner string) bool {
+	if g.HasPrivateOutput() {
+		return g.CanChangeJob(role, owner)
+	}
+	return g.HasPermission(View, role)
+}

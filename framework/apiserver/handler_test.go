@@ -91,10 +91,10 @@ func (f *fakeBackend) ListJobs(_ context.Context, q request.JobQuery) (api.JobLi
 	seen := slices.DeleteFunc(slices.Clone(f.jobs), func(v api.JobView) bool { return !q.Grant.HasPermission(access.View, v.Spec.Role) })
 	return api.JobList{Jobs: seen, Next: f.next}, f.err
 }
-func (f *fakeBackend) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
+func (f *fakeBackend) FindWorkdir(_ context.Context, _ *access.Grant, digest string) (api.StoredWorkdir, error) {
 	return api.StoredWorkdir{Workdir: digest}, f.err
 }
-func (f *fakeBackend) StoreWorkdir(_ context.Context, digest string, archive io.Reader) (api.StoredWorkdir, bool, error) {
+func (f *fakeBackend) StoreWorkdir(_ context.Context, _ *access.Grant, digest string, archive io.Reader) (api.StoredWorkdir, bool, error) {
 	n, err := io.Copy(io.Discard, archive)
 	return api.StoredWorkdir{Workdir: digest, Bytes: n}, true, cmp.Or(f.err, err)
 }

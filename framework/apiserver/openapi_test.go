@@ -432,7 +432,7 @@ func (f fullBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) 
 func (f fullBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
 	return filledValue[api.ScheduleView](), f.err
 }
-func (f fullBackend) FindWorkdir(context.Context, string) (api.StoredWorkdir, error) {
+func (f fullBackend) FindWorkdir(context.Context, *access.Grant, string) (api.StoredWorkdir, error) {
 	return filledValue[api.StoredWorkdir](), f.err
 }
 func (f fullBackend) ListArtifacts(context.Context, string) (api.ArtifactList, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
@@ -18,11 +19,11 @@ import (
 
 // WorkdirStore stores the archives of working folders.
 type WorkdirStore interface {
-	// FindWorkdir returns the size of the stored archive of a working folder.
-	FindWorkdir(ctx context.Context, digest string) (api.StoredWorkdir, error)
-	// StoreWorkdir stores the archive of a working folder; created is false if it was
-	// stored before.
-	StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (w api.StoredWorkdir, created bool, err error)
+	// FindWorkdir returns the size of the stored archive of a working folder that the requester may use; else 404.
+	FindWorkdir(ctx context.Context, by *access.Grant, digest string) (api.StoredWorkdir, error)
+	// StoreWorkdir stores the archive of a working folder; created is false if the requester has
+	// stored it before.
+	StoreWorkdir(ctx context.Context, by *access.Grant, digest string, archive io.Reader) (w api.StoredWorkdir, created bool, err error)
 	// OpenWorkdir opens the archive of a run for its agents, while tasks of the run
 	// start. It returns a Problem for a wrong token.
 	OpenWorkdir(ctx context.Context, run job.RunID, token string) (*os.File, error)
@@ -48,7 +49,7 @@ const (
 )
 
 func (s *apiServer) handleFindWorkdir(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	stored, err := leader.Workdirs.FindWorkdir(r.Context(), r.PathValue("digest"))
+	stored, err := leader.Workdirs.FindWorkdir(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("digest"))
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,8 @@ func (s *apiServer) handleFindWorkdir(leader *LeaderBackend, w http.ResponseWrit
 
 func (s *apiServer) handleStoreWorkdir(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
 	connection := http.NewResponseController(w)
-	stored, created, err := leader.Workdirs.StoreWorkdir(r.Context(), r.PathValue("digest"), &progressReader{r.Body, connection, time.Now().Add(uploadTimeout)})
+	body := &progressReader{r.Body, connection, time.Now().Add(uploadTimeout)}
+	stored, created, err := leader.Workdirs.StoreWorkdir(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("digest"), body)
 	_ = connection.SetWriteDeadline(time.Now().Add(workdirProgressTimeout)) // the upload may have taken longer than the server permits
 	if err != nil {
 		return err

@@ -225,6 +225,9 @@ func (c *JobCommands) RerunJob(ctx context.Context, by *access.Grant, name strin
 	if !ok {
 		return view, api.UnknownJob(name)
 	}
+	if err := checkReadable(by, old.Spec); err != nil {
+		return view, err
+	}
 	retry := job.RunID{}
 	if q.Failed {
 		retry = old.RunID()
@@ -233,6 +236,12 @@ func (c *JobCommands) RerunJob(ctx context.Context, by *access.Grant, name strin
 	spec.Owner, spec.ClientKey = by.UserName(), q.ClientKey
 	view, _, err = c.submitRun(ctx, by, spec, retry)
 	return view, err
+}
+
+// checkReadable returns an error if the requester may not read the output of a job. The new run would have its environment,
+// its files, and the output of its tasks that have finished.
+func checkReadable(by *access.Grant, old *job.Spec) error {
+	return request.CheckPermission(by, by.CanReadOutput(old.Role, old.Owner), access.Operate, "role "+old.Role)
 }
 
 // submitRun submits a job. If retry is not zero, only the tasks of that run which did not finish are run.

@@ -15,7 +15,7 @@ import (
 // UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
 // specification to its tasks continues afterwards. The service keeps its role if spec names none.
 func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec job.Spec) (view api.JobView, err error) {
-	if err := c.checkUpdateFiles(ctx, &spec); err != nil {
+	if err := c.checkUpdateFiles(ctx, change.By, &spec); err != nil {
 		return view, err
 	}
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
@@ -32,8 +32,8 @@ func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec
 }
 
 // checkUpdateFiles makes the checks of a submission that may wait for the master or the disk.
-func (c *JobCommands) checkUpdateFiles(ctx context.Context, spec *job.Spec) error {
-	return c.leader.checkBeforeLoop(ctx, &submission{origin: byUser, spec: spec})
+func (c *JobCommands) checkUpdateFiles(ctx context.Context, by *access.Grant, spec *job.Spec) error {
+	return c.leader.checkBeforeLoop(ctx, &submission{origin: byUser, spec: spec, by: by})
 }
 
 // checkUpdate returns why a service may not get the specification, and completes its role.

@@ -65,7 +65,7 @@ type submissionCheck struct {
 var submissionChecks = concatChecks(
 	[]submissionCheck{
 		{"agents have the GPU types", "gpu_type", byUser | asSchedule, true, (*Leader).checkGPUTypes},
-		{"the working folder is stored", "workdir", byUser | asSchedule, true, (*Leader).checkWorkdir},
+		{"the working folder is stored, and the requester may use it", "workdir", byUser | asSchedule, true, (*Leader).checkWorkdir},
 		{"there is a store for artifacts", "artifacts", byUser | asSchedule, true, (*Leader).checkArtifactStore},
 		{"the requester may submit to the role", "role", byUser | asSchedule, false, (*Leader).checkRolePermission},
 		{"the schedule's owner may still submit to the role", "role", bySchedule, false, (*Leader).checkScheduleOwner},
@@ -187,7 +187,7 @@ func (l *Leader) checkGPUTypes(ctx context.Context, _ *sched.State, s *submissio
 
 // checkWorkdir also keeps the archive for a grace time, within which the job must be recorded.
 func (l *Leader) checkWorkdir(_ context.Context, _ *sched.State, s *submission) error {
-	return l.Workdirs.checkStored(s.spec.Workdir)
+	return l.Workdirs.checkStored(s.by, s.spec.Workdir)
 }
 
 func (l *Leader) checkArtifactStore(_ context.Context, _ *sched.State, s *submission) error {

@@ -37,7 +37,7 @@ func (c *JobCommands) ValidateJob(ctx context.Context, by *access.Grant, spec jo
 
 // ValidateUpdate checks a specification of a service as UpdateJob would, and records nothing.
 func (c *JobCommands) ValidateUpdate(ctx context.Context, change request.Change, spec job.Spec) (checked api.ValidatedJob, err error) {
-	if err := c.checkUpdateFiles(ctx, &spec); err != nil {
+	if err := c.checkUpdateFiles(ctx, change.By, &spec); err != nil {
 		return checked, err
 	}
 	var warnings []string

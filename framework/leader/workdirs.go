@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
@@ -20,14 +21,23 @@ import (
 // workdirCleanupInterval is how often unused archives are removed.
 const workdirCleanupInterval = 10 * time.Minute
 
-// checkStored returns a Problem if the archive of a working folder is not stored, "" being none. It keeps the archive for a grace
-// time, within which the job must be recorded.
-func (w *Workdirs) checkStored(digest string) error {
+// checkStored returns a Problem if the archive of a working folder is not stored or if the requester may not use it, "" being
+// none. It keeps the archive for a grace time, within which the job must be recorded.
+func (w *Workdirs) checkStored(by *access.Grant, digest string) error {
 	if digest == "" {
 		return nil
 	}
-	_, err := w.store.Find(digest, w.leader.loop.clock())
+	_, err := w.findUsable(by, digest)
 	return workdirProblem(err, digest)
+}
+
+// findUsable returns the size of an archive that the requester may use: one that the requester has uploaded, or the folder of a
+// job whose files the requester may read. Any other archive does not exist for the requester: the digest alone is no right to it.
+func (w *Workdirs) findUsable(by *access.Grant, digest string) (bytes int64, err error) {
+	if by != nil && !w.store.IsUploader(digest, by.UserName()) && !w.leader.Model.HasJobInWorkdir(digest, by.CanReadOutput) {
+		return 0, w.store.UnknownError(digest)
+	}
+	return w.store.Find(digest, w.leader.loop.clock())
 }
 
 // workdirProblem converts an error of the store to the client's problem.
@@ -53,22 +63,22 @@ type Workdirs struct {
 	store  *workdirstore.ArchiveStore
 }
 
-// FindWorkdir returns the size of a stored archive, which is then kept for a while.
-func (w *Workdirs) FindWorkdir(_ context.Context, digest string) (api.StoredWorkdir, error) {
-	bytes, err := w.store.Find(digest, w.leader.loop.clock())
+// FindWorkdir returns the size of a stored archive that the requester may use. The archive is then kept for a while.
+func (w *Workdirs) FindWorkdir(_ context.Context, by *access.Grant, digest string) (api.StoredWorkdir, error) {
+	bytes, err := w.findUsable(by, digest)
 	if errors.Is(err, workdirstore.ErrUnknown) {
 		return api.StoredWorkdir{}, api.NewProblemf(http.StatusNotFound, "%w", err).WithCode(api.CodeWorkdirNotFound, digest)
 	}
 	return api.StoredWorkdir{Workdir: digest, Bytes: bytes}, err
 }
 
-// StoreWorkdir stores an archive.
-func (w *Workdirs) StoreWorkdir(ctx context.Context, digest string, archive io.Reader) (stored api.StoredWorkdir, created bool, err error) {
-	created, err = w.store.Put(ctx, digest, archive, w.leader.loop.clock(), func() (map[string]bool, error) { return w.liveWorkdirs(ctx) })
+// StoreWorkdir stores an archive of the requester.
+func (w *Workdirs) StoreWorkdir(ctx context.Context, by *access.Grant, digest string, archive io.Reader) (stored api.StoredWorkdir, created bool, err error) {
+	created, err = w.store.Put(ctx, by.UserName(), digest, archive, w.leader.loop.clock(), func() (map[string]bool, error) { return w.liveWorkdirs(ctx) })
 	if err != nil {
 		return stored, false, workdirProblem(err, digest)
 	}
-	stored, err = w.FindWorkdir(ctx, digest)
+	stored, err = w.FindWorkdir(ctx, by, digest)
 	return stored, created, err
 }
 

@@ -25,6 +25,15 @@ func (m *Model) LiveWorkdirs() map[string]bool {
 	return digests
 }
 
+// HasJobInWorkdir reports whether a job whose role and owner may accepts has the working folder. A job that has ended counts
+// as long as it is stored.
+func (m *Model) HasJobInWorkdir(digest string, may func(role, owner string) bool) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	uses := func(spec *job.Spec) bool { return spec.Workdir == digest && may(spec.Role, spec.Owner) }
+	return slices.ContainsFunc(m.bySubmission, func(e *jobEntry) bool { return !e.removed && uses(e.Spec) })
+}
+
 // StartingWorkdirs returns the working folders that agents may be fetching for tasks of a run:
 // none if no task starts, and several while a service is updated.
 func (m *Model) StartingWorkdirs(run job.RunID) (digests []string) {

@@ -1,5 +1,7 @@
 // Package workdirstore keeps the archives of working folders on the scheduler's disk, by
-// their digests. With a token of one run of a job, agents may fetch its archive.
+// their digests, with the users who have uploaded them. With a token of one run of a job,
+// agents may fetch its archive. A digest is a name and no right: callers of Find and Open
+// check first that the requester may use the archive.
 package workdirstore
 
 import (
@@ -37,6 +39,9 @@ var (
 
 const (
 	archiveSuffix = ".tar.gz"
+	// uploadersSuffix ends the name of an archive's folder of uploaders: an empty file for each user who has uploaded the
+	// archive, named by a digest of the user's name.
+	uploadersSuffix = ".uploaders"
 	// keyFile is the file in the store's folder with the key of the tokens, of keyBytes bytes.
 	keyFile  = "key"
 	keyBytes = 32
@@ -47,8 +52,8 @@ const (
 	maxUploads = 8
 )
 
-// ArchiveStore stores archives in a folder, as DIGEST.tar.gz. Several schedulers may
-// share the folder. The time of a file is when the archive was last used.
+// ArchiveStore stores archives in a folder, as DIGEST.tar.gz, and their uploaders in DIGEST.uploaders. Several schedulers
+// may share the folder. The time of an archive's file is when it was last used.
 type ArchiveStore struct {
 	// folder is created with the first archive. maxBytes bounds the sum of the archives.
 	folder   string
@@ -75,11 +80,17 @@ func (s *ArchiveStore) archivePath(digest string) string {
 	return filepath.Join(s.folder, strings.TrimPrefix(digest, job.WorkdirPrefix)+archiveSuffix)
 }
 
+// UnknownError returns ErrUnknown with the digest. It is also the error for an archive that a requester may not use, from
+// whom it must not differ.
+func (s *ArchiveStore) UnknownError(digest string) error {
+	return fmt.Errorf("working folder %q: %w %s", digest, ErrUnknown, s.folder)
+}
+
 // Find returns the size of an archive and keeps it for the grace time. It returns
 // ErrUnknown, wrapped, if it is not stored.
 func (s *ArchiveStore) Find(digest string, now time.Time) (bytes int64, err error) {
 	if !job.IsWorkdirDigest(digest) {
-		return 0, fmt.Errorf("working folder %q: %w", digest, ErrUnknown)
+		return 0, s.UnknownError(digest)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +99,7 @@ func (s *ArchiveStore) Find(digest string, now time.Time) (bytes int64, err erro
 		err = os.Chtimes(s.archivePath(digest), now, now)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("working folder %s: %w %s", digest, ErrUnknown, s.folder)
+		return 0, s.UnknownError(digest)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("find working folder: %w", err)
@@ -96,24 +107,53 @@ func (s *ArchiveStore) Find(digest string, now time.Time) (bytes int64, err erro
 	return info.Size(), nil
 }
 
+// uploaderPath returns the file that records an uploader of an archive.
+func (s *ArchiveStore) uploaderPath(digest, uploader string) string {
+	name := sha256.Sum256([]byte(uploader))
+	return filepath.Join(uploadersPath(s.archivePath(digest)), hex.EncodeToString(name[:]))
+}
+
+// uploadersPath returns the folder of an archive's uploaders.
+func uploadersPath(archive string) string {
+	return strings.TrimSuffix(archive, archiveSuffix) + uploadersSuffix
+}
+
+// IsUploader reports whether a user has uploaded the archive.
+func (s *ArchiveStore) IsUploader(digest, uploader string) bool {
+	if !job.IsWorkdirDigest(digest) {
+		return false
+	}
+	_, err := os.Stat(s.uploaderPath(digest, uploader))
+	return err == nil
+}
+
+// addUploader records an uploader of an archive. The caller has the lock.
+func (s *ArchiveStore) addUploader(digest, uploader string) error {
+	path := s.uploaderPath(digest, uploader)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("store the uploader of a working folder: %w", err)
+	}
+	return atomicfile.Write(path, nil, 0o600)
+}
+
 // Open opens an archive for reading. It returns ErrUnknown, wrapped, if it is not stored.
 func (s *ArchiveStore) Open(digest string) (*os.File, error) {
 	if !job.IsWorkdirDigest(digest) {
-		return nil, fmt.Errorf("working folder %q: %w", digest, ErrUnknown)
+		return nil, s.UnknownError(digest)
 	}
 	f, err := os.Open(s.archivePath(digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("working folder %s: %w %s", digest, ErrUnknown, s.folder)
+		return nil, s.UnknownError(digest)
 	}
 	return f, err
 }
 
-// Put stores an archive. It removes archives that are not used to make room. used
-// returns the digests that live jobs name. created is false if the archive was stored
-// before. The archive is received into a temporary file without the lock, so that a slow client delays no others;
+// Put stores an archive of an uploader. It removes archives that are not used to make room. used
+// returns the digests that live jobs name. created is false if this uploader has stored the archive
+// before. The result does not depend on what other users have uploaded: they must not learn which contents exist. The archive is received into a temporary file without the lock, so that a slow client delays no others;
 // the rename makes it visible as a whole. More than maxUploads callers wait until ctx ends.
 func (s *ArchiveStore) Put(
-	ctx context.Context, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error),
+	ctx context.Context, uploader, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error),
 ) (created bool, err error) {
 	if !job.IsWorkdirDigest(digest) {
 		return false, fmt.Errorf("%w: %q is no digest: %s is followed by 64 hexadecimal digits in lower case", ErrInvalid, digest, job.WorkdirPrefix)
@@ -142,16 +182,21 @@ func (s *ArchiveStore) Put(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := os.Stat(s.archivePath(digest)); err == nil {
-		return false, os.Chtimes(s.archivePath(digest), now, now)
+	path := s.archivePath(digest)
+	_, absent := os.Stat(path)
+	created = absent != nil || !s.IsUploader(digest, uploader)
+	if created {
+		if err := s.makeRoom(size, now, live); err != nil {
+			return false, err
+		}
+		if err := os.Rename(temp.Name(), path); err != nil {
+			return false, fmt.Errorf("store working folder: %w", err)
+		}
+		if err := s.addUploader(digest, uploader); err != nil {
+			return false, err
+		}
 	}
-	if err := s.makeRoom(size, now, live); err != nil {
-		return false, err
-	}
-	if err := os.Rename(temp.Name(), s.archivePath(digest)); err != nil {
-		return false, fmt.Errorf("store working folder: %w", err)
-	}
-	return true, errors.Join(os.Chtimes(s.archivePath(digest), now, now), atomicfile.SyncDir(s.folder))
+	return created, errors.Join(os.Chtimes(path, now, now), atomicfile.SyncDir(s.folder))
 }
 
 // receiveArchive writes and checks an archive, and returns its size.
@@ -209,6 +254,17 @@ type storedArchive struct {
 	lastUse      time.Time
 }
 
+// remove removes the archive and its uploaders: the uploaders first, so that none is left without its archive.
+func (a *storedArchive) remove() error {
+	if err := os.RemoveAll(uploadersPath(a.path)); err != nil {
+		return err
+	}
+	if err := os.Remove(a.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // listArchives returns the archives, the one that was used least recently first. It
 // removes temporary files that crashed uploads have left. The caller has the lock.
 func (s *ArchiveStore) listArchives(now time.Time) (list []storedArchive, err error) {
@@ -258,7 +314,7 @@ func (s *ArchiveStore) makeRoom(size int64, now time.Time, live map[string]bool)
 		if live[a.digest] || now.Sub(a.lastUse) < graceTime {
 			continue
 		}
-		if err := os.Remove(a.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := a.remove(); err != nil {
 			return fmt.Errorf("remove working folder: %w", err)
 		}
 		total -= a.bytes
@@ -280,7 +336,7 @@ func (s *ArchiveStore) RemoveUnused(now time.Time, live map[string]bool) (remove
 		if live[a.digest] || now.Sub(a.lastUse) <= max(s.keep, graceTime) {
 			continue
 		}
-		if e := os.Remove(a.path); e != nil {
+		if e := a.remove(); e != nil {
 			err = errors.Join(err, e)
 			continue
 		}

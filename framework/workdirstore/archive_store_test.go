@@ -48,7 +48,7 @@ func using(digests ...string) func() (map[string]bool, error) {
 func (s *ArchiveStore) mustPut(t *testing.T, text string, now time.Time, live ...string) string {
 	t.Helper()
 	digest, archive := packText(t, text)
-	if _, err := s.Put(t.Context(), digest, bytes.NewReader(archive), now, using(live...)); err != nil {
+	if _, err := s.Put(t.Context(), "alice", digest, bytes.NewReader(archive), now, using(live...)); err != nil {
 		t.Fatal(err)
 	}
 	return digest
@@ -66,7 +66,7 @@ func TestPutStoresOnce(t *testing.T) {
 		t.Errorf("before: %v", err)
 	}
 	for i, want := range []bool{true, false} {
-		created, err := s.Put(t.Context(), digest, bytes.NewReader(archive), start, using())
+		created, err := s.Put(t.Context(), "alice", digest, bytes.NewReader(archive), start, using())
 		if err != nil || created != want {
 			t.Errorf("upload %d: created %t, %v", i, created, err)
 		}
@@ -87,6 +87,35 @@ func TestPutStoresOnce(t *testing.T) {
 	}
 }
 
+// TestUploadersAreEqual checks that each user's first upload of a content is created, also if others have uploaded the same before,
+// that other users are no uploaders, and that uploaders end with the archive. A full store rejects content that it has from another
+// user too, since users must not learn what others have uploaded.
+func TestUploadersAreEqual(t *testing.T) {
+	digest, archive := packText(t, "text")
+	s := NewArchiveStore(t.TempDir(), int64(2*len(archive)), time.Hour)
+	put := func(uploader string) (bool, error) {
+		return s.Put(t.Context(), uploader, digest, bytes.NewReader(archive), start, using())
+	}
+	for _, c := range []struct {
+		uploader string
+		created  bool
+	}{{"alice", true}, {"alice", false}, {"bob", true}, {"bob", false}} {
+		if created, err := put(c.uploader); err != nil || created != c.created {
+			t.Errorf("upload of %s: created %t, %v; want %t", c.uploader, created, err, c.created)
+		}
+	}
+	if !s.IsUploader(digest, "alice") || !s.IsUploader(digest, "bob") || s.IsUploader(digest, "carol") || s.IsUploader("../alice", "alice") {
+		t.Error("the uploaders are not alice and bob")
+	}
+	s.maxBytes = int64(len(archive))
+	if _, err := put("carol"); !errors.Is(err, ErrFull) {
+		t.Errorf("a full store: %v", err)
+	}
+	if removed, err := s.RemoveUnused(start.Add(2*time.Hour), nil); err != nil || removed != 1 || s.IsUploader(digest, "alice") {
+		t.Errorf("removed %d, %v; alice is an uploader: %t", removed, err, s.IsUploader(digest, "alice"))
+	}
+}
+
 func TestPutRejectsWhatIsNotTheArchive(t *testing.T) {
 	s := NewArchiveStore(t.TempDir(), 1<<20, time.Hour)
 	digest, archive := packText(t, "text")
@@ -98,7 +127,7 @@ func TestPutRejectsWhatIsNotTheArchive(t *testing.T) {
 		"other content": {digest, other}, "cut off": {digest, archive[:len(archive)-3]}, "more": {digest, append(archive[:len(archive):len(archive)], 0)},
 		"a path": {"sha256:../../etc/passwd", archive}, "no digest": {"x", archive}, "upper case": {strings.ToUpper(digest), archive},
 	} {
-		if _, err := s.Put(t.Context(), c.digest, bytes.NewReader(c.data), start, using()); !errors.Is(err, ErrInvalid) {
+		if _, err := s.Put(t.Context(), "alice", c.digest, bytes.NewReader(c.data), start, using()); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -140,7 +169,7 @@ func TestFullStoreMakesRoom(t *testing.T) {
 	s := NewArchiveStore(t.TempDir(), int64(3*len(archive)), time.Hour)
 	live, first, second := s.mustPut(t, "1", start), s.mustPut(t, "2", start), s.mustPut(t, "3", start.Add(time.Second))
 	digest, data := packText(t, "4")
-	if _, err := s.Put(t.Context(), digest, bytes.NewReader(data), start.Add(time.Minute), using(live)); !errors.Is(err, ErrFull) ||
+	if _, err := s.Put(t.Context(), "alice", digest, bytes.NewReader(data), start.Add(time.Minute), using(live)); !errors.Is(err, ErrFull) ||
 		!strings.Contains(err.Error(), "more than its limit of") {
 		t.Errorf("soon after the uploads: %v", err)
 	}
