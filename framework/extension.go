@@ -136,6 +136,13 @@ func CheckAccess(ctx context.Context, p access.Permission, role string) error {
 	return request.CheckRoleAccess(apihttp.GrantOf(ctx), p, role)
 }
 
+// CheckOutputAccess returns an error if the requester may not read the output and all fields of an object of role that has no
+// owner. ctx is the context of a request to an extension.
+func CheckOutputAccess(ctx context.Context, role string) error {
+	g := apihttp.GrantOf(ctx)
+	return request.CheckPermission(g, g.CanReadOutput(role, ""), access.Operate, "role "+role)
+}
+
 // writeUnavailable answers 503 with the reason, in a form that Marathon clients
 // read too.
 func writeUnavailable(w http.ResponseWriter, why error) {

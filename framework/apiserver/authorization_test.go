@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -231,21 +232,34 @@ func TestListsHideInvisibleEntries(t *testing.T) {
 	}
 }
 
-// TestPrivateEnvironments checks that where output is private only those who may change a job or a schedule read its
-// environment.
-func TestPrivateEnvironments(t *testing.T) {
-	spec := job.Spec{Name: "train", Role: "research", Owner: "owner", Command: []string{"true"}, Env: map[string]string{"TOKEN": "hush"}, Tasks: 1}
+// TestPrivateJobsShowPublicFieldsOnly checks that where output is private only users who may change a job or a schedule read its
+// environment, its command, its files and its messages, through every request that returns them.
+func TestPrivateJobsShowPublicFieldsOnly(t *testing.T) {
+	spec := job.Spec{
+		Name: "train", Role: "research", Owner: "owner", Command: []string{"hush"}, Env: map[string]string{"TOKEN": "hush"},
+		Workdir: job.WorkdirPrefix + "hush", Notify: []job.NotificationRule{{To: "https://hooks.example/hush"}}, Tasks: 1,
+	}
+	task := job.Task{ID: "train.0", Job: "train", State: job.Failed, Attempt: 2, Message: "hush", HealthFailure: &job.HealthFailure{Cause: "hush"}, Ended: time.Unix(1, 0)}
 	f := &listBackend{
-		fakeBackend: &fakeBackend{jobs: []api.JobView{{Job: job.Job{Spec: new(spec)}}}, whose: map[string][2]string{"train": {"research", "owner"}}},
-		schedules:   []api.ScheduleView{{Spec: spec}},
+		fakeBackend: &fakeBackend{
+			jobs:  []api.JobView{{Job: job.Job{Spec: &spec, Tasks: []job.Task{task}}, Attempts: []job.Task{task}}},
+			whose: map[string][2]string{"train": {"research", "owner"}},
+			now:   []api.TaskEvent{{Job: "train", Task: "train.0", State: job.Failed, Message: "hush"}},
+		},
+		schedules: []api.ScheduleView{{Spec: spec, Note: "hush"}},
 	}
 	p := rolePolicy()
 	p.PrivateOutput = true
 	url := serveWithPolicy(t, f, p)
-	for _, path := range []string{"/v1/jobs", "/v1/jobs/train", "/v1/jobs/train/file", "/v1/schedules", "/v1/schedules/train"} {
+	for _, path := range []string{
+		"/v1/jobs", "/v1/jobs/train", "/v1/jobs/train/file", "/v1/jobs/train/history", "/v1/jobs/train/runs", "/v1/events", "/v1/events?job=train",
+		"/v1/schedules", "/v1/schedules/train",
+	} {
 		for user, reads := range map[string]bool{"viewer": false, "submitter": false, "owner": true, "operator": true, "root": true} {
+			f.changes = make(chan api.TaskEvent)
+			close(f.changes)
 			_, _, body := sendRequest(t, "GET", url+path, "", "Who", user)
-			if strings.Contains(body, "hush") != reads {
+			if strings.Contains(body, "hush") != reads || !strings.Contains(body, "train") && !strings.HasSuffix(path, "/file") {
 				t.Errorf("%s as %s: %s", path, user, body)
 			}
 		}

@@ -131,8 +131,12 @@ func appendIfVisible(r *http.Request, reads *ReadBackend, to []byte, ev api.Task
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
 	}
-	if sees, err := canSeeJob(r.Context(), reads, ev.Job, ev.Task); err != nil || !sees {
+	has, err := accessToJob(r.Context(), reads, ev.Job, ev.Task)
+	if err != nil || !has.sees {
 		return to
+	}
+	if !has.readsOutput {
+		ev = publicEvent(&ev)
 	}
 	return appendEvent(to, ev)
 }

@@ -53,7 +53,7 @@ func (s *apiServer) handleListNotifications(reads *ReadBackend, w http.ResponseW
 	seen := make([]api.NotificationView, 0, len(list))
 	for i := range list {
 		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == name) && g.HasPermission(access.View, n.Role) {
-			seen = append(seen, *n)
+			seen = append(seen, readableNotification(r.Context(), *n))
 		}
 	}
 	apihttp.WriteJSON(w, http.StatusOK, api.NotificationList{Notifications: seen})

@@ -27,6 +27,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/gpu"
+	"mesos-gpu/internal/testing/documenttest"
 	"mesos-gpu/internal/testing/openapitest"
 	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
@@ -99,50 +100,8 @@ var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[api.ProblemCode]():       string(api.CodeJobNotFound),
 }
 
-// fillValue sets all fields of a value, recursively.
-func fillValue(v reflect.Value) {
-	if v.Type() == reflect.TypeFor[time.Time]() {
-		v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0).UTC()))
-		return
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fillValue(v.Field(i))
-			}
-		}
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fillValue(v.Elem())
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fillValue(v.Index(0))
-	case reflect.Map:
-		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fillValue(key)
-		fillValue(value)
-		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(key, value)
-	case reflect.String:
-		if v.SetString("x"); enumValues[v.Type()] != "" {
-			v.SetString(enumValues[v.Type()])
-		}
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Float64:
-		v.SetFloat(1.5)
-	case reflect.Uint8:
-		v.SetUint(7)
-	default:
-		v.SetInt(7)
-	}
-}
-
-func filledValue[T any]() (v T) {
-	fillValue(reflect.ValueOf(&v).Elem())
-	return v
-}
+// filledValue returns a value with all fields set.
+func filledValue[T any]() T { return documenttest.Filled[T](enumValues) }
 
 // TestOpenAPISchemasMatchTypes checks that the document has exactly the fields of the types
 // that are encoded and decoded.

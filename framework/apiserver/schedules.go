@@ -56,7 +56,7 @@ func (s *apiServer) handleListSchedules(leader *LeaderBackend, w http.ResponseWr
 		all, err := leader.Schedules.ListSchedules(ctx)
 		visible := filterVisible(apihttp.GrantOf(ctx), all, func(s *api.ScheduleView) string { return s.Spec.Role })
 		for i := range visible {
-			visible[i].Spec = *hideEnvironment(ctx, &visible[i].Spec)
+			visible[i] = readableSchedule(ctx, visible[i])
 		}
 		return visible, err
 	}, scheduleSortKey)
@@ -77,8 +77,7 @@ func (s *apiServer) handleGetSchedule(leader *LeaderBackend, w http.ResponseWrit
 	if err != nil {
 		return err
 	}
-	view.Spec = *hideEnvironment(r.Context(), &view.Spec)
-	writeJSONWithETag(w, request.ScheduleETag(view.Created), view)
+	writeJSONWithETag(w, request.ScheduleETag(view.Created), readableSchedule(r.Context(), view))
 	return nil
 }
 

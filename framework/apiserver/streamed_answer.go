@@ -95,11 +95,9 @@ type jobWithoutTasks struct {
 }
 
 // job writes a job with all of its tasks. It reads the omitted ones in parts, each as it is at
-// that time. It leaves out the environment of a job whose output the requester may not read.
+// that time. It writes only the public fields of a job whose output the requester may not read.
 func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.JobView) error {
-	shown := *view
-	shown.Spec = hideEnvironment(ctx, view.Spec)
-	view = &shown
+	view = readableView(ctx, view)
 	if view.OmittedTasks == 0 {
 		a.value(view)
 		return nil
@@ -121,6 +119,7 @@ func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.
 		if tasks, err = reads.Jobs.ListTasks(ctx, view.RunID().String(), view.Submitted, at, tasksPerRead); err != nil {
 			return err
 		}
+		tasks = readableTasks(ctx, view, tasks)
 	}
 	a.text("]}")
 	return nil

@@ -9,33 +9,30 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
-	"mesos-gpu/job"
 )
 
-// canSeeJob reports whether the requester may see a job or, if task is not empty, one of
-// its tasks. A job that does not exist is not visible.
-func canSeeJob(ctx context.Context, reads *ReadBackend, name, task string) (bool, error) {
-	g := apihttp.GrantOf(ctx)
-	if g.HasPermissionOnAllRoles(access.View) {
-		return true, nil
-	}
-	role, _, err := reads.Jobs.OwnerOf(ctx, name, task)
-	var p *api.Problem
-	if errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return false, nil
-	}
-	return err == nil && g.HasPermission(access.View, role), err
+// jobAccess is what a requester may read of a job.
+type jobAccess struct {
+	// sees permits the public fields, readsOutput all fields.
+	sees, readsOutput bool
 }
 
-// hideEnvironment returns a job's specification, without the environment if output is private and the
-// requester may not change the job: it may contain tokens of the job's own services, such as a notebook.
-func hideEnvironment(ctx context.Context, spec *job.Spec) *job.Spec {
-	if g := apihttp.GrantOf(ctx); g.HasPrivateOutput() && !g.CanChangeJob(spec.Role, spec.Owner) {
-		hidden := *spec
-		hidden.Env = nil
-		return &hidden
+// accessToJob returns what the requester may read of a job or, if task is not empty, of one of
+// its tasks: nothing of a job that does not exist.
+func accessToJob(ctx context.Context, reads *ReadBackend, name, task string) (jobAccess, error) {
+	g := apihttp.GrantOf(ctx)
+	if g.HasPermissionOnAllRoles(access.View) && !g.HasPrivateOutput() || g.HasPermissionOnAllRoles(access.Operate) {
+		return jobAccess{true, true}, nil
 	}
-	return spec
+	role, owner, err := reads.Jobs.OwnerOf(ctx, name, task)
+	var p *api.Problem
+	if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return jobAccess{}, nil
+	}
+	if err != nil {
+		return jobAccess{}, err
+	}
+	return jobAccess{g.HasPermission(access.View, role), canReadOutput(ctx, role, owner)}, nil
 }
 
 // hideTaskIDs replaces the ids of tasks in roles that the requester may not see.
@@ -50,14 +47,14 @@ func hideTaskIDs(r *http.Request, reads *ReadBackend, gpus []api.GPUView) error 
 		ids := strings.Split(gpus[i].Task, ", ")
 		for j, id := range ids {
 			t, err := reads.Jobs.GetTask(r.Context(), id)
-			sees := false
+			has := jobAccess{}
 			if err == nil {
-				sees, err = canSeeJob(r.Context(), reads, t.Job, t.ID)
+				has, err = accessToJob(r.Context(), reads, t.Job, t.ID)
 			}
 			if p := (*api.Problem)(nil); err != nil && !(errors.As(err, &p) && p.Status == http.StatusNotFound) {
 				return err
 			}
-			if !sees {
+			if !has.sees {
 				ids[j] = api.HiddenTaskID
 			}
 		}

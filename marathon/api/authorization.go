@@ -14,8 +14,10 @@ import (
 type Permission int
 
 const (
-	// See permits reading the apps of the role, Change changing them.
+	// See permits reading the public fields of the role's apps, ReadOutput all fields and the messages of their tasks, Change
+	// changing them.
 	See Permission = iota
+	ReadOutput
 	Change
 	// Administer permits changes of the scheduler itself.
 	Administer
@@ -84,7 +86,11 @@ func authorizeApp(ctx context.Context, p Permission, id string) func(*authorized
 
 func (svc *authorizedService) ListApps(ctx context.Context) ([]AppStatus, error) {
 	all, err := svc.AppService.ListApps(ctx)
-	return slices.DeleteFunc(all, func(a AppStatus) bool { return !svc.canSee(ctx, a.App) }), err
+	all = slices.DeleteFunc(all, func(a AppStatus) bool { return !svc.canSee(ctx, a.App) })
+	for i := range all {
+		all[i] = svc.readableStatus(ctx, all[i])
+	}
+	return all, err
 }
 
 func (svc *authorizedService) GetApp(ctx context.Context, id string) (AppStatus, error) {
@@ -95,7 +101,7 @@ func (svc *authorizedService) GetApp(ctx context.Context, id string) (AppStatus,
 	if err != nil {
 		return AppStatus{}, err
 	}
-	return a, nil
+	return svc.readableStatus(ctx, a), nil
 }
 
 func (svc *authorizedService) ListVersions(ctx context.Context, id string) (list []string, err error) {
@@ -115,7 +121,7 @@ func (svc *authorizedService) GetVersion(ctx context.Context, id, version string
 	if err != nil {
 		return nil, err
 	}
-	return a, nil
+	return svc.readableApp(ctx, a), nil
 }
 
 // UpdateApps checks the permissions for the old and the new role of each app.
@@ -253,7 +259,11 @@ func (svc *authorizedService) authorizeRollback(ctx context.Context, from map[st
 
 func (svc *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, error) {
 	all, err := svc.AppService.ListQueue(ctx)
-	return slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !svc.canSee(ctx, q.App) }), err
+	all = slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !svc.canSee(ctx, q.App) })
+	for i := range all {
+		all[i].App = svc.readableApp(ctx, all[i].App)
+	}
+	return all, err
 }
 
 func (svc *authorizedService) ResetDelay(ctx context.Context, id string) error {

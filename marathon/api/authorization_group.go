@@ -8,7 +8,7 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// GetGroup returns a copy without the apps that the user may not see.
+// GetGroup returns a copy without the apps that the user may not see, and with the fields of the others that the user may read.
 func (svc *authorizedService) GetGroup(ctx context.Context, id string) (*marathon.Group, error) {
 	found, err := svc.AppService.GetGroup(ctx, id)
 	if err != nil {
@@ -22,7 +22,7 @@ func (svc *authorizedService) visibleGroup(ctx context.Context, group *marathon.
 	c.Apps, c.Groups = nil, nil
 	for _, a := range group.Apps {
 		if svc.canSee(ctx, a) {
-			c.Apps = append(c.Apps, a)
+			c.Apps = append(c.Apps, svc.readableApp(ctx, a))
 		}
 	}
 	for _, inner := range group.Groups {
@@ -72,4 +72,9 @@ func authorizeGroup(ctx context.Context, id string, given *marathon.Group) func(
 // AuthorizeEvents requires all roles: the stream contains the events of all apps.
 func (svc *authorizedService) AuthorizeEvents(ctx context.Context) error {
 	return svc.authorizeRole(ctx, See, allRoles)
+}
+
+// ReadsPublicEvents reports whether the user's stream has only the public fields of events.
+func (svc *authorizedService) ReadsPublicEvents(ctx context.Context) bool {
+	return svc.authorize(ctx, ReadOutput, allRoles) != nil
 }

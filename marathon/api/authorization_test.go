@@ -14,11 +14,12 @@ import (
 	"mesos-gpu/marathon/deploy"
 )
 
-// roleAccess lists the roles whose apps a user may see and change, and those that the user administers.
-type roleAccess struct{ sees, changes, administers []string }
+// roleAccess lists the roles whose apps a user may see and change, those that the user administers, and those whose fields are
+// all readable.
+type roleAccess struct{ sees, changes, administers, reads []string }
 
 func (b *roleAccess) may(_ context.Context, p Permission, role string) error {
-	list := map[Permission][]string{See: b.sees, Change: b.changes, Administer: b.administers}[p]
+	list := map[Permission][]string{See: b.sees, ReadOutput: b.reads, Change: b.changes, Administer: b.administers}[p]
 	if slices.Contains(list, role) || slices.Contains(list, allRoles) {
 		return nil
 	}

@@ -25,11 +25,29 @@ const (
 	maxPendingBytes  = 64 << 20
 )
 
+// eventForm is the form in which a stream has its events.
+type eventForm struct {
+	// withGroups requests plans with all groups before and after the deployment.
+	withGroups bool
+	// public leaves out what a user without ReadOutput may not read.
+	public bool
+}
+
+// apply returns an event in the form, nil if the form has no such event.
+func (f eventForm) apply(ev deploy.BusEvent) deploy.BusEvent {
+	if p, ok := ev.(deploy.PlanEvent); ok && !f.withGroups {
+		ev = p.WithoutGroups()
+	}
+	if f.public {
+		return publicEvent(ev)
+	}
+	return ev
+}
+
 // eventStream is one reader. types are the requested types, empty for all.
 type eventStream struct {
-	types map[string]bool
-	// withGroups requests plans with all groups before and after the deployment.
-	withGroups   bool
+	types        map[string]bool
+	form         eventForm
 	frames       chan []byte // closed when the reader is too slow
 	pendingBytes atomic.Int64
 }
@@ -51,24 +69,24 @@ func (b *EventBus) Publish(at time.Time, events ...deploy.BusEvent) error {
 	return nil
 }
 
-// sendEvent encodes an event for each form and sends it to the streams that requested it.
+// sendEvent sends an event to the streams that requested it. It encodes each form once.
 func (b *EventBus) sendEvent(ev deploy.BusEvent, at time.Time) error {
-	forms := map[bool]deploy.BusEvent{false: ev, true: ev}
-	if p, ok := ev.(deploy.PlanEvent); ok {
-		forms[false] = p.WithoutGroups()
-	}
-	for withGroups, form := range forms {
-		var text []byte
-		for s := range b.streams {
-			if s.withGroups != withGroups || len(s.types) > 0 && !s.types[ev.EventType()] {
-				continue
-			}
-			if text == nil {
+	encoded := map[eventForm][]byte{}
+	for s := range b.streams {
+		if len(s.types) > 0 && !s.types[ev.EventType()] {
+			continue
+		}
+		text, ok := encoded[s.form]
+		if !ok {
+			if shown := s.form.apply(ev); shown != nil {
 				var err error
-				if text, err = encodeFrame(form, at); err != nil {
+				if text, err = encodeFrame(shown, at); err != nil {
 					return err
 				}
 			}
+			encoded[s.form] = text
+		}
+		if text != nil {
 			b.sendFrame(s, text)
 		}
 	}
@@ -90,8 +108,8 @@ func (b *EventBus) sendFrame(s *eventStream, text []byte) {
 	close(s.frames)
 }
 
-func (b *EventBus) addStream(types []string, withGroups bool) *eventStream {
-	s := &eventStream{types: map[string]bool{}, withGroups: withGroups, frames: make(chan []byte, maxPendingFrames)}
+func (b *EventBus) addStream(types []string, form eventForm) *eventStream {
+	s := &eventStream{types: map[string]bool{}, form: form, frames: make(chan []byte, maxPendingFrames)}
 	for _, t := range types {
 		s.types[t] = true
 	}

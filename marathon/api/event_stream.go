@@ -15,9 +15,10 @@ const (
 	writeWait = 10 * time.Second
 )
 
-// eventAuthorizer is an AppService that restricts who may read the event stream.
+// eventAuthorizer is an AppService that restricts who may read the event stream, and which fields.
 type eventAuthorizer interface {
 	AuthorizeEvents(ctx context.Context) error
+	ReadsPublicEvents(ctx context.Context) bool
 }
 
 var _ eventAuthorizer = (*authorizedService)(nil)
@@ -25,18 +26,19 @@ var _ eventAuthorizer = (*authorizedService)(nil)
 // streamEvents writes server-sent events until the client disconnects, the request's context
 // ends, or the client is too far behind.
 func (s *apiServer) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	form := eventForm{withGroups: r.URL.Query().Get("plan-format") == "heavy"}
 	if g, ok := s.service.(eventAuthorizer); ok {
 		if err := g.AuthorizeEvents(r.Context()); err != nil {
 			return err
 		}
+		form.public = g.ReadsPublicEvents(r.Context())
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	q := r.URL.Query()
-	own := s.bus.addStream(q["event_type"], q.Get("plan-format") == "heavy")
+	own := s.bus.addStream(r.URL.Query()["event_type"], form)
 	s.publishEvent(StreamAttached{clientIP(r)})
 	out := http.NewResponseController(w)
 	_ = out.Flush() // from here on the client gets all events

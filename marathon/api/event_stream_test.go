@@ -118,7 +118,7 @@ func TestDetachedStreamIsRemoved(t *testing.T) {
 
 func TestHealthEventHasLegacyForm(t *testing.T) {
 	bus := NewEventBus()
-	s := bus.addStream(nil, false)
+	s := bus.addStream(nil, eventForm{})
 	well := true
 	if err := bus.Publish(time.Unix(0, 0),
 		deploy.InstanceHealthChanged{InstanceID: "t", AppID: "/a", Version: "v", Healthy: &well},
@@ -145,7 +145,7 @@ func TestHealthEventHasLegacyForm(t *testing.T) {
 // A stream whose client does not read is closed; other streams stay open, and Publish waits for none.
 func TestSlowEventReaderIsDisconnected(t *testing.T) {
 	bus := NewEventBus()
-	slow, quick := bus.addStream(nil, false), bus.addStream(nil, false)
+	slow, quick := bus.addStream(nil, eventForm{}), bus.addStream(nil, eventForm{})
 	for range maxPendingFrames + 1 {
 		if err := bus.Publish(time.Unix(0, 0), deploy.AppTerminated{AppID: "/a"}); err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestHeavyPlans(t *testing.T) {
 // A stream with too many unread bytes is closed, although a single event may be larger than the limit.
 func TestEventStreamIsClosedAtByteLimit(t *testing.T) {
 	bus := NewEventBus()
-	s := bus.addStream(nil, false)
+	s := bus.addStream(nil, eventForm{})
 	large := deploy.AppTerminated{AppID: strings.Repeat("x", maxPendingBytes+1)}
 	for i, want := range []bool{true, false} {
 		if err := bus.Publish(time.Unix(0, 0), large); err != nil {

@@ -36,6 +36,9 @@ func newMarathonExtension(version string, s marathon.ParseSettings, cfg *framewo
 
 // authorizeApps checks the access file's permission for a request to Marathon's API.
 func authorizeApps(ctx context.Context, p marathonapi.Permission, role string) error {
+	if p == marathonapi.ReadOutput {
+		return framework.CheckOutputAccess(ctx, role)
+	}
 	needed := map[marathonapi.Permission]access.Permission{marathonapi.See: access.View, marathonapi.Change: access.Operate, marathonapi.Administer: access.Admin}
 	return framework.CheckAccess(ctx, needed[p], role)
 }
