@@ -19,6 +19,7 @@ import (
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
+	"mesos-gpu/job/jobfile"
 )
 
 // maxRoles limits the size of the roles file, in bytes.
@@ -81,24 +82,24 @@ func parseRoles(data []byte) ([]queue.Role, error) {
 // parseRoleNode parses a role's value: a quota, or a mapping of settings.
 func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	var body struct {
-		Weight   float64       `yaml:"weight"`
-		Quota    *string       `yaml:"quota"`
-		Limit    *string       `yaml:"limit"`
-		Deserved string        `yaml:"deserved"`
-		Order    queue.Order   `yaml:"order"`
-		Patience time.Duration `yaml:"patience"`
-		Backfill bool          `yaml:"backfill"`
-		OneQueue bool          `yaml:"one_queue"`
-		Policy   string        `yaml:"policy"`
+		Weight   float64          `yaml:"weight"`
+		Quota    *string          `yaml:"quota"`
+		Limit    *string          `yaml:"limit"`
+		Deserved string           `yaml:"deserved"`
+		Order    queue.Order      `yaml:"order"`
+		Patience jobfile.Duration `yaml:"patience"`
+		Backfill bool             `yaml:"backfill"`
+		OneQueue bool             `yaml:"one_queue"`
+		Policy   string           `yaml:"policy"`
 
 		WaitingJobs int                  `yaml:"waiting_jobs"`
 		User        yaml.Node            `yaml:"user"`
 		Users       map[string]yaml.Node `yaml:"users"`
-		HalfLife    time.Duration        `yaml:"half_life"`
+		HalfLife    jobfile.Duration     `yaml:"half_life"`
 		Budget      yaml.Node            `yaml:"budget"`
 
-		KeepRuns  int           `yaml:"keep_runs"`
-		KeepEnded time.Duration `yaml:"keep_ended"`
+		KeepRuns  int              `yaml:"keep_runs"`
+		KeepEnded jobfile.Duration `yaml:"keep_ended"`
 
 		Notify []struct {
 			To string                  `yaml:"to"`
@@ -115,12 +116,12 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		Name:      name,
 		Weight:    body.Weight,
 		Order:     body.Order,
-		Patience:  body.Patience,
+		Patience:  time.Duration(body.Patience),
 		Strict:    !body.Backfill,
 		OneQueue:  body.OneQueue,
 		FitPolicy: body.Policy,
 		KeepRuns:  body.KeepRuns,
-		KeepEnded: body.KeepEnded,
+		KeepEnded: time.Duration(body.KeepEnded),
 	}
 	for _, rule := range body.Notify {
 		role.Notify = append(role.Notify, job.NotificationRule{To: rule.To, On: rule.On})
@@ -134,7 +135,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	if role.Deserved, err = parseDeserved(body.Deserved); err != nil {
 		return role, err
 	}
-	role.WaitingJobs, role.HalfLife = body.WaitingJobs, body.HalfLife
+	role.WaitingJobs, role.HalfLife = body.WaitingJobs, time.Duration(body.HalfLife)
 	if role.EachUser, err = parseUserLimits(&body.User, quota.UserLimits{}); err != nil {
 		return role, fmt.Errorf("user: %w", err)
 	}
@@ -240,14 +241,19 @@ func decodeStrictly(n *yaml.Node, body any) error {
 func describeRoleError(n *yaml.Node, body any, err error) error {
 	forms := map[string]string{
 		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS", "order": "the name of an order",
-		"patience": "a duration such as 6h", "half_life": "a duration such as 24h", "keep_ended": "a duration such as 168h",
 		"backfill": "true or false", "one_queue": "true or false", "policy": "the name of a policy", "keep_runs": "a whole number", "waiting_jobs": "a whole number",
 		"users": "a mapping of users to their limits, such as {ann: {running_jobs: 2}}", "notify": "a list such as [{to: TARGET, on: [failure]}]",
 	}
 	for pairs := n.Content; len(pairs) > 1; pairs = pairs[2:] {
 		setting := yaml.Node{Kind: yaml.MappingNode, Content: pairs[:2]}
-		if form, known := forms[pairs[0].Value]; known && setting.Decode(body) != nil {
+		if setting.Decode(body) == nil {
+			continue
+		}
+		if form, known := forms[pairs[0].Value]; known {
 			return fmt.Errorf("%s: want %s", pairs[0].Value, form)
+		}
+		if _, err := jobfile.ParseDuration(pairs[1].Value); err != nil { // the other keys whose values may have a wrong form
+			return fmt.Errorf("%s: %w", pairs[0].Value, err)
 		}
 	}
 	return err

@@ -25,7 +25,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"run --gpus x -- a", `invalid argument "x" for "--gpus" flag: it takes a whole number, such as 2: see mesos-gpu run --help`, 2},
 		{"run --gpus 99999999999999999999 -- a", `for "--gpus" flag: the number is too large: see`, 2},
 		{"logs -n foo train", `invalid argument "foo" for "-n, --tail" flag: it takes a whole number`, 2},
-		{"run --timeout soon -- a", `it takes a duration, such as 30s, 5m or 2h: see`, 2},
+		{"run --timeout soon -- a", `invalid argument for "--timeout" flag: "soon" is not a duration such as 30s, 2h, 7d or 01:30:00: see`, 2},
 		{"run --cpus many -- a", `it takes a number, such as 0.5: see`, 2},
 		{"describe x", `there is no job "x": see mesos-gpu ps --all`, 1},
 		{"wait x", `there is no job "x": see mesos-gpu ps --all`, 1},

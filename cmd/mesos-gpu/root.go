@@ -63,6 +63,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 	for _, c := range root.Commands() {
 		c.SuggestFor = cli.CommandAliases()[c.Name()]
 	}
+	cli.AcceptDurations(root)
 	a.AddCompletions(root)
 	a.SuggestNames(root)
 	addExamples(root)

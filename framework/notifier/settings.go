@@ -20,6 +20,7 @@ import (
 	"mesos-gpu/framework/notification"
 	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
+	"mesos-gpu/job/jobfile"
 )
 
 // Settings is the operator's configuration of notifications.
@@ -63,14 +64,14 @@ type settingsFile struct {
 		PerHour        int      `yaml:"per_hour"`
 	} `yaml:"mail"`
 	Retry struct {
-		First    time.Duration `yaml:"first"`
-		Longest  time.Duration `yaml:"longest"`
-		Attempts int           `yaml:"attempts"`
-		GiveUp   time.Duration `yaml:"give_up"`
+		First    jobfile.Duration `yaml:"first"`
+		Longest  jobfile.Duration `yaml:"longest"`
+		Attempts int              `yaml:"attempts"`
+		GiveUp   jobfile.Duration `yaml:"give_up"`
 	} `yaml:"retry"`
 	GPUIdle struct {
-		After time.Duration `yaml:"after"`
-		Below float64       `yaml:"below"`
+		After jobfile.Duration `yaml:"after"`
+		Below float64          `yaml:"below"`
 	} `yaml:"gpu_idle"`
 }
 
@@ -109,13 +110,13 @@ func loadSettings(path string) (*Settings, error) {
 	}
 	s := &Settings{Targets: notification.AllowedTargets{Enabled: true}, Retry: notification.DefaultRetrySchedule(), IdleGPU: notification.DefaultIdleGPURule()}
 	r := &s.Retry
-	r.First, r.Longest = cmp.Or(f.Retry.First, r.First), cmp.Or(f.Retry.Longest, r.Longest)
-	r.MaxAttempts, r.GiveUpAfter = cmp.Or(f.Retry.Attempts, r.MaxAttempts), cmp.Or(f.Retry.GiveUp, r.GiveUpAfter)
+	r.First, r.Longest = cmp.Or(time.Duration(f.Retry.First), r.First), cmp.Or(time.Duration(f.Retry.Longest), r.Longest)
+	r.MaxAttempts, r.GiveUpAfter = cmp.Or(f.Retry.Attempts, r.MaxAttempts), cmp.Or(time.Duration(f.Retry.GiveUp), r.GiveUpAfter)
 	if r.First <= 0 || r.Longest < r.First || r.MaxAttempts < 1 || r.GiveUpAfter <= 0 {
 		return nil, errors.New("retry: first, longest, attempts and give_up must be above 0, and longest not below first")
 	}
 	g := &s.IdleGPU
-	g.After, g.Below = cmp.Or(f.GPUIdle.After, g.After), cmp.Or(f.GPUIdle.Below, g.Below)
+	g.After, g.Below = cmp.Or(time.Duration(f.GPUIdle.After), g.After), cmp.Or(f.GPUIdle.Below, g.Below)
 	if g.After < time.Second || !(g.Below > 0 && g.Below <= 1) {
 		return nil, fmt.Errorf("gpu_idle: after %s is not 1s or more, or below %g not a duty above 0 and up to 1", g.After, g.Below)
 	}

@@ -98,15 +98,17 @@ func DescribeFlagError(err error) error {
 		"uint":      "a whole number, such as 2",
 		"uintSlice": "whole numbers with commas between, such as 31,43",
 		"float64":   "a number, such as 0.5",
-		"duration":  "a duration, such as 30s, 5m or 2h",
 		"bool":      "true or false",
 	}[f.Value.Type()]
-	if takes == "" {
-		return err
-	}
 	name := "--" + f.Name
 	if f.Shorthand != "" {
 		name = "-" + f.Shorthand + ", " + name
+	}
+	switch {
+	case f.Value.Type() == "duration": // its parser explains more
+		return fmt.Errorf("invalid argument for %q flag: %w", name, bad.Unwrap())
+	case takes == "":
+		return err
 	}
 	if errors.Is(err, strconv.ErrRange) {
 		return fmt.Errorf("invalid argument %q for %q flag: the number is too large", bad.GetValue(), name)

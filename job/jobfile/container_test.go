@@ -176,7 +176,7 @@ var containerRefusals = []struct{ name, lines, want string }{
 	{"tcp in words", `health_check: {tcp: here}`, `f.yaml:4:21: health_check: tcp: "here" is not a whole number`},
 	{"no failures", `health_check: {tcp: 80, failures: 0}`, `f.yaml:4:35: health_check: failures: "0" is neither a whole number above 0 nor never`},
 	{"no interval", `health_check: {tcp: 80, interval: 0s}`, `f.yaml:4:35: health_check: interval: 0s is not above 0: leave it out for the default`},
-	{"grace", `health_check: {tcp: 80, grace: 5}`, `f.yaml:4:32: health_check: grace: "5" is not a duration such as 10s or 2m`},
+	{"grace", `health_check: {tcp: 80, grace: 5}`, `f.yaml:4:32: health_check: grace: "5" is not a duration: write 5s for seconds, or 5m for minutes`},
 	{"alias", "labels: &l {a: b}\nhealth_check: {http: *l}", `f.yaml:5:22: health_check: http: job files take no YAML aliases`},
 	{"alias in a list", "ipc: &l private\nports: [*l]", `f.yaml:5:9: ports: item 1: job files take no YAML aliases`},
 }

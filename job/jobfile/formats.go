@@ -87,7 +87,7 @@ func wholeSize() valueFormat[int64] {
 	return valueFormat[int64]{readWholeSize, func(v int64) any { return formatSize(float64(v)) }, sizeSchema(), nil, nil}
 }
 
-// duration returns the format of values that time.ParseDuration accepts. The zero value is not written.
+// duration returns the format of values that ParseDuration accepts. The zero value is not written.
 func duration() valueFormat[time.Duration] {
 	return valueFormat[time.Duration]{readDuration, func(v time.Duration) any { return v }, durationSchema(), nil, nil}
 }

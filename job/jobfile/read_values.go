@@ -176,13 +176,9 @@ func readPairs(n *yaml.Node, to *map[string]string) error {
 }
 
 // readDuration reads a duration, which may be 0 or negative: job.Spec.Validate checks it.
-func readDuration(n *yaml.Node, to *time.Duration) error {
-	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		return fmt.Errorf("%q is not a duration such as 10s or 2m", n.Value)
-	}
-	*to = d
-	return nil
+func readDuration(n *yaml.Node, to *time.Duration) (err error) {
+	*to, err = ParseDuration(n.Value) // empty for what is not a scalar
+	return err
 }
 
 // readPositiveDuration rejects 0: it means the default of an absent key.
@@ -276,8 +272,8 @@ func readReplaceAfter(n *yaml.Node, to *time.Duration) error {
 		*to = job.Unlimited
 		return nil
 	}
-	if _, err := time.ParseDuration(n.Value); n.Kind != yaml.ScalarNode || err != nil {
-		return fmt.Errorf("%q is neither a duration such as 10m nor %s", n.Value, neverText)
+	if err := readDuration(n, to); err != nil {
+		return fmt.Errorf("%w, nor %s", err, neverText)
 	}
 	return readPositiveDuration(n, to)
 }

@@ -9,7 +9,8 @@ type valueSchema map[string]any
 const (
 	versionPattern  = `^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$`
 	decimalPattern  = `([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?`
-	durationPattern = `^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
+	durationPattern = `^([+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+)|` +
+		`[0-9]+:[0-5][0-9]:[0-5][0-9]|[0-9]+-[0-9]{1,2}(:[0-5]?[0-9]){0,2})$`
 	sizePattern     = ` *\+?` + decimalPattern + ` *(KiB|MiB|GiB|TiB|MB|GB|TB)? *`
 	percentPattern  = `[+]?0*([1-9][0-9]?|100) *%`
 	portPattern     = `^([0-9]+:)?[0-9]+(/(tcp|udp))?$`

@@ -16,6 +16,7 @@ import (
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // usageFlags are the flags of usage.
@@ -77,12 +78,7 @@ func parseTimeFlag(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := jobfile.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
 	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {

@@ -124,7 +124,7 @@ func (v *jobFlagValue) Set(text string) error {
 		text = strconv.FormatBool(b)
 	case jobfile.DurationFlag:
 		var d time.Duration
-		d, err = time.ParseDuration(text)
+		d, err = jobfile.ParseDuration(text)
 		text = d.String()
 	case jobfile.ListFlag:
 		v.texts = append(v.texts, strings.Split(text, ",")...)
