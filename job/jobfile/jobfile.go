@@ -15,10 +15,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -84,9 +80,6 @@ func readJob(doc *yaml.Node, name string, c *Changes) (*job.Spec, error) {
 	return spec, nil
 }
 
-// syntaxErrorLine matches the place in a syntax error of the YAML library.
-var syntaxErrorLine = regexp.MustCompile(`^yaml: line ([0-9]+): `)
-
 // readDocuments returns the documents of a file, at least one, without those that are empty.
 func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
@@ -99,57 +92,34 @@ func readDocuments(r io.Reader, name string) ([]*yaml.Node, error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("%s: more than %d bytes, which no job file needs", name, MaxSize)
 	}
-	var docs []*yaml.Node
+	docs, err := decodeDocuments(text)
+	switch script := rejectScript(text, name, docs, err); {
+	case script != nil:
+		err = script
+	case err != nil:
+		err = describeSyntaxError(err, text)
+	case len(docs) == 0:
+		err = errors.New("empty: a job file holds at least name and command")
+	default:
+		return docs, nil
+	}
+	return nil, formatMistakes(name, []error{err})
+}
+
+// decodeDocuments returns the documents of a text before the first syntax error, without those that are empty.
+func decodeDocuments(text []byte) (docs []*yaml.Node, err error) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		doc := &yaml.Node{}
-		switch err := decoder.Decode(doc); {
-		case errors.Is(err, io.EOF) && len(docs) > 0:
+		if err = decoder.Decode(doc); errors.Is(err, io.EOF) {
 			return docs, nil
-		case errors.Is(err, io.EOF):
-			return nil, formatMistakes(name, []error{errors.New("empty: a job file holds at least name and command")})
-		case err != nil:
-			return nil, formatMistakes(name, []error{describeSyntaxError(err, text)})
-		case len(doc.Content) > 0 && doc.Content[0].ShortTag() != "!!null":
+		}
+		if err != nil {
+			return docs, err
+		}
+		if len(doc.Content) > 0 && doc.Content[0].ShortTag() != "!!null" {
 			docs = append(docs, doc)
 		}
 	}
-}
-
-// describeSyntaxError returns an error of the YAML library with the place in a form of its own.
-func describeSyntaxError(err error, text []byte) error {
-	message := err.Error()
-	if m := syntaxErrorLine.FindStringSubmatch(message); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		return &lineError{line: line, err: errors.New(message[len(m[0]):])}
-	}
-	if err := findInvalidCharacter(text); err != nil {
-		return err
-	}
-	return errors.New(strings.TrimPrefix(message, "yaml: "))
-}
-
-// findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, or nil.
-// The YAML library reports these without their line.
-func findInvalidCharacter(text []byte) error {
-	line, start := 1, 0
-	for i := 0; i < len(text); {
-		r, width := utf8.DecodeRune(text[i:])
-		column := 1 + utf8.RuneCount(text[start:i])
-		switch {
-		case r == utf8.RuneError && width == 1:
-			return &lineError{line: line, column: column, err: fmt.Errorf("the byte 0x%02x is not UTF-8", text[i])}
-		case r < ' ' && !strings.ContainsRune("\t\n\r", r), r == 0x7f:
-			return &lineError{
-				line:   line,
-				column: column,
-				err:    fmt.Errorf("the control character %U is not allowed: write it as an escape in double quotes, \"\\x%02x\"", r, r),
-			}
-		case r == '\n':
-			line, start = line+1, i+1
-		}
-		i += width
-	}
-	return nil
 }
 
 // findRoot returns a document's mapping of keys.
@@ -158,10 +128,7 @@ func findRoot(doc *yaml.Node) (*yaml.Node, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, errorAt(root, "a job file is a list of keys such as name: and gpus:")
 	}
-	if kind := findValue(root, "kind"); kind != nil && findValue(root, "apiVersion") != nil {
-		return nil, errorAt(kind, "this is a manifest of Kubernetes, of the kind %s: a job file has keys of its own, see mesos-gpu explain", kind.Value)
-	}
-	return root, nil
+	return root, rejectForeignFile(root)
 }
 
 // checkSingleCount rejects two different numbers of GPUs: gpus, and gpus in share.

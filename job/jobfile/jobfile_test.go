@@ -187,7 +187,7 @@ var refusals = []struct{ name, file, want string }{
 	{"share with topology", "name: a\nshare: {memory: 1GiB, gpus: 2}\ngpu_topology: nvlink\ncommand: ls",
 		`f.yaml:2:8: share: parts of devices have no gpu_topology: leave nvlink out, or ask for whole GPUs`},
 	{"list", "- a", `f.yaml:1:1: a job file is a list of keys`},
-	{"bad YAML", "name: [a", `f.yaml:1: did not find expected`},
+	{"bad YAML", "name: [a", `f.yaml:1:7: the [ is not closed`},
 }
 
 func TestReadRejects(t *testing.T) {

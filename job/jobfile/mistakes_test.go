@@ -207,14 +207,6 @@ func TestFractionOfGPUSuggestsShare(t *testing.T) {
 	}
 }
 
-func TestKubernetesManifestIsRejected(t *testing.T) {
-	got := mistakesOf(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {}\n")
-	if want := "f.yaml:2:7: this is a manifest of Kubernetes, of the kind Job: a job file has keys of its own, see mesos-gpu explain"; len(got) != 1 ||
-		got[0] != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // TestFieldErrorsNameKeys checks that the outermost keys in the paths of job.FieldErrors
 // are keys of job files.
 func TestFieldErrorsNameKeys(t *testing.T) {
