@@ -344,10 +344,21 @@ func (c *fakeCluster) command(t *testing.T, line string) commandRun {
 	return commandAt(t, c.serve(t), strings.Fields(line)...)
 }
 
+// commandWithInput is command with standard input.
+func (c *fakeCluster) commandWithInput(t *testing.T, line, input string) commandRun {
+	t.Helper()
+	return commandWith(t, c.serve(t), input, strings.Fields(line)...)
+}
+
 func commandAt(t *testing.T, address string, args ...string) commandRun {
 	t.Helper()
+	return commandWith(t, address, "", args...)
+}
+
+func commandWith(t *testing.T, address, input string, args ...string) commandRun {
+	t.Helper()
 	var out, errs bytes.Buffer
-	status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
+	status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
 		return map[string]string{"MESOS_GPU_API": address}[name]
 	}})
 	return commandRun{out.String(), errs.String(), status}

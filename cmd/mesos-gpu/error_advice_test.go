@@ -29,7 +29,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"run --cpus many -- a", `it takes a number, such as 0.5: see`, 2},
 		{"describe x", `there is no job "x": see mesos-gpu ps --all`, 1},
 		{"wait x", `there is no job "x": see mesos-gpu ps --all`, 1},
-		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nthere is no job \"y\": see mesos-gpu ps --all\n", 1},
+		{"kill x train y", "there is no job \"x\": see mesos-gpu ps --all\nmesos-gpu: there is no job \"y\": see mesos-gpu ps --all\n", 1},
 		{"run --gpu 2 -- a", `unknown flag: --gpu: did you mean --gpus?`, 2},
 		{"run --gres gpu:2 -- a", `did you mean --gpus?`, 2},
 		{"run -it bash", `leave -t out`, 2},

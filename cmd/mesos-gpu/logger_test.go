@@ -35,7 +35,7 @@ func TestPriorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	const lines = "%[1]slevel=debug msg=looked\n%[2]slevel=info msg=\"two\\nlines\"\n%[3]slevel=warning msg=odd\n%[4]slevel=error " +
-		"msg=wrong\n%[4]smesos-gpu: ended\n%[4]stwice\n"
+		"msg=wrong\n%[4]smesos-gpu: ended\n%[4]smesos-gpu: twice\n"
 	plain := fmt.Sprintf(lines, "", "", "", "")
 	for stream, want := range map[string]string{
 		fmt.Sprintf("%d:%d", stat.Dev, stat.Ino):   fmt.Sprintf(lines, "<7>", "<6>", "<4>", "<3>"),

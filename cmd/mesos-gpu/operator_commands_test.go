@@ -52,7 +52,7 @@ func TestDrainChecksAllAgentsFirst(t *testing.T) {
 	for _, verb := range []string{"cordon", "drain"} {
 		asked, r := operateOn(t, twoAgentsAnswer, verb, "gpu1", "--reason", "new", "fans")
 		r.expect(t, "",
-			"nothing was changed: there is no agent with the id or hostname \"fans\": see mesos-gpu agents\na reason of several words is quoted: --reason \"new fans\"",
+			"nothing was changed: there is no agent with the id or hostname \"fans\": see mesos-gpu agents\nmesos-gpu: a reason of several words is quoted: --reason \"new fans\"",
 			1)
 		if slices.ContainsFunc(asked, func(request string) bool { return strings.HasPrefix(request, "POST") }) {
 			t.Errorf("%s: requests %q", verb, asked)

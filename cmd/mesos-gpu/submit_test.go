@@ -36,13 +36,18 @@ func TestValidate(t *testing.T) {
 	open := writeJobFile(t, "name: a\nimage: debian:12\nparameters: [privileged=true]\n")
 	newFakeCluster().command(t, "validate "+open).expect(t, "", open+`:3:14: parameters: item 1: "privileged" is not served: served are add-host, `, 1)
 	r := newFakeCluster().command(t, "validate "+bad+" "+good)
-	r.expect(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2:1: unknown key "gpu"; did you mean "gpus"?`+"\n"+bad+`:3:7: cpus: "none" is not a number`, 1)
+	r.expect(t, good+": job a, 2 tasks with 1 GPU each\n", bad+`:2:1: unknown key "gpu"; did you mean "gpus"?`+"\nmesos-gpu: "+bad+`:3:7: cpus: "none" is not a number`, 1)
 	twice := writeJobFile(t, "name: a\ncommand: x\ntypo: 1\nother: 2\n")
-	if r := newFakeCluster().command(t, "validate "+twice); !strings.HasPrefix(r.err, twice+":3:1: ") || !strings.Contains(r.err, "\n"+twice+":4:1: ") {
-		t.Errorf("places of mistakes: %q", r.err)
-	}
+	newFakeCluster().command(t, "validate "+twice).expect(t, "", "mesos-gpu: "+twice+":3:1: unknown key \"typo\": see mesos-gpu explain\n"+
+		"mesos-gpu: "+twice+":4:1: unknown key \"other\": see mesos-gpu explain\n", 1)
+	missing := writeJobFile(t, "name: a\ngpus: -1\n")
+	newFakeCluster().command(t, "validate "+missing).expect(t, "", "mesos-gpu: "+missing+":2:7: gpus: -1 is not between 0 and 1024\n"+
+		"mesos-gpu: "+missing+": command: a task without an image needs one\n", 1)
+	newFakeCluster().commandWithInput(t, "validate -", "name: a\ngpus: -1\n").expect(t, "", "mesos-gpu: standard input:2:7: gpus: -1 is not between 0 and 1024\n"+
+		"mesos-gpu: standard input: command: a task without an image needs one\n", 1)
+	newFakeCluster().commandWithInput(t, "validate -", "name: a\ncommand: ls\n").expect(t, "standard input: job a, 1 task with no GPU each\n", "", 0)
 	newFakeCluster().command(t, "validate").expect(t, "", "mesos-gpu: validate needs FILE", 2)
-	newFakeCluster().command(t, "validate /none").expect(t, "", "job file: open /none: no such file", 1)
+	newFakeCluster().command(t, "validate /none").expect(t, "", "mesos-gpu: /none: no such file or directory\n", 1)
 }
 
 // A dry run submits nothing; the cluster would reject the job.
@@ -57,7 +62,7 @@ func TestSubmitDryRun(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	newFakeCluster().command(t, "submit").expect(t, "", "mesos-gpu: submit needs FILE", 2)
-	newFakeCluster().command(t, "submit -f /none/x /none/y").expect(t, "", "job file: open /none/y: no such file or directory\njob file: open /none/x", 1)
+	newFakeCluster().command(t, "submit -f /none/x /none/y").expect(t, "", "mesos-gpu: /none/y: no such file or directory\nmesos-gpu: /none/x: no such file", 1)
 }
 
 // submit replaces values of the file by flags, and fills in variables.
@@ -134,7 +139,7 @@ func TestSubmitManyJobs(t *testing.T) {
 func TestSubmitContinuesAfterRejection(t *testing.T) {
 	path := writeJobFile(t, "name: a\ncommand: ls\n---\nname: rejected\ncommand: ls\n---\nname: c\ncommand: ls\n")
 	commandAt(t, serveBackend(t, &selectiveCluster{newFakeCluster()}), "submit", path).
-		expect(t, "job a submitted\njob c submitted\n", "mesos-gpu: job rejected: gpus: too many\njob rejected: mem: too much\n2 of 3 submitted\n", 1)
+		expect(t, "job a submitted\njob c submitted\n", "mesos-gpu: job rejected: gpus: too many\nmesos-gpu: job rejected: mem: too much\nmesos-gpu: 2 of 3 submitted\n", 1)
 }
 
 // selectiveCluster rejects one job with two mistakes.

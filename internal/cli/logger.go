@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
@@ -62,21 +61,14 @@ func syslogPriority(level logrus.Level) []byte {
 	return fmt.Appendf(nil, "<%d>", p)
 }
 
-// filePlacePattern matches the place with which the errors of job files begin. Editors find such
-// places at the beginning of a line.
-var filePlacePattern = regexp.MustCompile(`^[^\s:]+\.(ya?ml|json):[0-9]+`)
-
-// PrintError writes the error that ends the program. In the systemd journal each
-// line becomes an entry of its own, with the priority of an error.
+// PrintError writes the error that ends the program. Each line is an error of its own, and has the program's name. In the
+// systemd journal each becomes an entry, with the priority of an error.
 func PrintError(w io.Writer, text string) {
-	if !filePlacePattern.MatchString(text) {
-		text = "mesos-gpu: " + text
-	}
+	prefix := "mesos-gpu: "
 	if isJournalStream(w) {
-		p := string(syslogPriority(logrus.ErrorLevel))
-		text = p + strings.ReplaceAll(text, "\n", "\n"+p)
+		prefix = string(syslogPriority(logrus.ErrorLevel)) + prefix
 	}
-	fmt.Fprintln(w, text)
+	fmt.Fprintln(w, prefix+strings.ReplaceAll(text, "\n", "\n"+prefix))
 }
 
 func AddLogLevelFlag(c *cobra.Command, level *string) {

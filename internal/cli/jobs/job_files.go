@@ -35,6 +35,9 @@ type jobFromFile struct {
 	file string
 }
 
+// standardInput is the name of the file - in messages.
+const standardInput = "standard input"
+
 // jobFileExtensions selects the files of a folder.
 var jobFileExtensions = []string{".yaml", ".yml", ".json"}
 
@@ -184,11 +187,14 @@ func ReadJobFile(a *cli.App, name string) (*job.Spec, error) {
 
 func readJobFile(a *cli.App, name string, c *jobfile.Changes) ([]*job.Spec, error) {
 	if name == "-" {
-		return jobfile.ReadAll(a.Stdin, "standard input", c)
+		return jobfile.ReadAll(a.Stdin, standardInput, c)
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("job file: %w", err)
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err // the others are the operation and the name
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
 	specs, err := jobfile.ReadAll(f, name, c)

@@ -57,7 +57,7 @@ func (a *jobCommands) translateApp(name string, s marathon.ParseSettings) (spec 
 	if err != nil {
 		return spec, err
 	}
-	s.Warn = func(w marathon.Warning) { fmt.Fprintf(a.Stderr, "%s: %s: %s\n", name, w.Path, w.Reason) }
+	s.Warn = func(w marathon.Warning) { fmt.Fprintf(a.Stderr, "mesos-gpu: %s: %s: %s\n", name, w.Path, w.Reason) }
 	app, err := marathon.ParseApp(text, s)
 	if err != nil {
 		return spec, splitDetails(name, err)

@@ -17,16 +17,19 @@ func (a *jobCommands) validateCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			jobs, err := files.readFiles(a.App, args)
 			for _, j := range jobs {
-				kind := "job"
+				kind, file := "job", j.file
+				if file == "-" {
+					file = standardInput
+				}
 				if j.Schedule != nil {
 					kind = "schedule"
 				}
 				for _, wish := range slices.Concat(j.Request.Types.Include, j.Request.Types.Exclude) {
 					if !gpu.IsKnownType(wish) {
-						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", j.file, wish)
+						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", file, wish)
 					}
 				}
-				fmt.Fprintf(a.Stdout, "%s: %s %s, %d %s with %s each\n", j.file, kind, j.Name, j.Tasks, gpu.Plural(j.Tasks, "task"), j.Request)
+				fmt.Fprintf(a.Stdout, "%s: %s %s, %d %s with %s each\n", file, kind, j.Name, j.Tasks, gpu.Plural(j.Tasks, "task"), j.Request)
 			}
 			return err
 		},
