@@ -119,6 +119,9 @@ func (c *fakeCluster) ListJobs(_ context.Context, q request.JobQuery) (list api.
 			list.Jobs = append(list.Jobs, c.viewOf(j))
 		}
 	}
+	if q.NewestFirst {
+		slices.Reverse(list.Jobs)
+	}
 	return list, nil
 }
 

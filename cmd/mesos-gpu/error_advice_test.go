@@ -41,7 +41,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"ps -A", `did you mean --all?`, 2},
 		{"ps --json", `did you mean -o json?`, 2},
 		{"ps --wacth", `did you mean --watch?`, 2},
-		{"kill --all", `name the jobs, or a pattern: mesos-gpu kill 'run-*'`, 2},
+		{"kill --all", `mesos-gpu kill --me ends all of yours; a pattern such as 'run-*'`, 2},
 		{"ps train", `takes no "train": mesos-gpu describe train shows one job`, 2},
 		{"describe trian", `there is no job "trian": did you mean "train"?`, 1},
 		{"describe train@7", "mesos-gpu: job train has no run 7: see mesos-gpu ps --runs train\n", 1},
@@ -83,7 +83,7 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"quota init", `unknown command "init": see mesos-gpu quota --help`, 2},
 		{"agent devices --socket /nonexistent/agent.sock",
 			`mesos-gpu: no agent daemon listens at /nonexistent/agent.sock: start mesos-gpu agent on this machine: `, 1},
-		{"kill", `mesos-gpu: kill needs JOB: see mesos-gpu kill --help`, 2},
+		{"kill", `mesos-gpu: kill needs JOB, or a flag such as --me: see mesos-gpu kill --help`, 2},
 		{"local --free-ports --run /", `mesos-gpu: read /: is a directory`, 1},
 		{"quota nosuch", `unknown command "nosuch": see mesos-gpu quota --help`, 2},
 	} {

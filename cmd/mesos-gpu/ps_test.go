@@ -1,6 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +27,7 @@ func jobsOfAllKinds() *fakeCluster {
 func TestJobSelection(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"ps", "train queued"},
-		{"ps -a", "old train broken queued"},
+		{"ps -a", "queued broken train old"},
 		{"ps --all --role research", "train"},
 		{"ps --state waiting,running", "train queued"},
 		{"ps --state FAILED", "broken"}, // includes ended jobs without -a
@@ -33,6 +37,12 @@ func TestJobSelection(t *testing.T) {
 		{"ps -a --sort -submitted", "queued broken train old"},
 		{"ps -a --sort -priority", "queued old train broken"},
 		{"ps -a --sort -gpus", "train old broken queued"},
+		{"ps -a --sort submitted", "old train broken queued"},
+		{"ps -a --sort submitted --limit 2", "old train"},
+		{"ps -a --limit 2", "queued broken"},
+		{"ps --limit 1", "train"},
+		{"ps -q", "train queued"},
+		{"ps -a -q --name t*", "train"},
 		{"ps -a --sort state", "queued train old broken"},
 	} {
 		t.Run(test.line, func(t *testing.T) {
@@ -53,6 +63,8 @@ func TestInvalidSelection(t *testing.T) {
 		"ps --state running,gone": "--state gone: use WAITING, LAUNCHING,",
 		"ps --name [a":            "--name [a: a bracket is not closed",
 		"ps --sort size":          "--sort size: use gpus, name, priority, role, state or submitted",
+		"ps --limit -1":           "--limit -1: must be at least 0",
+		"ps --me --owner ada":     "--me and --owner: use one of them",
 		"ps -o xml":               `invalid argument "xml" for "-o, --output" flag: use table, wide, json or yaml`,
 	} {
 		newFakeCluster().command(t, line).expect(t, "", want, 2)
@@ -67,6 +79,97 @@ func TestJobsAreListed(t *testing.T) {
 	c := jobsOfAllKinds()
 	c.command(t, "ps --no-headers -o wide --role research").expect(t, ""+
 		"train  RUNNING  2/2  -  2 GPUs each  3h ago  research  0  -  0.0s  "+term.FormatTime(c.jobs[1].Submitted)+"  -  3h00m  -  -\n", "", 0)
+}
+
+// A table with ended jobs has the newest ones, and says if it leaves out others. Programs get all.
+func TestEndedJobsAreLimited(t *testing.T) {
+	c := newFakeCluster()
+	for i := range 130 {
+		c.jobs = append(c.jobs, fakeJob(fmt.Sprintf("job-%d", i), time.Hour-time.Duration(i)*time.Second, job.Finished))
+	}
+	r := c.command(t, "ps -a --no-headers")
+	if n := strings.Count(r.out, "\n"); n != 100 || !strings.HasPrefix(r.out, "job-129 ") ||
+		r.err != "mesos-gpu: only the first 100 jobs are listed: --limit 0 lists all\n" {
+		t.Errorf("%d lines, standard error %q:\n%.100s", n, r.err, r.out)
+	}
+	for line, want := range map[string]int{
+		"ps -a --no-headers --limit 0": 130, "ps -a -q": 130, "ps -a -q --limit 5": 5, "ps --state finished --no-headers": 100, "ps -a --no-headers --sort name": 100,
+	} {
+		if r := c.command(t, line); strings.Count(r.out, "\n") != want {
+			t.Errorf("%s: %d lines, want %d", line, strings.Count(r.out, "\n"), want)
+		}
+	}
+	var all []struct{}
+	if r := c.command(t, "ps -a -o json"); json.Unmarshal([]byte(r.out), &all) != nil || len(all) != 130 {
+		t.Errorf("%d jobs for programs, %s", len(all), r.err)
+	}
+}
+
+// Each task is in one of the numbers, also while it starts or is being killed.
+func TestTasksAreInOneNumber(t *testing.T) {
+	states := []job.State{job.Running, job.Launching, job.Launching, job.Staging, job.Starting, job.Killing, job.Unreachable, job.Killed, job.Lost}
+	newFakeCluster(fakeJob("a", time.Hour, states...)).command(t, "ps --no-headers").expect(t,
+		"a  RUNNING  1/9, 4 starting, 1 unreachable, 1 killing, 1 killed, 1 lost  -  no GPU  1h ago\n", "", 0)
+	newFakeCluster(fakeJob("b", time.Hour, job.Staging, job.Launching, job.Waiting)).command(t, "ps --no-headers").expect(t,
+		"b  STAGING  2/3, 1 waiting  -  no GPU  1h ago\n", "", 0)
+}
+
+// kill ends the live jobs that flags select, after a question with their number.
+func TestKillSelectedJobs(t *testing.T) {
+	cluster := func() *fakeCluster {
+		c := jobsOfAllKinds()
+		c.jobs = append(c.jobs, sweep())
+		return c
+	}
+	killed := "job train: kill requested\njob queued: kill requested\njob sweep: kill requested\n"
+	for _, test := range []struct {
+		line, input, out, err string
+		status                int
+	}{
+		{"kill --me", "y\n", killed, "mesos-gpu: end 3 jobs: train, queued, sweep [y/N] ", 0},
+		{"kill --me", "n\n", "", "mesos-gpu: nothing was done\n", 1},
+		{"kill --me", "", "", "mesos-gpu: nothing was done: answer with y, or give --yes\n", 1},
+		{"kill --me --yes", "", killed, "", 0},
+		{"kill --owner ada --yes", "", "job sweep: kill requested\n", "", 0},
+		{"kill --user ada -y --state running", "", "job sweep: kill requested\n", "", 0},
+		{"kill --state waiting -y", "", "job queued: kill requested\n", "", 0},
+		{"kill --role research -y", "", "job train: kill requested\n", "", 0},
+		{"kill --label team=vision -y", "", "job sweep: kill requested\n", "", 0},
+		{"kill --me -y q* t*", "", "job queued: kill requested\njob train: kill requested\n", "", 0},
+		{"kill --owner eve -y", "", "", "mesos-gpu: no job that has not ended matches\n", 1},
+		{"kill --state failed -y", "", "", "mesos-gpu: no job that has not ended matches\n", 1},
+		{"kill --state gone", "", "", "--state gone: use WAITING", 2},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			cluster().commandWithInput(t, test.line, test.input).expect(t, test.out, test.err, test.status)
+		})
+	}
+}
+
+// --me is the user whose token the command has, and nobody without one if the scheduler requires tokens.
+func TestMyJobs(t *testing.T) {
+	ada, eve := fakeJob("a", time.Hour, job.Running), fakeJob("b", time.Hour, job.Running)
+	ada.Spec.Owner, eve.Spec.Owner = "ada", "eve"
+	for answer, want := range map[string]string{
+		`{"user": "ada", "authenticated": true, "access_control": true}`: "a\n",
+		`{"user": "", "authenticated": true, "access_control": false}`:   "a\nb\n",
+		`{"user": "", "authenticated": false, "access_control": true}`:   "",
+	} {
+		backend := newFakeCluster(ada, eve).serve(t)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/whoami" {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(answer))
+				return
+			}
+			http.Redirect(w, r, backend+r.URL.String(), http.StatusTemporaryRedirect)
+		}))
+		t.Cleanup(s.Close)
+		r := commandAt(t, s.URL, "ps", "--me", "-q")
+		if r.out != want || (want == "") != strings.Contains(r.err, "--me: the scheduler does not know who you are") {
+			t.Errorf("%s: got %+v", answer, r)
+		}
+	}
 }
 
 // sweep is a job of which one task has failed and others run.

@@ -36,13 +36,18 @@ func trainRuns(t *testing.T) *fakeCluster {
 func TestRunsCommands(t *testing.T) {
 	c := trainRuns(t)
 	c.command(t, "ps -a --no-headers").expect(t, ""+
-		"train  FINISHED  1  -  no GPU  1h ago\n"+
-		"other  RUNNING   1  -  no GPU  1m ago\n", "", 0)
+		"other  RUNNING   1  -  no GPU  1m ago\n"+
+		"train  FINISHED  1  -  no GPU  1h ago\n", "", 0)
 	when := func(i int) string { return term.FormatTime(c.jobs[i].Submitted) }
 	ended := func(i int) string { return term.FormatTime(c.jobs[i].Tasks[0].Ended) }
 	c.command(t, "ps --runs train --no-headers").expect(t, ""+
 		"train@1  FAILED    1  "+when(0)+"  "+ended(0)+"  3  exit status 3\n"+
 		"train@2  FINISHED  1  "+when(1)+"  "+ended(1)+"  0\n", "", 0)
+	c.command(t, "ps --runs train -q").expect(t, "train@1\ntrain@2\n", "", 0)
+	many := newFakeCluster(fakeJob("many", time.Hour, job.Finished, job.Failed, job.Finished))
+	if r := many.command(t, "ps --runs many"); !strings.Contains(r.out, "many@1  FAILED  1/3, 2 finished ") {
+		t.Errorf("counts of a run:\n%s", r.out)
+	}
 	c.command(t, "logs train@1").expect(t, "one\n", "", 0)
 	c.command(t, "logs train").expect(t, "two\n", "", 0)
 	c.command(t, "logs --previous train").expect(t, "",

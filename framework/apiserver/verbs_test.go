@@ -16,7 +16,7 @@ var requestsWithoutVerb = map[string]string{
 	"GET /v1/demand":                 "autoscalers of machines",
 	"GET /v1/openapi.yaml":           "description of the API",
 	"GET /v1/job.schema.json":        "description of the API",
-	"GET /v1/whoami":                 "part of the page's sign-in",
+	"GET /v1/whoami":                 "part of ps --me and of the page's sign-in",
 	"POST " + signInPath:             "part of the page's sign-in",
 	"POST /v1/validate":              "part of submit",
 	"POST /v1/jobs/{name}/validate":  "part of apply",

@@ -176,6 +176,12 @@ func (c *Client) submitTo(ctx context.Context, path, key string, body any) (view
 	return view, err
 }
 
+// WhoAmI returns the name and the permissions of the user whose token the client has.
+func (c *Client) WhoAmI(ctx context.Context) (who api.RequesterIdentity, err error) {
+	err = c.getJSON(ctx, "/v1/whoami", &who)
+	return who, err
+}
+
 // ListJobs lists all jobs, each as its newest run, oldest first.
 func (c *Client) ListJobs(ctx context.Context) ([]api.JobView, error) {
 	return c.ListJobsByState(ctx, "")

@@ -35,7 +35,7 @@ func flagAliases() map[string][]string {
 		"output":     {"json", "yaml", "format"},
 		"tail":       {"lines"},
 		"user":       {"uid"},
-		"owner":      {"u", "me"},
+		"owner":      {"u"},
 		"label":      {"selector", "filter"},
 		"kill-grace": {"grace-period"},
 		"force":      {"signal", "now"},
@@ -58,8 +58,8 @@ func flagAlternatives() map[string]map[string]string {
 			"file":        "mesos-gpu submit takes job files",
 		},
 		"kill": {
-			"all":    "name the jobs, or a pattern: mesos-gpu kill 'run-*'",
-			"a":      "name the jobs, or a pattern: mesos-gpu kill 'run-*'",
+			"all":    "mesos-gpu kill --me ends all of yours; a pattern such as 'run-*' those with such names",
+			"a":      "mesos-gpu kill --me ends all of yours; a pattern such as 'run-*' those with such names",
 			"signal": "SIGTERM and then SIGKILL are sent; --force sends SIGKILL at once",
 		},
 		"logs": {

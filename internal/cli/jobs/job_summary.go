@@ -12,25 +12,37 @@ import (
 	"mesos-gpu/job"
 )
 
-// formatTaskCount returns how many of a job's tasks are in the state of the job, and how
-// many of the others wait, have finished or failed: "2/12, 6 waiting, 3 finished, 1 failed".
+// formatTaskCount returns how many of a job's tasks are in the state of the job, and the numbers of all others:
+// "2/12, 6 waiting, 3 finished, 1 failed". Tasks that are launched, staged and started count together as starting.
 // A job with one task has "1".
 func formatTaskCount(j *api.JobView) string {
-	count := j.CountTasks()
+	count := map[string]int{}
 	total := 0
-	for _, n := range count {
+	for state, n := range j.CountTasks() {
+		count[stateGroup(state)] += n
 		total += n
 	}
 	if total < 2 {
 		return fmt.Sprint(total)
 	}
-	text := fmt.Sprintf("%d/%d", count[j.State], total)
-	for _, state := range []job.State{job.Waiting, job.Finished, job.Failed, job.Refused, job.Lost} {
-		if n := count[state]; n > 0 && state != j.State {
-			text += fmt.Sprintf(", %d %s", n, strings.ToLower(string(state)))
+	text := fmt.Sprintf("%d/%d", count[stateGroup(j.State)], total)
+	delete(count, stateGroup(j.State))
+	for _, state := range job.States() {
+		if n := count[stateGroup(state)]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, stateGroup(state))
+			delete(count, stateGroup(state))
 		}
 	}
 	return text
+}
+
+// stateGroup returns the word under which ps counts tasks of a state.
+func stateGroup(s job.State) string {
+	switch s {
+	case job.Launching, job.Staging, job.Starting:
+		return "starting"
+	}
+	return strings.ToLower(string(s))
 }
 
 // taskBarWidth is the length of a bar of tasks, in characters.

@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
@@ -22,19 +20,16 @@ import (
 
 // jobSelection selects and orders the jobs that ps lists.
 type jobSelection struct {
-	all    bool
-	role   string
-	states []string
-	name   string
-	owner  string
-	labels []string
-	sort   string
+	jobFilter
+	all, quiet bool
+	sort       string
+	// limit is the largest number of jobs, 0 for all, and limited reports whether the user has set it.
+	limit   int
+	limited bool
 }
 
-// selectsAll reports whether no filter is set but that of ended jobs.
-func (s *jobSelection) selectsAll() bool {
-	return s.role == "" && len(s.states) == 0 && s.name == "" && s.owner == "" && len(s.labels) == 0
-}
+// endedLimit is the default limit of a table with ended jobs, which the scheduler may keep for years.
+const endedLimit = 100
 
 // jobOrders returns the sort orders by name. Equal jobs stay in submission order.
 func jobOrders() map[string]func(a, b *api.JobView) int {
@@ -54,25 +49,37 @@ func jobOrders() map[string]func(a, b *api.JobView) int {
 
 func (a *jobCommands) psCommand() *cobra.Command {
 	s, runsOf := &jobSelection{}, ""
-	c := a.NewShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
+	var c *cobra.Command
+	c = a.NewShowCommand("ps", "List the jobs that have not ended", nil, func(ctx context.Context, api *client.Client, _ []string) (cli.CommandResult, error) {
 		if err := s.validate(); err != nil {
 			return cli.CommandResult{}, err
 		}
+		s.limited = c.Flags().Changed("limit")
 		if runsOf != "" {
-			runs, err := api.ListRuns(ctx, runsOf)
-			runs = s.selectRuns(runs)
-			return cli.CommandResult{Data: runs, Print: func(p *term.TablePrinter) error { return printRuns(p, runs) }}, err
+			runs, err := s.listRuns(ctx, api, runsOf)
+			return cli.CommandResult{Data: runs, Print: func(p *term.TablePrinter) error {
+				if s.quiet {
+					return printNames(p, runs, func(j *job.Job) string { return j.RunID().String() })
+				}
+				return printRuns(p, runs)
+			}}, err
 		}
-		jobs, err := api.ListJobsMatching(ctx, s.jobQuery())
-		if err != nil {
-			return cli.CommandResult{}, err
+		jobs, more, err := s.listJobs(ctx, api, a.ForPrograms)
+		if err != nil || s.quiet {
+			return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
+				return printNames(p, jobs, func(j *job.Job) string { return j.Spec.Name })
+			}}, err
 		}
-		s.sortJobs(jobs)
 		schedules, err := api.ListSchedules(ctx)
 		return cli.CommandResult{Data: jobs, Print: func(p *term.TablePrinter) error {
-			err := printJobs(p, jobs)
-			if err != nil || len(schedules) == 0 || p.NoHeaders || !s.selectsAll() {
+			if err := printJobs(p, jobs); err != nil {
 				return err
+			}
+			if more {
+				fmt.Fprintf(a.Stderr, "mesos-gpu: only the first %d jobs are listed: --limit 0 lists all\n", len(jobs))
+			}
+			if len(schedules) == 0 || p.NoHeaders || !s.selectsAll() {
+				return nil
 			}
 			fmt.Fprintln(p)
 			return printSchedules(p, schedules)
@@ -86,21 +93,13 @@ func (a *jobCommands) psCommand() *cobra.Command {
 		return nil
 	}
 	f := c.Flags()
-	f.BoolVarP(&s.all, "all", "a", false, "also jobs that have ended")
+	f.BoolVarP(&s.all, "all", "a", false, "also jobs that have ended, the newest first")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "only the names, each on a line")
 	f.StringVar(&runsOf, "runs", "", "the runs of this job that are kept: submissions of its name")
-	f.StringVar(&s.role, "role", "", "only jobs of this role")
-	f.StringSliceVar(&s.states, "state", nil, "only jobs in these states, such as RUNNING or WAITING,FAILED")
+	s.addFilterFlags(c)
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
-	f.StringVar(&s.owner, "owner", "", "only jobs that this user submitted; also --user")
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "user" {
-			name = "owner"
-		}
-		return pflag.NormalizedName(name)
-	})
-	f.StringSliceVarP(&s.labels, "label", "l", nil, "only jobs with these labels, NAME=VALUE, or NAME for any value")
-	f.StringVar(&s.sort, "sort", "submitted", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order")
-	cli.CompleteFixed(c, "state", stateNames())
+	f.StringVar(&s.sort, "sort", "", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order (default submitted, and -submitted with ended jobs)")
+	f.IntVar(&s.limit, "limit", 0, fmt.Sprintf("at most so many jobs; 0 lists all (default %d for a table with ended jobs)", endedLimit))
 	_ = c.RegisterFlagCompletionFunc("runs", a.CompleteArgument([]string{"JOB"}))
 	cli.CompleteFixed(c, "sort", jobSortKeys())
 	return c
@@ -108,47 +107,78 @@ func (a *jobCommands) psCommand() *cobra.Command {
 
 func jobSortKeys() []string { return slices.Sorted(maps.Keys(jobOrders())) }
 
-func stateNames() []string { return cli.ToStrings(job.States()) }
-
 func (s *jobSelection) validate() error {
-	for i, name := range s.states {
-		s.states[i] = strings.ToUpper(name)
-		if !slices.Contains(stateNames(), s.states[i]) {
-			return &cli.UsageError{Err: fmt.Errorf("--state %s: use %s", name, cli.JoinWithOr(stateNames()))}
-		}
+	if err := s.jobFilter.validate(); err != nil {
+		return err
 	}
-	if _, err := path.Match(s.name, ""); err != nil {
-		return &cli.UsageError{Err: fmt.Errorf("--name %s: a bracket is not closed", s.name)}
-	}
-	if jobOrders()[strings.TrimPrefix(s.sort, "-")] == nil {
+	if s.sort != "" && jobOrders()[strings.TrimPrefix(s.sort, "-")] == nil {
 		return &cli.UsageError{Err: fmt.Errorf("--sort %s: use %s", s.sort, cli.JoinWithOr(jobSortKeys()))}
+	}
+	if s.limit < 0 {
+		return &cli.UsageError{Err: fmt.Errorf("--limit %d: must be at least 0", s.limit)}
 	}
 	return nil
 }
 
-// jobQuery returns the selection for the API. States of ended jobs include ended jobs.
-func (s *jobSelection) jobQuery() api.JobQuery {
-	q := api.JobQuery{State: strings.Join(s.states, ","), Role: s.role, Owner: s.owner, Name: s.name, Labels: strings.Join(s.labels, ",")}
+// includesEnded reports whether ended jobs are selected: by --all, or by their state.
+func (s *jobSelection) includesEnded() bool {
+	return s.all || slices.ContainsFunc(s.states, func(name string) bool { return !job.State(name).IsLive() })
+}
+
+// listJobs returns the selected jobs in the selected order, and whether the limit has left out more. Programs get all unless
+// the user has set a limit.
+func (s *jobSelection) listJobs(ctx context.Context, c *client.Client, forPrograms bool) (jobs []api.JobView, more bool, err error) {
+	q, err := s.query(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
 	if q.State == "" && !s.all {
 		q.State = api.LiveJobs
 	}
-	return q
+	limit := s.limit
+	if !s.limited && s.includesEnded() && !forPrograms && !s.quiet {
+		limit = endedLimit
+	}
+	q.NewestFirst = s.sort == "-submitted" || s.sort == "" && s.includesEnded()
+	jobs = []api.JobView{}
+	for one, err := range c.EachJobMatching(ctx, q) {
+		if err != nil {
+			return nil, false, err
+		}
+		jobs = append(jobs, one)
+		if limit > 0 && len(jobs) > limit && (s.sort == "" || q.NewestFirst) {
+			break
+		}
+	}
+	if !q.NewestFirst {
+		s.sortJobs(jobs)
+	}
+	if more = limit > 0 && len(jobs) > limit; more {
+		jobs = jobs[:limit]
+	}
+	return jobs, more, nil
 }
 
-// selectRuns returns the selected runs of a job, in the selected order. Ended runs are selected
-// without --all.
-func (s *jobSelection) selectRuns(runs []api.JobView) []api.JobView {
-	q := s.jobQuery()
+// listRuns returns the selected runs of a job in the selected order. Ended runs are selected without --all.
+func (s *jobSelection) listRuns(ctx context.Context, c *client.Client, name string) ([]api.JobView, error) {
+	q, err := s.query(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := c.ListRuns(ctx, name)
 	runs = slices.DeleteFunc(runs, func(j api.JobView) bool {
-		return !q.MatchesSpec(j.Spec) || len(s.states) > 0 && !q.MatchesState(j.State, !j.Terminal)
+		return !q.MatchesSpec(j.Spec) || !q.MatchesState(j.State, !j.Terminal)
 	})
 	s.sortJobs(runs)
-	return runs
+	if s.limit > 0 && len(runs) > s.limit {
+		runs = runs[len(runs)-s.limit:]
+	}
+	return runs, err
 }
 
 // sortJobs sorts jobs, which are in the order of their submission.
 func (s *jobSelection) sortJobs(jobs []api.JobView) {
-	key, back := strings.CutPrefix(s.sort, "-")
+	key, back := strings.CutPrefix(cmp.Or(s.sort, "submitted"), "-")
 	order := jobOrders()[key]
 	slices.SortStableFunc(jobs, func(x, y api.JobView) int {
 		if back {
@@ -156,6 +186,16 @@ func (s *jobSelection) sortJobs(jobs []api.JobView) {
 		}
 		return order(&x, &y)
 	})
+}
+
+// printNames prints a name for each job.
+func printNames(p *term.TablePrinter, jobs []api.JobView, name func(*job.Job) string) error {
+	for i := range jobs {
+		if _, err := fmt.Fprintln(p, name(&jobs[i].Job)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printJobs(p *term.TablePrinter, jobs []api.JobView) error {

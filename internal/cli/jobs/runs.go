@@ -20,7 +20,7 @@ func printRuns(p *term.TablePrinter, runs []api.JobView) error {
 	return term.PrintTable(p.DropFirst("TASKS", "SUBMITTED"), runs, []term.TableColumn[api.JobView]{
 		{Name: "RUN", Value: func(j api.JobView) string { return j.RunID().String() }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
-		{Name: "TASKS", Value: func(j api.JobView) string { return strconv.Itoa(j.WantedTasks()) }},
+		{Name: "TASKS", Value: func(j api.JobView) string { return formatTaskCount(&j) }},
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatTime(j.Submitted) }},
 		{Name: "ENDED", Value: func(j api.JobView) string { return term.FormatTime(timesOf(&j).ended) }},
 		{Name: "EXIT", Value: func(j api.JobView) string {
