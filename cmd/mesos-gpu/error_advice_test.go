@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,12 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"job status train", `describe JOB shows it`, 2},
 		{"alloc logs x", `mesos-gpu describe JOB shows the tasks of a job`, 2},
 		{"rollout status web", `mesos-gpu apply FILE`, 2},
+		{"resume train", `unknown command "resume": did you mean "release"?`, 2},
+		{"status train", `unknown command "status": did you mean "describe"?`, 2},
+		{"rollback web", `mesos-gpu apply FILE with the earlier job file`, 2},
+		{"up", `mesos-gpu submit FILE or run starts jobs`, 2},
+		{"whoami", `mesos-gpu ps --me lists your jobs`, 2},
+		{"plugin", `unknown command "plugin": see mesos-gpu --help`, 2},
 		{"pull busybox", `agents pull the image of a job`, 2},
 		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},
 		{"create -f x", `unknown command "create": did you mean "submit"?`, 2},
@@ -193,4 +200,42 @@ func (*rejectingCluster) CordonAgent(_ context.Context, _ request.Change, agent,
 
 func (*rejectingCluster) StopTask(_ context.Context, _ *access.Grant, task string, _ bool) error {
 	return api.UnknownTask(task)
+}
+
+// foreignCommands are the commands of other tools.
+var foreignCommands = map[string]string{
+	"Slurm": "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol scrontab sdiag sh5util sinfo sprio squeue sreport srun sshare sstat " +
+		"strigger sview seff resume suspend",
+	"docker": "attach build builder buildx checkpoint commit compose config container context cp create diff events exec export history image images " +
+		"import info init inspect kill load login logout logs manifest network node pause plugin port ps pull push rename restart rm rmi run save " +
+		"search secret service stack start stats stop swarm system tag top trust unpause update version volume wait up down",
+	"kubectl": "annotate api-resources api-versions apply attach auth autoscale certificate cluster-info completion config cordon cp create debug " +
+		"delete describe diff drain edit events exec explain expose get kustomize label logs options patch plugin port-forward proxy replace rollout " +
+		"run scale set taint top uncordon version wait",
+	"Nomad": "acl agent agent-info alloc config deployment eval fmt init inspect job license login logs monitor namespace node operator plan plugin " +
+		"quota recommendation run scaling secret sentinel server setup service status stop system tls ui var version volume revert dispatch",
+}
+
+// Each command of the other tools is one of ours or has a deliberate hint: none gets a command with a similar name.
+func TestForeignCommandsHaveHints(t *testing.T) {
+	root := newRoot(cli.ProcessIO{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: func(string) string { return "" }})
+	known := map[string]bool{"completion": true}
+	for _, c := range root.Commands() {
+		known[c.Name()] = true
+	}
+	for _, words := range cli.CommandAliases() {
+		for _, word := range words {
+			known[word] = true
+		}
+	}
+	for word := range cli.CommandAlternatives() {
+		known[word] = true
+	}
+	for tool, words := range foreignCommands {
+		for word := range strings.FieldsSeq(words) {
+			if !known[word] {
+				t.Errorf("%s of %s has no hint", word, tool)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,15 +18,15 @@ func CommandAliases() map[string][]string {
 		"submit":       {"sbatch", "qsub", "bsub", "create", "add", "enqueue", "dispatch"},
 		"apply":        {"replace"},
 		"diff":         {"plan"},
-		"ps":           {"list", "jobs", "status", "qstat", "bjobs", "pods", "pod", "container", "containers", "deployments", "services"},
+		"ps":           {"list", "jobs", "qstat", "bjobs", "pods", "pod", "container", "containers", "deployments", "services"},
 		"queue":        {"pending", "sprio", "bqueues", "evaluations"},
-		"describe":     {"inspect", "show", "info", "port", "eval"},
+		"describe":     {"inspect", "show", "info", "port", "eval", "status"},
 		"attach":       {"sattach"},
 		"logs":         {"tail", "output", "cat", "monitor", "bpeek"},
 		"cp":           {"copy", "scp", "sbcast", "upload", "download", "sync"},
 		"edit":         {"alter", "qalter", "bmod", "modify", "patch", "set", "label", "annotate"},
 		"hold":         {"pause", "suspend", "qhold", "bstop"},
-		"release":      {"unhold", "unpause", "unsuspend", "qrls", "bresume"},
+		"release":      {"unhold", "unpause", "unsuspend", "resume", "qrls", "bresume"},
 		"requeue":      {"preempt", "qrerun", "brequeue"},
 		"kill":         {"cancel", "scancel", "qdel", "bkill", "terminate", "abort"},
 		"scale":        {"scaling"},
@@ -36,7 +37,7 @@ func CommandAliases() map[string][]string {
 		"usage":        {"sacct", "sreport", "seff", "qacct", "bacct", "accounting", "cost", "efficiency"},
 		"quota":        {"quotas", "roles", "limits", "sacctmgr", "sshare", "namespace", "namespaces"},
 		"cordon":       {"disable", "taint"},
-		"uncordon":     {"enable", "undrain", "resume"},
+		"uncordon":     {"enable", "undrain"},
 		"validate":     {"lint", "check", "fmt"},
 		"explain":      {"api-resources", "keys"},
 		"shell":        {"debug", "ssh"},
@@ -49,10 +50,16 @@ func CommandAliases() map[string][]string {
 	}
 }
 
-// CommandAlternatives returns hints for commands of other tools that have several counterparts here, or none.
+// CommandAlternatives returns hints for commands of other tools that have several counterparts here, or none. The hint "" is
+// for those about which there is nothing to say: a command with a similar name would be a wrong guess.
 func CommandAlternatives() map[string]string {
 	const (
 		removal = "mesos-gpu kill JOB ends a job; the scheduler removes ended jobs by their number and age, see --keep-runs and --keep-ended"
+		starts  = "mesos-gpu submit FILE or run starts jobs, and local a cluster on this machine"
+		revert  = "mesos-gpu apply FILE with the earlier job file; get JOB@RUN prints that of an earlier run, and rerun JOB@RUN submits it again"
+		context = "name the scheduler by --api or MESOS_GPU_API, and a token by --token-file"
+		volumes = "mesos-gpu explain volumes and network have the keys of a job; agents and their Docker engines have the volumes and networks"
+		metrics = "mesos-gpu top shows the present, GET /metrics the scheduler's metrics, and its log the rest"
 		page    = "open the address of --api in a browser"
 		images  = "agents pull the image of a job, its key image; mesos-gpu builds and stores no images"
 		secrets = "mesos-gpu explain secrets has the key for secrets of the agents"
@@ -95,9 +102,43 @@ func CommandAlternatives() map[string]string {
 		"secret":     secrets,
 		"secrets":    secrets,
 		"login":      "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
-		"config":     "name the scheduler by --api or MESOS_GPU_API, and a token by --token-file",
-		"context":    "name the scheduler by --api or MESOS_GPU_API, and a token by --token-file",
-		"init":       "mesos-gpu explain has the keys of job files, and schema their JSON Schema",
+		"logout":     "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
+		"auth":       "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
+		"whoami":     "GET /v1/whoami has your name and permissions; mesos-gpu ps --me lists your jobs",
+		"config":     context,
+		"context":    context,
+		"up":         starts,
+		"deploy":     starts,
+		"down":       "mesos-gpu kill JOB ends a job, and kill --me all of yours",
+		"rollback":   revert,
+		"revert":     revert,
+		"undo":       revert,
+		"volumes":    volumes,
+		"network":    volumes,
+		"networks":   volumes,
+		"sdiag":      metrics,
+		"metrics":    metrics,
+		"operator":   "mesos-gpu drain, cordon, quota and cluster are for operators; see mesos-gpu --help",
+		"system":     removal,
+		"rename":     "a job keeps its name: mesos-gpu submit --name NAME FILE submits it under another one",
+		"var":        "{{NAME}} in a job file is a variable: mesos-gpu submit --var NAME=value",
+		"rmi":        images,
+		"tag":        images,
+		"commit":     images,
+		"save":       images,
+		"load":       images,
+		"import":     images,
+		"export":     "mesos-gpu get JOB prints a job as a file, cp JOB:PATH . copies a file of its sandbox, and usage --csv exports the accounting",
+		"builder":    images,
+		"buildx":     images,
+		"search":     "mesos-gpu ps --name 'train-*' lists the jobs with such names, and --label those with a label",
+		"manifest":   "mesos-gpu get JOB prints a job as a file",
+		"kustomize":  "{{NAME}} in a job file is a variable: mesos-gpu submit --var NAME=value, and --set KEY=VALUE replaces a value",
+		"checkpoint": "mesos-gpu explain checkpoint_dir and warn have the keys for checkpoints",
+
+		"api-versions": "", "options": "", "plugin": "", "certificate": "", "swarm": "", "trust": "", "license": "", "tls": "", "sentinel": "",
+		"recommendation": "", "setup": "", "agent-info": "", "sh5util": "",
+		"init": "mesos-gpu explain has the keys of job files, and schema their JSON Schema",
 	}
 }
 
@@ -132,8 +173,8 @@ func RejectUnknownCommand(c *cobra.Command, got []string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
-	if says := CommandAlternatives()[strings.ToLower(got[0])]; says != "" && !c.HasParent() {
-		hint = says
+	if says, known := CommandAlternatives()[strings.ToLower(got[0])]; known && !c.HasParent() {
+		hint = cmp.Or(says, hint)
 	} else if near := nearestCommand(c, got[0]); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
