@@ -13,6 +13,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/internal/testing/frameworktest"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 func TestParseRoles(t *testing.T) {
@@ -149,6 +150,37 @@ func TestReloadKeepsOldRolesOnError(t *testing.T) {
 	if _, err := New(SchedulerConfig{RolesFile: path, Log: frameworktest.DiscardLog()}); err == nil {
 		t.Error("a scheduler starts with a roles file that cannot be read")
 	}
+}
+
+// TestWeightsOfRolesFileAreSetInMesos: the leader sets the weights of the roles file in Mesos, and again after a reload. A role
+// without a weight has 1, and a file without weights leaves those in Mesos as they are.
+func TestWeightsOfRolesFileAreSetInMesos(t *testing.T) {
+	c := mesostest.NewCluster(t, 1)
+	changes := make(chan map[string]float64, 10)
+	c.OnWeights = func(changed map[string]float64) { changes <- changed }
+	path := filepath.Join(t.TempDir(), "roles.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gold: {weight: 3}\nbronze: {}\nlab/x: {weight: 0.5}\n")
+	in := startInstance(t, c, SchedulerConfig{JournalPath: filepath.Join(t.TempDir(), "journal.db"), RolesFile: path})
+	wantChange := func(want map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, <-changes); diff != "" {
+			t.Errorf("weights set in Mesos (-want +got):\n%s", diff)
+		}
+	}
+	wantChange(map[string]float64{"gold": 3, "lab/x": 0.5})
+	for _, text := range []string{"gold: {}\nbronze: {}\n", "gold: {}\nbronze: {weight: 2}\n"} {
+		write(text)
+		if err := in.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantChange(map[string]float64{"gold": 1, "bronze": 2})
 }
 
 // TestInvalidRolesFileDoesNotStopTheLeader: a scheduler whose roles file has become invalid

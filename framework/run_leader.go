@@ -10,6 +10,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
@@ -57,7 +58,11 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		Artifacts:         s.artifacts,
 		AutoscaleInterval: cfg.AutoscaleInterval,
 	})
-	s.setLeadership(client, leads.ChangePolicy)
+	client.SetWeights(queue.MesosWeights(cfg.Sched.Policy.Roles))
+	s.setLeadership(client, func(p sched.Policy, applied func()) error {
+		client.SetWeights(queue.MesosWeights(p.Roles))
+		return leads.ChangePolicy(p, applied)
+	})
 	defer s.setLeadership(nil, nil)
 	extend := func(context.Context) error { return nil }
 	if s.cfg.Extension != nil {
@@ -92,6 +97,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		func(ctx context.Context) error {
 			return client.WatchQuotas(ctx, func(list []quota.MesosQuota) { l.EventSender(ctx)(sched.MesosQuotasListed{Quotas: list}) })
 		},
+		func(ctx context.Context) error { return client.MaintainWeights(ctx, mayAct) },
 	)
 }
 

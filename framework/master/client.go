@@ -53,6 +53,9 @@ type Client struct {
 	// answered is the index of the configured master that last named the leader to an operator call.
 	answered int
 
+	// newWeights has the argument of the last SetWeights until MaintainWeights takes it.
+	newWeights chan map[string]float64
+
 	// inventories are decoded inventories by the text of the attribute, since offers repeat it. inventoryMu protects it.
 	inventoryMu sync.Mutex
 	inventories map[string]gpu.Host
@@ -73,6 +76,7 @@ func New(cfg ConnectionConfig) (*Client, error) {
 	c := &Client{
 		cfg: cfg, frameworkID: cfg.FrameworkID, roles: newRoleState(cfg.Roles), listTrigger: newAgentListTrigger(),
 		status: &statusPublisher{publish: cfg.OnStatus}, inventories: map[string]gpu.Host{}, operatorClient: cfg.newHTTPClient(),
+		newWeights: make(chan map[string]float64, 1),
 	}
 	if cfg.masters.zk != nil {
 		c.detector = newZKDetector(&c.cfg, cfg.masters.zk, c.status.setNoLeader)
@@ -214,9 +218,9 @@ const leaderTimeout = 5 * time.Second
 // makes only operator calls. Run does this itself.
 func (c *Client) FollowLeader(ctx context.Context) { c.detector.run(ctx) }
 
-// currentLeader returns the last known leader. If no leader is known, it requests the leader from the configured masters or
+// CurrentLeader returns the URL of the last known leader. If no leader is known, it requests the leader from the configured masters or
 // waits for ZooKeeper's, up to leaderTimeout.
-func (c *Client) currentLeader(ctx context.Context) (string, error) {
+func (c *Client) CurrentLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
 	defer cancel()
 	c.mu.Lock()

@@ -45,7 +45,7 @@ func TestOperatorCallsPassDeadMasters(t *testing.T) {
 		began := time.Now()
 		for _, want := range []string{"m1 m2 m3 ", "m3 "} {
 			requested = ""
-			if leader, err := c.currentLeader(t.Context()); err != nil || leader != "http://leader:5050" || requested != want {
+			if leader, err := c.CurrentLeader(t.Context()); err != nil || leader != "http://leader:5050" || requested != want {
 				t.Errorf("the leader is %q, %v, after requests to %s, want those to %s", leader, err, requested, want)
 			}
 		}
@@ -53,11 +53,11 @@ func TestOperatorCallsPassDeadMasters(t *testing.T) {
 			t.Errorf("a master that does not answer delays the calls by %s", took)
 		}
 		down["m1:5050"], down["m3:5050"], requested = false, true, ""
-		if leader, err := c.currentLeader(t.Context()); err != nil || requested != "m3 m1 " {
+		if leader, err := c.CurrentLeader(t.Context()); err != nil || requested != "m3 m1 " {
 			t.Errorf("the leader is %q, %v, after requests to %s", leader, err, requested)
 		}
 		down["m1:5050"], began = true, time.Now()
-		_, err = c.currentLeader(t.Context())
+		_, err = c.CurrentLeader(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "m3:5050") || time.Since(began) > leaderTimeout {
 			t.Errorf("without any master: %v after %s", err, time.Since(began))
 		}

@@ -63,7 +63,7 @@ type ListedAgent struct {
 // since it was found.
 func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 	var answer mastermsg.Response
-	err := c.listFromLeader(ctx, "agents", func(leader string) error {
+	err := c.callLeader(ctx, "list the agents of", func(leader string) error {
 		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetAgents(), &answer)
 	})
 	if err != nil {
@@ -72,10 +72,10 @@ func (c *Client) ListAgents(ctx context.Context) ([]ListedAgent, error) {
 	return c.convertAgents(answer.GetGetAgents().GetAgents()), nil
 }
 
-// listFromLeader calls request with the URL of the leading master, and once more if that redirects to another one. Errors
-// of request name the list and the master.
-func (c *Client) listFromLeader(ctx context.Context, list string, request func(leader string) error) error {
-	leader, err := c.currentLeader(ctx)
+// callLeader calls request with the URL of the leading master, and once more if that redirects to another one. Errors
+// of request begin with purpose, such as "list the agents of", and the master.
+func (c *Client) callLeader(ctx context.Context, purpose string, request func(leader string) error) error {
+	leader, err := c.CurrentLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *Client) listFromLeader(ctx context.Context, list string, request func(l
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("list the %s of master %s: %w", list, leader, err)
+		return fmt.Errorf("%s master %s: %w", purpose, leader, err)
 	}
 	return nil
 }

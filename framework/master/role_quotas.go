@@ -34,7 +34,7 @@ func (c *Client) WatchQuotas(ctx context.Context, emit func([]quota.MesosQuota))
 // Mesos 1.9 has no limits. The master omits roles that the scheduler's principal may not view.
 func (c *Client) ListQuotas(ctx context.Context) ([]quota.MesosQuota, error) {
 	var quotas []quota.MesosQuota
-	err := c.listFromLeader(ctx, "roles", func(leader string) error {
+	err := c.callLeader(ctx, "list the roles of", func(leader string) error {
 		body, err := c.cfg.getBody(ctx, c.operatorClient, leader+"/roles")
 		if err == nil {
 			quotas, err = decodeQuotas(body)

@@ -50,6 +50,7 @@ type Facts struct {
 	Module     ModuleFacts
 	Daemon     DaemonFacts
 	Driver     DriverFacts
+	Weights    WeightFacts
 }
 
 // PortFacts is a port that a role needs.
@@ -125,6 +126,16 @@ type DriverFacts struct {
 	Problem         string
 }
 
+// WeightFacts are the weights of the scheduler's roles.
+type WeightFacts struct {
+	// RolesFile is the file that gives the roles their weights, Roles has these, nil if it gives none. Mesos has the weights that are
+	// set in Mesos, where the others are 1.
+	RolesFile    string
+	Roles, Mesos map[string]float64
+	// Master is the URL of the leading master. Problem is why the weights there are unknown.
+	Master, Problem string
+}
+
 // setupCheck is a check of one subject.
 type setupCheck struct {
 	name string
@@ -150,6 +161,7 @@ func setupChecks() []setupCheck {
 		{"daemon", []string{Agent}, checkDaemon},
 		{"driver", []string{Agent}, checkDriver},
 		{"scheduler", []string{Scheduler}, checkScheduler},
+		{"weights", []string{Scheduler}, checkWeights},
 	}
 }
 
@@ -293,7 +305,11 @@ func checkFiles(f *Facts, report func(severity, problem, fix string)) {
 			report(Error, fmt.Sprintf("%s, which the configuration names, does not exist", file),
 				"write it as docs/guides/cluster.md describes, or copy it from another machine of the cluster")
 		case i.Problem != "":
-			report(Error, fmt.Sprintf("%s: %s", file, i.Problem), "correct the file; a credential is {\"principal\": \"NAME\", \"secret\": \"TEXT\"}")
+			fix := "correct the file"
+			if i.Secret {
+				fix += `; a credential is {"principal": "NAME", "secret": "TEXT"}`
+			}
+			report(Error, fmt.Sprintf("%s: %s", file, i.Problem), fix)
 		case i.Secret && i.Mode&0o077&^0o040 != 0:
 			report(Error, fmt.Sprintf("%s has mode %04o: other users may read its secret", file, i.Mode), "chmod 600 "+file)
 		}
@@ -511,5 +527,29 @@ func checkScheduler(f *Facts, report func(severity, problem, fix string)) {
 	}
 	if strings.HasPrefix(conf["journal"], "zk://") && conf["journal-auth-file"] == "" {
 		report(Warning, "every client of ZooKeeper may change the journal", "set journal-auth-file to a file with USER:PASSWORD")
+	}
+}
+
+func checkWeights(f *Facts, report func(severity, problem, fix string)) {
+	w := &f.Weights
+	permit := fmt.Sprintf("let the master's ACLs permit update_weights to %s", cmp.Or(f.Conf[Scheduler]["credential"], "every client"))
+	if len(w.Roles) > 0 && w.Problem != "" {
+		report(Warning, fmt.Sprintf("%s gives roles weights, but those in Mesos are unknown: %s", w.RolesFile, w.Problem),
+			"start the master; "+permit)
+		return
+	}
+	for _, role := range slices.Sorted(maps.Keys(w.Roles)) {
+		inMesos, ok := w.Mesos[role]
+		if !ok {
+			inMesos = 1
+		}
+		if inMesos == w.Roles[role] {
+			continue
+		}
+		report(Warning,
+			fmt.Sprintf("role %s has weight %g in %s, but %g in Mesos: returned offers leave GPUs idle", role, w.Roles[role], w.RolesFile, inMesos),
+			fmt.Sprintf("systemctl reload mesos-gpu-scheduler; if its log says that the master refuses, %s, or set it as its operator: "+
+				`curl -X POST -H 'Content-Type: application/json' %s/api/v1 -d '{"type": "UPDATE_WEIGHTS", "update_weights": `+
+				`{"weight_infos": [{"role": %q, "weight": %g}]}}'`, permit, w.Master, role, w.Roles[role]))
 	}
 }

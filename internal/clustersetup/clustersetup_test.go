@@ -172,6 +172,17 @@ func TestFaultsAreFound(t *testing.T) {
 		"insecure API": {"scheduler", Warning, "may do everything", func(f *Facts) {
 			f.Conf[Scheduler]["listen"], f.Conf[Scheduler]["insecure-api"] = "10.0.0.1:8080", "true"
 		}},
+		"weight that Mesos lacks": {"weights", Warning, "role gold has weight 3 in /etc/mesos-gpu/roles.yaml, but 1 in Mesos", func(f *Facts) {
+			f.Weights = WeightFacts{RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 3, "bronze": 1}}
+		}},
+		"other weight in Mesos": {"weights", Warning, "role gold has weight 1 in /etc/mesos-gpu/roles.yaml, but 2.5 in Mesos", func(f *Facts) {
+			f.Weights = WeightFacts{
+				RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 1}, Mesos: map[string]float64{"gold": 2.5, "theirs": 7},
+			}
+		}},
+		"unknown weights": {"weights", Warning, "those in Mesos are unknown: 501 Not Implemented", func(f *Facts) {
+			f.Weights = WeightFacts{Roles: map[string]float64{"gold": 3}, Problem: "501 Not Implemented"}
+		}},
 		"open journal": {"scheduler", Warning, "change the journal", func(f *Facts) { f.Conf[Scheduler]["journal"] = "zk://10.0.0.1:2181/j" }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,6 +195,28 @@ func TestFaultsAreFound(t *testing.T) {
 				t.Errorf("got %+v, want %s by %s with %q", got, c.severity, c.check, c.problem)
 			}
 		})
+	}
+}
+
+// The fix of a weight that Mesos lacks is a command for the leading master. Equal weights are no finding.
+func TestFixOfWeights(t *testing.T) {
+	f := healthyFacts(t, testConfig())
+	f.Weights = WeightFacts{
+		RolesFile: "/etc/mesos-gpu/roles.yaml", Master: "http://10.0.0.2:5050",
+		Roles: map[string]float64{"gold": 3, "lab/x": 0.5, "bronze": 1}, Mesos: map[string]float64{"lab/x": 0.5},
+	}
+	got := Check(f)
+	if len(got) != 1 {
+		t.Fatalf("got %+v", got)
+	}
+	for _, want := range []string{
+		"systemctl reload mesos-gpu-scheduler", "permit update_weights to /etc/mesos-gpu/scheduler-credential.json",
+		`curl -X POST -H 'Content-Type: application/json' http://10.0.0.2:5050/api/v1 -d '{"type": "UPDATE_WEIGHTS", ` +
+			`"update_weights": {"weight_infos": [{"role": "gold", "weight": 3}]}}'`,
+	} {
+		if !strings.Contains(got[0].Fix, want) {
+			t.Errorf("the fix is %q, want %q", got[0].Fix, want)
+		}
 	}
 }
 

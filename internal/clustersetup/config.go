@@ -247,6 +247,8 @@ func (c *ClusterConfig) masterFiles() ([]File, error) {
 			option{"As above, for frameworks of the older API.", "MESOS_AUTHENTICATE_FRAMEWORKS", "true"},
 			option{"As above, for frameworks of the HTTP API.", "MESOS_AUTHENTICATE_HTTP_FRAMEWORKS", "true"},
 			option{"How HTTP frameworks authenticate.", "MESOS_HTTP_FRAMEWORK_AUTHENTICATORS", "basic"},
+			option{"Operator requests need a secret. The scheduler sets the weights of its roles: with MESOS_ACLS, permit update_weights to its principal.",
+				"MESOS_AUTHENTICATE_HTTP_READWRITE", "true"},
 			option{"The principals and their secrets.", "MESOS_CREDENTIALS", "file:///etc/mesos/credentials.json"})
 		text, err := c.formatCredentials()
 		if err != nil {

@@ -179,9 +179,6 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 		return err
 	}
 	m := master.New(master.MasterConfig{Log: c.Log.WithField("part", "master"), Addr: c.master.Addr().String()})
-	if err := setWeights(m, c.Scheduler.RolesFile); err != nil {
-		return err
-	}
 	urls := ClusterURLs{Master: "http://" + c.master.Addr().String()}
 	cfg := c.Scheduler
 	cfg.Master, cfg.APIAddr = urls.Master, c.API
@@ -217,24 +214,6 @@ func (c *localCluster) runParts(ctx context.Context, up func(ClusterURLs)) (err 
 		return leaveRunning(ctx, parts...)
 	}
 	return inOrder(ctx, c.Log, parts...)
-}
-
-// setWeights gives the master the weights of the roles file, as an operator of Mesos does.
-func setWeights(m *master.EmbeddedMaster, rolesFile string) error {
-	if rolesFile == "" {
-		return nil
-	}
-	roles, err := framework.LoadRoles(rolesFile)
-	if err != nil {
-		return err
-	}
-	weights := map[string]float64{}
-	for i := range roles {
-		if roles[i].Name != "" && roles[i].Weight > 0 {
-			weights[roles[i].Name] = roles[i].Weight
-		}
-	}
-	return m.SetWeights(weights)
 }
 
 // clusterPart is a component of a cluster, or of one of its agents.

@@ -114,6 +114,21 @@ func Entitlements(roles []Role) []quota.RoleEntitlement {
 	return list
 }
 
+// MesosWeights returns the weights that roles need in Mesos for its offers to follow their shares. It returns nil if no role has a
+// weight: the weights in Mesos, which other frameworks share, are then the operator's.
+func MesosWeights(roles []Role) map[string]float64 {
+	if !slices.ContainsFunc(roles, func(r Role) bool { return r.Weight > 0 }) {
+		return nil
+	}
+	weights := map[string]float64{}
+	for _, r := range roles {
+		if r.Name != "" {
+			weights[r.Name] = cmp.Or(r.Weight, 1)
+		}
+	}
+	return weights
+}
+
 // ValidateRoles returns all errors of a table of roles.
 func ValidateRoles(roles []Role) error {
 	var errs []error

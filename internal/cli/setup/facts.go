@@ -3,6 +3,7 @@ package setup
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,11 +19,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 
+	"mesos-gpu/framework"
 	"mesos-gpu/framework/master"
+	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/internal/clustersetup"
 	"mesos-gpu/isolator/module"
 	"mesos-gpu/isolator/nvml"
@@ -85,6 +90,7 @@ func (c *collector) collectFacts(ctx context.Context, roles []string) *clusterse
 	c.readFiles()
 	c.askServers(ctx)
 	c.readMesos(ctx)
+	c.readWeights(ctx)
 	if _, ok := f.Env[clustersetup.Agent]; ok {
 		c.readModule()
 		c.askDaemon(ctx)
@@ -403,6 +409,68 @@ func (c *collector) readMesos(ctx context.Context) {
 	} else {
 		f.Mesos.Problem = fmt.Sprintf("%s --version: %v %s", path, err, bytes.TrimSpace(out))
 	}
+}
+
+// readWeights reads the weights of the roles file and those in Mesos.
+func (c *collector) readWeights(ctx context.Context) {
+	f := &c.facts
+	conf, w := f.Conf[clustersetup.Scheduler], &f.Weights
+	w.RolesFile = conf["roles"]
+	if w.RolesFile == "" || f.Files[w.RolesFile].Missing {
+		return
+	}
+	roles, err := framework.LoadRoles(c.root + w.RolesFile)
+	if err != nil {
+		file := f.Files[w.RolesFile]
+		file.Problem = err.Error()
+		f.Files[w.RolesFile] = file
+		return
+	}
+	if w.Roles = queue.MesosWeights(roles); w.Roles == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
+	defer cancel()
+	if w.Master, w.Mesos, err = c.listMesosWeights(ctx, conf); err != nil {
+		w.Problem = err.Error()
+	}
+}
+
+// listMesosWeights returns the URL of the leading master and the weights of roles that are set there. It connects as the scheduler
+// with this configuration does.
+func (c *collector) listMesosWeights(ctx context.Context, conf map[string]string) (leader string, weights map[string]float64, err error) {
+	file := func(option string) string {
+		if conf[option] == "" {
+			return ""
+		}
+		return c.root + conf[option]
+	}
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	cfg := master.ConnectionConfig{Master: cmp.Or(conf["master"], "http://127.0.0.1:5050"), ZKAuthFile: file("zk-auth-file"), ExecutorPath: "/", Log: quiet}
+	if conf["tls-ca"] != "" || conf["tls-cert"] != "" {
+		cfg.TLS = &master.TLSFiles{CAFile: file("tls-ca"), CertFile: file("tls-cert"), KeyFile: file("tls-key"), ServerName: conf["tls-server-name"]}
+	}
+	if path := file("credential"); path != "" {
+		if cfg.Credential, _, err = master.LoadCredential(path); err != nil {
+			return "", nil, err
+		}
+	}
+	client, err := master.New(cfg)
+	if err != nil {
+		return "", nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	following.Go(func() { client.FollowLeader(ctx) })
+	if leader, err = client.CurrentLeader(ctx); err != nil {
+		return "", nil, err
+	}
+	weights, err = client.ListWeights(ctx)
+	return leader, weights, err
 }
 
 // readModule reads the file that modules.json names.

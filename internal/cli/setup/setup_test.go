@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"golang.org/x/sys/unix"
 
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/clustersetup"
+	"mesos-gpu/internal/testing/mesostest"
 )
 
 // runSetup runs "mesos-gpu cluster" with the arguments.
@@ -112,6 +115,60 @@ func TestCheckOfWrittenMachine(t *testing.T) {
 				t.Errorf("no finding of %s with %q in %+v", check, text, got)
 			}
 		}
+	}
+}
+
+// The weights in the roles file are compared with those of the master, with the scheduler's credential.
+func TestCheckComparesWeights(t *testing.T) {
+	for name, test := range map[string]struct {
+		roles   string
+		refused map[operator.Call_Type]int
+		want    string // "" for no finding
+	}{
+		"different": {"gold: {weight: 3}\nbronze: {weight: 1}\n", nil, "role gold has weight 3 in /etc/mesos-gpu/roles.yaml, but 1 in Mesos"},
+		"equal":     {"gold: {weight: 1}\nbronze: {weight: 1}\n", nil, ""},
+		"unset":     {"gold: {}\n", nil, ""},
+		"not permitted": {"gold: {weight: 3}\n", map[operator.Call_Type]int{operator.Call_GET_WEIGHTS: http.StatusForbidden},
+			`403 Forbidden: no: principal "mesos-gpu-scheduler" may not do that`},
+		"unknown to the master": {"gold: {weight: 3}\n", map[operator.Call_Type]int{operator.Call_GET_WEIGHTS: http.StatusNotImplemented},
+			"501 Not Implemented: no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mesostest.NewMaster(t, mesostest.WithAuth("mesos-gpu-scheduler", "secret"))
+			m.RefuseWeights, m.RefuseText = test.refused, "no"
+			root := t.TempDir()
+			for path, text := range map[string]string{
+				clustersetup.SchedulerConf:  "master=" + m.URL() + "\nroles=/etc/mesos-gpu/roles.yaml\ncredential=/etc/mesos-gpu/credential\n",
+				"/etc/mesos-gpu/roles.yaml": test.roles, "/etc/mesos-gpu/credential": `{"principal": "mesos-gpu-scheduler", "secret": "secret"}`,
+			} {
+				if err := os.MkdirAll(filepath.Dir(root+path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(root+path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := checkMachine(t, root, "--role", clustersetup.Scheduler)
+			if found := findProblem(got, "weights", test.want); found != (test.want != "") {
+				t.Errorf("got %+v, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A roles file with a mistake is a problem of that file.
+func TestCheckReadsRolesFile(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/etc/mesos-gpu", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{clustersetup.SchedulerConf: "roles=/etc/mesos-gpu/roles.yaml\n", "/etc/mesos-gpu/roles.yaml": "gold: {wait: 3}\n"} {
+		if err := os.WriteFile(root+path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := checkMachine(t, root, "--role", clustersetup.Scheduler); !findProblem(got, "credentials", `role gold: no key "wait"`) {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -4,11 +4,13 @@ package shares
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -24,6 +26,7 @@ import (
 
 	"github.com/google/uuid"
 	mesosgo "github.com/mesos/mesos-go/api/v1/lib"
+	operator "github.com/mesos/mesos-go/api/v1/lib/master"
 	"github.com/mesos/mesos-go/api/v1/lib/resources"
 	"github.com/sirupsen/logrus"
 
@@ -45,7 +48,7 @@ type shareCase struct {
 	// roles is the text of the roles file. halfLife is the scheduler's half-life.
 	roles    string
 	halfLife time.Duration
-	// withoutMesosWeights leaves the weights of roles in Mesos at 1, where no operator has set them.
+	// withoutMesosWeights leaves the weights of roles in Mesos at 1: the master does not permit the scheduler to set them.
 	withoutMesosWeights bool
 	// window is the least time of the measurement.
 	window time.Duration
@@ -94,7 +97,7 @@ func shareCases(gpus int) []shareCase {
 			want:  map[string]float64{"gold": 0.75, "bronze": 0.25},
 		},
 		{
-			name:                "weights that Mesos does not know",
+			name:                "weights that the scheduler may not set in Mesos",
 			roles:               "gold: {weight: 3}\nbronze: {weight: 1}\n",
 			withoutMesosWeights: true,
 			loads:               backlogOf(2, long, "gold", "bronze"),
@@ -338,12 +341,11 @@ func startScheduler(t *testing.T, c *shareCase, agents, gpus int) (address strin
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	m := master.New(master.MasterConfig{Addr: server.Listener.Addr().String()})
-	server.Config.Handler = m.Handler()
+	if server.Config.Handler = m.Handler(); c.withoutMesosWeights {
+		server.Config.Handler = refuseWeights(m.Handler())
+	}
 	server.Start()
 	cfg := framework.SchedulerConfig{RolesFile: writeFile(t, c.roles), Sched: sched.SchedulerSettings{HalfLife: c.halfLife}}
-	if !c.withoutMesosWeights {
-		setWeights(t, m, cfg.RolesFile)
-	}
 	registerTimedAgents(t, m, agents, gpus)
 	up := make(chan string, 1)
 	quiet := logrus.New()
@@ -368,22 +370,24 @@ func startScheduler(t *testing.T, c *shareCase, agents, gpus int) (address strin
 	return <-up
 }
 
-// setWeights sets the weights of the roles in Mesos.
-func setWeights(t *testing.T, m *master.EmbeddedMaster, rolesFile string) {
-	t.Helper()
-	roles, err := framework.LoadRoles(rolesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	weights := map[string]float64{}
-	for i := range roles {
-		if roles[i].Weight > 0 {
-			weights[roles[i].Name] = roles[i].Weight
+// refuseWeights returns a handler that refuses calls of the type UPDATE_WEIGHTS, and passes others to h.
+func refuseWeights(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1" {
+			body, err := io.ReadAll(r.Body)
+			var call operator.Call
+			if err != nil || call.Unmarshal(body) != nil {
+				http.Error(w, "not a call", http.StatusBadRequest)
+				return
+			}
+			if call.GetType() == operator.Call_UPDATE_WEIGHTS {
+				http.Error(w, "not permitted", http.StatusForbidden)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-	}
-	if err := m.SetWeights(weights); err != nil {
-		t.Fatal(err)
-	}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func isLong() bool { return os.Getenv("MESOS_GPU_TEST_LONG") != "" }

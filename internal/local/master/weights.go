@@ -39,13 +39,3 @@ func (m *EmbeddedMaster) describeWeights() *operator.Response_GetWeights {
 	}
 	return out
 }
-
-// SetWeights sets weights of roles, as an operator does by UPDATE_WEIGHTS.
-func (m *EmbeddedMaster) SetWeights(weights map[string]float64) (err error) {
-	var infos []mesos.WeightInfo
-	for _, role := range slices.Sorted(maps.Keys(weights)) {
-		infos = append(infos, mesos.WeightInfo{Role: &role, Weight: weights[role]})
-	}
-	m.withLock(func() { err = m.updateWeights(infos) })
-	return err
-}

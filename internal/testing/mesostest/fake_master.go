@@ -41,6 +41,10 @@ type FakeMaster struct {
 	RefuseStatus func(*scheduler.Call) int
 	// RefuseText is the body of rejections.
 	RefuseText string
+	// RefuseWeights is the HTTP status that rejects calls of this type, GET_WEIGHTS or UPDATE_WEIGHTS, if it is not 0.
+	RefuseWeights map[master.Call_Type]int
+	// OnWeights is called with the weights of each accepted UPDATE_WEIGHTS.
+	OnWeights func(map[string]float64)
 	// Agents is the answer to GET_AGENTS.
 	Agents master.Response_GetAgents
 	// Heartbeat is the announced interval; SendHeartbeat sends one.
@@ -65,6 +69,7 @@ type FakeMaster struct {
 	closed        bool
 	files         map[string]string
 	roles         string // the answer to GET /roles
+	weights       map[string]float64
 }
 
 // defaultFramework is the id of a framework that subscribes without one.
@@ -75,7 +80,7 @@ const Hang = -1
 
 // NewMaster starts a FakeMaster that stops at the end of the test.
 func NewMaster(t testing.TB, options ...MasterOption) *FakeMaster {
-	m := &FakeMaster{Heartbeat: 15 * time.Second, more: make(chan struct{}), files: map[string]string{}}
+	m := &FakeMaster{Heartbeat: 15 * time.Second, more: make(chan struct{}), files: map[string]string{}, weights: map[string]float64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/master/redirect", m.serveRedirect)
 	mux.HandleFunc("/api/v1/scheduler", m.serveScheduler)
@@ -317,18 +322,52 @@ func (m *FakeMaster) serveOperator(w http.ResponseWriter, r *http.Request) {
 	if !m.readCall(w, r, &call) {
 		return
 	}
-	if call.GetType() != master.Call_GET_AGENTS {
-		http.Error(w, "the fake has no "+call.GetType().String(), http.StatusNotImplemented)
-		return
-	}
 	m.mu.Lock()
-	agents, demoted := m.Agents, m.demoted
+	demoted := m.demoted
 	m.mu.Unlock()
 	if demoted {
 		m.redirectPath(w, r)
 		return
 	}
-	mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
+	if status := m.RefuseWeights[call.GetType()]; status != 0 {
+		http.Error(w, m.RefuseText, status)
+		return
+	}
+	switch call.GetType() {
+	case master.Call_GET_AGENTS:
+		m.mu.Lock()
+		agents := m.Agents
+		m.mu.Unlock()
+		mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_AGENTS, GetAgents: &agents})
+	case master.Call_GET_WEIGHTS:
+		mesosapi.WriteResponse(w, r, &master.Response{Type: master.Response_GET_WEIGHTS, GetWeights: m.listWeights()})
+	case master.Call_UPDATE_WEIGHTS:
+		m.updateWeights(call.GetUpdateWeights().GetWeightInfos())
+	default:
+		http.Error(w, "the fake has no "+call.GetType().String(), http.StatusNotImplemented)
+	}
+}
+
+func (m *FakeMaster) listWeights() *master.Response_GetWeights {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := &master.Response_GetWeights{}
+	for role, weight := range m.weights {
+		list.WeightInfos = append(list.WeightInfos, mesos.WeightInfo{Role: &role, Weight: weight})
+	}
+	return list
+}
+
+func (m *FakeMaster) updateWeights(infos []mesos.WeightInfo) {
+	changed := map[string]float64{}
+	m.mu.Lock()
+	for _, w := range infos {
+		changed[w.GetRole()], m.weights[w.GetRole()] = w.Weight, w.Weight
+	}
+	m.mu.Unlock()
+	if m.OnWeights != nil {
+		m.OnWeights(changed)
+	}
 }
 
 func (m *FakeMaster) serveRoles(w http.ResponseWriter, r *http.Request) {
