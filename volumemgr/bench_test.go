@@ -70,7 +70,7 @@ func BenchmarkCreate(b *testing.B) {
 			return exec.Command("cp", append([]string{"--backup=numbered", "--reflink=never"}, append(sources, copies)...)...).Run()
 		})
 		ensure := func() error {
-			_, err := EnsureVolume(context.Background(), root, store)
+			_, err := EnsureVolume(context.Background(), DriverSearch{Root: root}, Store{Dir: store})
 			return err
 		}
 		// Pending writes of cp must not slow down Create.

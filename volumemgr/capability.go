@@ -94,14 +94,3 @@ func capabilityOf(stem string) Capability {
 	}
 	return ""
 }
-
-// driverPrograms are the driver's programs and their purposes.
-var driverPrograms = []struct {
-	name       string
-	capability Capability
-}{
-	{"nvidia-smi", Utility}, {"nvidia-debugdump", Utility}, {"nvidia-persistenced", Utility}, {"nv-fabricmanager", Utility},
-	{"nvidia-modprobe", Utility}, {"nvidia-imex", Utility}, {"nvidia-imex-ctl", Utility},
-	{"nvidia-cuda-mps-control", Compute}, {"nvidia-cuda-mps-server", Compute},
-	{"nvidia-xconfig", Display},
-}

@@ -3,10 +3,13 @@ package volumemgr
 import (
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"mesos-gpu/internal/elffile"
 )
 
 // additionalLinks are names that programs look up besides a library's SONAME and
@@ -28,6 +31,9 @@ type sharedLibrary struct {
 	// isGLVND is set for libraries of the OpenGL Vendor-Neutral Dispatch,
 	// isVendorGL for the driver's own OpenGL under the common name.
 	isGLVND, isVendorGL bool
+	// besideLibcuda is set if the libcuda of the driver's version is in the same folder, and
+	// no other.
+	besideLibcuda bool
 	// oldThreads is set for thread-local storage of kernels before 2.3.99.
 	oldThreads bool
 }
@@ -44,9 +50,10 @@ func readLibrary(root string, dir libraryFolder, name, v string) (sharedLibrary,
 		DriverFile: DriverFile{Source: real, Name: name, Size: info.Size(), Capability: capabilityOf(stem)},
 		// If the link has the driver's version in its name, as with Debian's
 		// alternatives, the name of the link is the name of the library.
-		isLink: filepath.Base(real) != name && !strings.HasSuffix(name, ".so."+v),
+		isLink:        filepath.Base(real) != name && !strings.HasSuffix(name, ".so."+v),
+		besideLibcuda: dir.hasOnlyLibcuda(v),
 	}
-	object, err := elf.Open(real)
+	object, err := elffile.Open(real)
 	if err != nil {
 		return sharedLibrary{}, fmt.Errorf("read library %s: %w", real, err)
 	}
@@ -64,6 +71,9 @@ func readLibrary(root string, dir libraryFolder, name, v string) (sharedLibrary,
 	return l, nil
 }
 
+// errOtherMachine is returned for libraries of programs that this machine cannot run.
+var errOtherMachine = errors.New("it is for another machine")
+
 func (l *sharedLibrary) readHeaders(object *elf.File) error {
 	switch object.Class {
 	case elf.ELFCLASS32:
@@ -72,6 +82,9 @@ func (l *sharedLibrary) readHeaders(object *elf.File) error {
 		l.Dir = "lib64"
 	default:
 		return fmt.Errorf("class %s is neither 32 nor 64 bits", object.Class)
+	}
+	if object.Machine != elffile.HostMachine(object.Class) {
+		return errOtherMachine
 	}
 	sonames, err := object.DynString(elf.DT_SONAME)
 	if err != nil {

@@ -1,7 +1,6 @@
 package volumemgr
 
 import (
-	"context"
 	"debug/elf"
 	"errors"
 	"os"
@@ -66,7 +65,7 @@ func TestFindVersion(t *testing.T) {
 		{"open", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.104.05  Release Build  (dvs-builder@U16)\n", v535, ""},
 		{"no module", "", v535, ""},
 		{"nonsense", "hello\n", "", `proc/driver/nvidia/version names no version: "hello\n"`},
-		{"updated", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.86.10  Fri\n", "", "there is no *.so.535.86.10 (libraries found: 535.104.05)"},
+		{"updated", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.86.10  Fri\n", "", "its kernel module is loaded, but there is no libcuda.so.535.86.10 and no libnvidia-ml.so.535.86.10 (libraries found: 535.104.05; searched: "},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestUnreadableVersionOfModule(t *testing.T) {
 	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "proc/driver/nvidia/version is not a regular file") {
 		t.Errorf("got %v", err)
 	}
-	if v, err := EnsureVolume(context.Background(), t.TempDir(), t.TempDir()); !errors.Is(err, ErrNoDriver) || v != (DriverVolume{}) {
+	if v, err := EnsureVolume(t.Context(), DriverSearch{Root: t.TempDir()}, Store{Dir: t.TempDir()}); !errors.Is(err, ErrNoDriver) || v != (DriverVolume{}) {
 		t.Errorf("a volume without a driver: %v, %v", v, err)
 	}
 }
@@ -189,17 +188,49 @@ func TestBrokenLibraries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := simulatedRoot(t)
 			mustWrite(t, filepath.Join(dir, amd64, "libx.so."+v535), text)
-			if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "libx.so."+v535) {
-				t.Errorf("got %v, want an error that names the library", err)
-			}
+			wantLeftOut(t, dir, "libx.so."+v535, "")
 		})
 	}
 	dir := simulatedRoot(t)
 	if err := os.Mkdir(filepath.Join(dir, amd64, "libdir.so."+v535), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindDriver(dir); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-		t.Errorf("a folder in place of a library: %v", err)
+	wantLeftOut(t, dir, "libdir.so."+v535, "is not a regular file")
+}
+
+// wantLeftOut finds the driver without one file, which a warning names with the reason.
+func wantLeftOut(t *testing.T, dir, name, reason string) {
+	t.Helper()
+	var warnings []string
+	warn := func(path string, reason error) { warnings = append(warnings, path+": "+reason.Error()) }
+	d, err := DriverSearch{Root: dir, Warn: warn}.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Files) != 7+7+2 {
+		t.Errorf("the driver has %d files, want 16", len(d.Files))
+	}
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], amd64+name+": ") || !strings.Contains(warnings[0], reason) {
+		t.Errorf("got the warnings %q, want one about %s: %s", warnings, name, reason)
+	}
+}
+
+// Without a library that every task needs, the reason why it cannot be read is the error.
+func TestBrokenRequiredLibrary(t *testing.T) {
+	for _, name := range []string{"libcuda.so.", "libnvidia-ml.so."} {
+		dir := simulatedRoot(t)
+		path := filepath.Join(dir, amd64, name+v535)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, path, string(text[:len(text)/2]))
+		_, err = FindDriver(dir)
+		incomplete := (*IncompleteDriverError)(nil)
+		if !errors.As(err, &incomplete) || !slices.Equal(incomplete.Missing, []string{name + v535}) ||
+			!strings.Contains(err.Error(), path+": it is truncated") || !strings.Contains(err.Error(), "reinstall the driver") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
@@ -229,7 +260,7 @@ func TestProgramIsTakenOnce(t *testing.T) {
 	dir := simulatedRoot(t)
 	before := len(mustFind(t, dir).Files)
 	first := filepath.Join(dir, "usr/local/bin/nvidia-smi")
-	mustWrite(t, first, "#!/bin/sh\n")
+	mustWrite(t, first, "#!/bin/sh\necho "+v535+"\n")
 	if err := os.Chmod(first, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +280,7 @@ func TestLibraryFoldersAreListedOnce(t *testing.T) {
 	mustWrite(t, filepath.Join(dir, "usr/lib/other/x"), "")
 	mustLink(t, "usr/lib", filepath.Join(dir, "lib"))
 	mustLink(t, "lib", filepath.Join(dir, "usr/lib64"))
-	list, err := listLibraryFolders(dir)
+	list, err := DriverSearch{Root: dir}.listLibraryFolders()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +294,7 @@ func TestLibraryFoldersAreListedOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"usr/lib64", "usr/lib64/vdpau"}, got); diff != "" {
 		t.Errorf("folders (-want +got):\n%s", diff)
 	}
-	if _, err := listLibraryFolders(filepath.Join(dir, "usr/lib/other/x")); err == nil {
+	if _, err := (DriverSearch{Root: filepath.Join(dir, "usr/lib/other/x")}).listLibraryFolders(); err == nil {
 		t.Error("a file was accepted as root")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // unversionedLibraries are driver libraries without the driver's version as suffix.
 var unversionedLibraries = []string{
-	"libnvidia-nvvm70.so.*", "libnvidia-api.so.*", "libnvidia-vulkan-producer.so*", "nvidia_drv.so",
+	"libnvidia-nvvm70.so.?", "libnvidia-api.so.?", "libnvidia-vulkan-producer.so", "nvidia_drv.so", "libglxserver_nvidia.so",
 	"libnvidia-egl-gbm.so.*.*", "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*", "libnvidia-egl-xcb.so.*.*", "libnvidia-egl-xlib.so.*.*",
 }
 
@@ -19,32 +19,32 @@ var unversionedLibraries = []string{
 // have in common.
 var openGLNames = []string{"libGL", "libEGL", "libGLESv1_CM", "libGLESv2", "libGLX", "libOpenGL", "libGLdispatch"}
 
-// findLibraries returns each library once per word size. The first folder wins.
-func findLibraries(root, v string, folders []libraryFolder) ([]DriverFile, error) {
+// findLibraries returns each library once per word size. The first folder wins. It also
+// returns why libraries of the driver cannot be read, by name.
+func (s DriverSearch) findLibraries(v string, folders []libraryFolder) (_ []DriverFile, unreadable map[string]error) {
 	var found []sharedLibrary
 	taken := map[string]bool{}
+	unreadable = map[string]error{}
 	for _, dir := range folders {
 		for _, name := range dir.names {
 			if !isCandidate(name, v) {
 				continue
 			}
-			l, err := readLibrary(root, dir, name, v)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // a dangling link of a driver that was removed
-			}
-			if err != nil {
-				if strings.HasSuffix(name, ".so."+v) {
-					return nil, err
-				}
-				continue // for example a linker script
-			}
-			if key := l.volumePath(); !taken[key] && l.belongsInVolume(v) {
-				taken[key] = true
+			l, err := readLibrary(s.Root, dir, name, v)
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // a dangling link of a driver that was removed
+			case errors.Is(err, errOtherMachine):
+			case err != nil && strings.HasSuffix(name, ".so."+v):
+				unreadable[name] = err
+				s.warn(dir.path+"/"+name, err)
+			case err != nil: // for example a linker script
+			case !taken[l.volumePath()] && l.belongsInVolume(v):
+				taken[l.volumePath()] = true
 				found = append(found, l)
 			}
 		}
 	}
-	return assignLinks(selectOpenGL(found)), nil
+	return assignLinks(selectOpenGL(found)), unreadable
 }
 
 // isCandidate reports whether a file may belong to the driver, by its name alone.
@@ -68,8 +68,12 @@ func (l sharedLibrary) belongsInVolume(v string) bool {
 		return false
 	case stem == "libnvidia-tls":
 		return !l.oldThreads
-	case strings.HasSuffix(l.Name, ".so."+v) || !slices.Contains(openGLNames, stem):
+	case strings.HasSuffix(l.Name, ".so."+v):
 		return true
+	case !slices.Contains(openGLNames, stem):
+		// Of which driver it is, its content says, or the folder that it has in common
+		// with libcuda.
+		return l.besideLibcuda || containsVersion(l.Source, v)
 	default:
 		return l.isGLVND || l.isVendorGL
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+
+	"mesos-gpu/internal/elffile"
 )
 
 // elfObject is a simulated library.
@@ -14,6 +16,8 @@ type elfObject struct {
 	needed []string
 	// kernel is the oldest supported Linux as three words; nil: no such note.
 	kernel []uint32
+	// text follows the content.
+	text string
 }
 
 // sharedObject returns a library with a SONAME and no exported symbols.
@@ -130,13 +134,13 @@ func (l elfLayout) makeHeader(sectionsAt uint64) any {
 	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(l.class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}
 	if l.word == 4 {
 		return elf.Header32{
-			Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_386), Version: 1,
+			Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elffile.HostMachine(l.class)), Version: 1,
 			Phoff: uint32(l.header), Shoff: uint32(sectionsAt), Ehsize: uint16(l.header),
 			Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 5, Shstrndx: 3,
 		}
 	}
 	return elf.Header64{
-		Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1,
+		Ident: ident, Type: uint16(elf.ET_DYN), Machine: uint16(elffile.HostMachine(l.class)), Version: 1,
 		Phoff: l.header, Shoff: sectionsAt, Ehsize: uint16(l.header),
 		Phentsize: uint16(l.prog), Phnum: 3, Shentsize: uint16(l.section), Shnum: 5, Shstrndx: 3,
 	}

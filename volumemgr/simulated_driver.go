@@ -41,7 +41,7 @@ func WriteSimulatedDriver(dir, v string) error {
 	}{
 		"proc/driver/nvidia/version": {kernel, 0o444},
 		"usr/bin/nvidia-smi":         {strings.ReplaceAll(simulatedSMI, "VERSION", v), 0o755},
-		"usr/bin/nvidia-debugdump":   {"#!/bin/sh\necho 'SIMULATED nvidia-debugdump'\n", 0o755},
+		"usr/bin/nvidia-debugdump":   {"#!/bin/sh\necho 'SIMULATED nvidia-debugdump " + v + "'\n", 0o755},
 	}
 	for name, soname := range simulatedLibraries {
 		soname = strings.ReplaceAll(soname, "VERSION", v)

@@ -237,7 +237,7 @@ func TestCreateStopsWithContext(t *testing.T) {
 func TestSetUserIDIsNotCopied(t *testing.T) {
 	dir := simulatedRoot(t)
 	modprobe := filepath.Join(dir, "usr/bin/nvidia-modprobe")
-	mustWrite(t, modprobe, "#!/bin/sh\n")
+	mustWrite(t, modprobe, "#!/bin/sh\necho "+v535+"\n")
 	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,15 @@
 package volumemgr
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,8 +20,9 @@ type FileDamage struct {
 	Path string `json:"path"`
 	What string `json:"what"`
 
-	// digestDiffers means that the content is damaged and the size is not.
-	digestDiffers bool
+	// digestDiffers means that the content is damaged and the size is not. isForeign means
+	// that the file does not belong to the volume's driver.
+	digestDiffers, isForeign bool
 }
 
 func (d FileDamage) String() string { return d.Path + " " + d.What }
@@ -26,8 +30,9 @@ func (d FileDamage) String() string { return d.Path + " " + d.What }
 // ErrNoVolume is returned if the store has no volume of that name.
 var ErrNoVolume = errors.New("no such volume")
 
-// Verify reads every file of a volume and compares it with the manifest. It
-// changes no file. It adds the digests of hard links to the manifest if their
+// Verify reports why tasks cannot use a volume, and what differs from its manifest: it
+// must have the required libraries, and programs of its version only. It reads every
+// file. It changes none. It adds the digests of hard links to the manifest if their
 // size and time are unchanged. It returns ErrNoVolume if the volume does not exist.
 func (s Store) Verify(ctx context.Context, name string) ([]FileDamage, error) {
 	damage, err := s.verifyVolume(ctx, name)
@@ -42,10 +47,48 @@ func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, err
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, ErrNoVolume
+	damage, err := checkUsable(path)
+	if err != nil {
+		return nil, err
 	}
 	m, err := readManifest(path)
+	if err != nil || m.Version == "" {
+		return damage, err
+	}
+	known := map[string]bool{}
+	for _, d := range damage {
+		known[d.Path] = true
+	}
+	learnt := map[string]string{}
+	for _, e := range m.Files {
+		if known[e.Path] {
+			continue
+		}
+		digest, err := s.fileDigest(ctx, filepath.Join(path, e.Path))
+		if err != nil {
+			return nil, err
+		}
+		switch e.SHA256 {
+		case "":
+			learnt[e.Path] = digest
+		case digest:
+		default:
+			what := fmt.Sprintf("has the digest %.12s…, want %.12s…", digest, e.SHA256)
+			damage = append(damage, FileDamage{Path: e.Path, What: what, digestDiffers: true})
+		}
+	}
+	damage = append(damage, foreignFiles(path, m)...)
+	slices.SortStableFunc(damage, func(a, b FileDamage) int { return cmp.Compare(a.Path, b.Path) })
+	return damage, s.storeDigests(ctx, path, m, learnt)
+}
+
+// checkUsable returns what a volume lacks, without reading its files. The error is
+// ErrNoVolume if it does not exist.
+func checkUsable(volume string) ([]FileDamage, error) {
+	if _, err := os.Lstat(volume); errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoVolume
+	}
+	m, err := readManifest(volume)
 	if err != nil {
 		return nil, err
 	}
@@ -53,32 +96,34 @@ func (s Store) verifyVolume(ctx context.Context, name string) ([]FileDamage, err
 		return []FileDamage{{Path: manifestName, What: "is missing or torn"}}, nil
 	}
 	var damage []FileDamage
-	learnt := map[string]string{}
+	var files []DriverFile
 	for _, e := range m.Files {
-		found, digest, err := s.compareFile(ctx, path, e)
+		found, err := compareEntry(volume, e)
 		if err != nil {
 			return nil, err
 		}
 		if found != nil {
 			damage = append(damage, *found)
-		} else if e.SHA256 == "" {
-			learnt[e.Path] = digest
 		}
-		damage = append(damage, missingLinks(path, e)...)
+		damage = append(damage, missingLinks(volume, e)...)
+		dir, name := filepath.Split(e.Path)
+		files = append(files, DriverFile{Dir: filepath.Clean(dir), Name: name})
 	}
-	return damage, s.storeDigests(ctx, path, m, learnt)
+	for _, name := range missingLibraries(m.Version, files) {
+		damage = append(damage, FileDamage{Path: "lib64/" + name, What: "is missing, and no task can use a GPU without it"})
+	}
+	return damage, nil
 }
 
-// compareFile returns the damage of a file, or else its digest.
-func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) (damage *FileDamage, digest string, err error) {
-	damaged := func(what string) (*FileDamage, string, error) { return &FileDamage{Path: e.Path, What: what}, "", nil }
-	path := filepath.Join(volume, e.Path)
-	info, err := os.Lstat(path)
+// compareEntry returns the damage of a file that its size and time show.
+func compareEntry(volume string, e ManifestEntry) (*FileDamage, error) {
+	damaged := func(what string) (*FileDamage, error) { return &FileDamage{Path: e.Path, What: what}, nil }
+	info, err := os.Lstat(filepath.Join(volume, e.Path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return damaged("is missing")
 	case err != nil:
-		return nil, "", err
+		return nil, err
 	case !info.Mode().IsRegular():
 		return damaged("is not a regular file")
 	case info.Size() != e.Size:
@@ -86,13 +131,22 @@ func (s Store) compareFile(ctx context.Context, volume string, e ManifestEntry) 
 	case e.SHA256 == "" && !info.ModTime().Equal(e.Time):
 		return damaged("was changed after it was added")
 	}
-	if digest, err = s.fileDigest(ctx, path); err != nil {
-		return nil, "", err
+	return nil, nil
+}
+
+// foreignFiles returns the programs of a volume that are not of its version.
+func foreignFiles(volume string, m Manifest) (foreign []FileDamage) {
+	entries := m.byPath()
+	isOf := func(program string) bool {
+		_, ok := entries["bin/"+program]
+		return ok && containsVersion(filepath.Join(volume, "bin", program), m.Version)
 	}
-	if e.SHA256 != "" && digest != e.SHA256 {
-		return &FileDamage{Path: e.Path, What: fmt.Sprintf("has the digest %.12s…, want %.12s…", digest, e.SHA256), digestDiffers: true}, "", nil
+	for _, p := range driverPrograms {
+		if _, ok := entries["bin/"+p.name]; ok && !isOf(cmp.Or(p.leader, p.name)) {
+			foreign = append(foreign, FileDamage{Path: "bin/" + p.name, What: "is not of version " + m.Version, isForeign: true})
+		}
 	}
-	return nil, digest, nil
+	return foreign
 }
 
 func missingLinks(volume string, e ManifestEntry) []FileDamage {
@@ -133,27 +187,71 @@ func (s Store) storeDigests(ctx context.Context, volume string, read Manifest, d
 	return writeManifest(volume, now)
 }
 
-// Repair verifies the driver's volume and replaces damaged files by the driver's
-// own. The new file takes the name; a program that has the damaged one mapped
-// keeps it. It returns what was damaged.
+// Repair verifies the driver's volume, replaces damaged files by the driver's own, and
+// removes those that do not belong to the driver. A new file takes the name; a program that
+// has the old one mapped keeps it. It returns what was damaged.
 func (s Store) Repair(ctx context.Context, d InstalledDriver) (DriverVolume, []FileDamage, error) {
 	name := volumePrefix + d.Version
 	damage, err := s.Verify(ctx, name)
 	if err != nil && !errors.Is(err, ErrNoVolume) {
 		return DriverVolume{}, nil, err
 	}
-	bad := map[string]bool{}
+	bad, foreign := map[string]bool{}, map[string]bool{}
 	for _, one := range damage {
-		bad[one.Path] = one.digestDiffers
+		bad[one.Path] = one.digestDiffers || one.isForeign
+		foreign[one.Path] = one.isForeign
 	}
 	for _, f := range d.Files {
+		delete(foreign, f.volumePath())
 		if bad[f.volumePath()] && sameFile(f.Source, filepath.Join(s.Dir, name, f.volumePath())) {
 			return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %s is the driver's own file %s, which is damaged too; reinstall the driver",
 				name, f.volumePath(), f.Source)
 		}
 	}
+	if err := s.removeFiles(ctx, name, foreign); err != nil {
+		return DriverVolume{}, damage, fmt.Errorf("repair volume %s: %w", name, err)
+	}
 	v, err := s.createVolume(ctx, d, bad)
 	return v, damage, err
+}
+
+// removeFiles removes files with their links from a volume, first from its manifest.
+func (s Store) removeFiles(ctx context.Context, name string, paths map[string]bool) error {
+	if !slices.Contains(slices.Collect(maps.Values(paths)), true) {
+		return nil
+	}
+	volume, err := s.volumePath(name)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.lockStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := readManifest(volume)
+	if err != nil {
+		return err
+	}
+	var removed []string
+	m.Files = slices.DeleteFunc(m.Files, func(e ManifestEntry) bool {
+		if paths[e.Path] {
+			removed = append(removed, e.Path)
+			for _, link := range e.Links {
+				removed = append(removed, filepath.Join(filepath.Dir(e.Path), link))
+			}
+		}
+		return paths[e.Path]
+	})
+	if err := writeManifest(volume, m); err != nil {
+		return err
+	}
+	for _, path := range removed {
+		if err := removeIfExists(filepath.Join(volume, path)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sameFile(a, b string) bool {

@@ -305,7 +305,7 @@ func TestUpgradeKeepsOldVolume(t *testing.T) {
 	if err := WriteSimulatedDriver(dir, "550.54.15"); err != nil {
 		t.Fatal(err)
 	}
-	v, err := EnsureVolume(context.Background(), dir, s.Dir)
+	v, err := EnsureVolume(context.Background(), DriverSearch{Root: dir}, s)
 	if err != nil || v.Name != "nvidia_550.54.15" {
 		t.Fatalf("got %v, %v", v, err)
 	}

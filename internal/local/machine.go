@@ -147,7 +147,7 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images, KeepSandboxes: c.KeepSandboxes,
 		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},
 		Volume: func(ctx context.Context) (string, error) {
-			volume, err := volumemgr.EnsureVolume(ctx, root, volumes)
+			volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: root}, volumemgr.Store{Dir: volumes})
 			return volume.Path, err
 		},
 		ExecutorEnv: map[string]string{

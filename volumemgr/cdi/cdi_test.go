@@ -33,7 +33,7 @@ func sampleInput(t *testing.T) SpecInput {
 		t.Fatal(err)
 	}
 	store := volumemgr.Store{Dir: t.TempDir()}
-	v, err := volumemgr.EnsureVolume(context.Background(), root, store.Dir)
+	v, err := volumemgr.EnsureVolume(context.Background(), volumemgr.DriverSearch{Root: root}, store)
 	if err != nil {
 		t.Fatal(err)
 	}

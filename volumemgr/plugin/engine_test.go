@@ -212,7 +212,7 @@ func TestEngineUpgrade(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(filepath.Join(root, "usr")), volumemgr.WriteSimulatedDriver(root, version)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := volumemgr.EnsureVolume(ctx, root, store.Dir)
+		v, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: root}, store)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func testConfig(t *testing.T) PluginConfig {
 			t.Fatal(err)
 		}
 	}
-	if _, err := volumemgr.EnsureVolume(context.Background(), roots[v470], store.Dir); err != nil {
+	if _, err := volumemgr.EnsureVolume(context.Background(), volumemgr.DriverSearch{Root: roots[v470]}, store); err != nil {
 		t.Fatal(err)
 	}
 	quiet := logrus.New()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -94,11 +95,19 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			cfg.CheckImage = func(labels, env map[string]string, devices []string) error {
 				return checkImage(labels, env, devices, *known.Load())
 			}
+			var leftOut sync.Map // paths
+			search := func() volumemgr.DriverSearch {
+				return volumemgr.DriverSearch{Root: driverRoot, Warn: func(path string, reason error) {
+					if _, known := leftOut.LoadOrStore(path, true); !known {
+						log.WithError(reason).WithField("path", path).Warn("a file of the driver is left out of its volume")
+					}
+				}}
+			}
 			cfg.RepairVolume = func(ctx context.Context) ([]string, error) {
-				return volumes.RepairDriverVolume(ctx, volumemgr.DriverSearch{Root: driverRoot}, volumesDir)
+				return volumes.RepairDriverVolume(ctx, search(), volumesDir)
 			}
 			cfg.DriverVolume = func(ctx context.Context) (string, error) {
-				volume, err := volumemgr.EnsureVolume(ctx, driverRoot, volumesDir)
+				volume, err := volumemgr.EnsureVolume(ctx, search(), volumemgr.Store{Dir: volumesDir})
 				return volume.Path, err
 			}
 			cfg.RemoveOrphans = func(ctx context.Context) error { return removeOrphans(ctx, volumesDir, log) }

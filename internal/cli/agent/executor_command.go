@@ -37,7 +37,7 @@ func executorConfig(getenv func(string) string) (executor.ExecutorConfig, error)
 	cfg.ClaimDevices = deviceClaimer(cfg.HealthSocket)
 	cfg.ReadShareLimits, cfg.ReadUsage = shareReader(cfg.HealthSocket), usageReader(cfg.HealthSocket)
 	cfg.PrepareVolume = func(ctx context.Context) (string, error) {
-		volume, err := volumemgr.EnsureVolume(ctx, cfg.DriverRoot, cfg.VolumesDir)
+		volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: cfg.DriverRoot}, volumemgr.Store{Dir: cfg.VolumesDir})
 		return volume.Path, err
 	}
 	return cfg, err

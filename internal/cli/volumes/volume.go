@@ -23,7 +23,9 @@ func (f *volumeFlags) addRootFlag(c *cobra.Command) {
 // driverSearch returns the search for the driver in a root file system. It includes
 // PATH only for the root of this machine, which PATH refers to.
 func (a *volumeCommands) driverSearch(root string) volumemgr.DriverSearch {
-	s := volumemgr.DriverSearch{Root: root}
+	s := volumemgr.DriverSearch{Root: root, Warn: func(path string, reason error) {
+		fmt.Fprintln(a.Stderr, term.EscapeControls(fmt.Sprintf("left out: %s: %v", path, reason)))
+	}}
 	if root == "/" {
 		s.Path = a.Getenv("PATH")
 	}
@@ -49,16 +51,7 @@ func (a *volumeCommands) volumeCreate(f *volumeFlags) *cobra.Command {
 			if errors.Is(err, volumemgr.ErrNoDriver) {
 				return fmt.Errorf("%w: install the driver, or name the root of its file system by --driver-root", err)
 			}
-			if err != nil {
-				return err
-			}
-			var total int64
-			for _, file := range driver.Files {
-				total += file.Size
-			}
-			progress, done := a.StartProgress("copying", total)
-			volume, err := volumemgr.Store{Dir: f.dir, Progress: progress}.Create(c.Context(), driver)
-			done()
+			volume, err := a.createVolume(c.Context(), f.dir, driver, err)
 			if err != nil {
 				return err
 			}
@@ -72,6 +65,25 @@ func (a *volumeCommands) volumeCreate(f *volumeFlags) *cobra.Command {
 	f.addRootFlag(c)
 	a.AddOutputFlag(c)
 	return c
+}
+
+// createVolume creates the volume of a driver. If findErr says that its libraries are not
+// installed any more, it returns the volume that exists.
+func (a *volumeCommands) createVolume(ctx context.Context, dir string, driver volumemgr.InstalledDriver, findErr error) (volumemgr.DriverVolume, error) {
+	if findErr != nil {
+		volume, err := volumemgr.Store{Dir: dir}.ExistingVolume(findErr)
+		if err == nil {
+			fmt.Fprintln(a.Stderr, term.EscapeControls(fmt.Sprintf("the existing volume is used as it is: %v", findErr)))
+		}
+		return volume, err
+	}
+	var total int64
+	for _, file := range driver.Files {
+		total += file.Size
+	}
+	progress, done := a.StartProgress("copying", total)
+	defer done()
+	return volumemgr.Store{Dir: dir, Progress: progress}.Create(ctx, driver)
 }
 
 func (a *volumeCommands) volumeList(f *volumeFlags) *cobra.Command {
@@ -136,7 +148,7 @@ type verifiedVolume struct {
 func (a *volumeCommands) volumeVerify(f *volumeFlags) *cobra.Command {
 	var repair bool
 	c := &cobra.Command{
-		Use: "verify [NAME...]", Short: "Compare the files of volumes with their manifests",
+		Use: "verify [NAME...]", Short: "Check that tasks can use the volumes, and compare their files with the manifests",
 		RunE: func(c *cobra.Command, names []string) error {
 			if repair {
 				if err := a.repairVolume(c, f); err != nil {
@@ -185,11 +197,7 @@ func (a *volumeCommands) repairVolume(c *cobra.Command, f *volumeFlags) error {
 // RepairDriverVolume repairs the volume of the installed driver and returns the damage
 // that it found.
 func RepairDriverVolume(ctx context.Context, s volumemgr.DriverSearch, dir string) ([]string, error) {
-	driver, err := s.Find()
-	if err != nil {
-		return nil, err
-	}
-	_, damage, err := volumemgr.Store{Dir: dir}.Repair(ctx, driver)
+	damage, err := volumemgr.RepairVolume(ctx, s, volumemgr.Store{Dir: dir})
 	var told []string
 	for _, d := range damage {
 		told = append(told, d.String())

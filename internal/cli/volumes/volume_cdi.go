@@ -62,12 +62,8 @@ runtimes read the file from /etc/cdi or /var/run/cdi:
 
 // ensureVolume creates or completes the driver's volume and reads its manifest.
 func (a *volumeCommands) ensureVolume(c *cobra.Command, f *volumeFlags) (volumemgr.DriverVolume, volumemgr.Manifest, error) {
-	driver, err := a.driverSearch(f.root).Find()
-	if err != nil {
-		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
-	}
 	store := volumemgr.Store{Dir: f.dir}
-	volume, err := store.Create(c.Context(), driver)
+	volume, err := volumemgr.EnsureVolume(c.Context(), a.driverSearch(f.root), store)
 	if err != nil {
 		return volumemgr.DriverVolume{}, volumemgr.Manifest{}, err
 	}

@@ -56,7 +56,7 @@ func ExecutorCommand(change func(*executor.ExecutorConfig)) func([]string) error
 		}
 		cfg.ReadGrantedGPUs = isolator.DetectDeviceAccess
 		cfg.PrepareVolume = func(ctx context.Context) (string, error) {
-			volume, err := volumemgr.EnsureVolume(ctx, cfg.DriverRoot, cfg.VolumesDir)
+			volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: cfg.DriverRoot}, volumemgr.Store{Dir: cfg.VolumesDir})
 			return volume.Path, err
 		}
 		if change != nil {
