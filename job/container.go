@@ -21,6 +21,9 @@ type Container struct {
 	// User is the user that the task runs as. If it is empty, that is the
 	// image's user, or the scheduler's process user if there is no image.
 	User string `json:"user,omitempty"`
+	// HostUser, if set, is the user of the machine that the container runs as, instead of User. The scheduler sets it for
+	// containers of the machine's users that reach resources of the machine.
+	HostUser *HostUser `json:"host_user,omitempty"`
 	// Fetch lists files that the agent puts into the sandbox before it starts
 	// the task.
 	Fetch []FetchArtifact `json:"fetch,omitempty"`
@@ -58,6 +61,14 @@ type Container struct {
 	HealthCheck      *HealthCheck  `json:"health_check,omitempty"`
 	MoreHealthChecks []HealthCheck `json:"more_health_checks,omitempty"`
 	Check            *Check        `json:"check,omitempty"`
+}
+
+// HostUser is a user of a machine, by numbers: in a container, names are those of the image.
+type HostUser struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// Groups are the user's supplementary groups.
+	Groups []int `json:"groups,omitempty"`
 }
 
 // HealthChecks returns all health checks, HealthCheck first.

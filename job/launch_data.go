@@ -19,8 +19,9 @@ const (
 	warnLaunchVersion       = 7
 	pullSecretLaunchVersion = 8
 	delayLaunchVersion      = 9
+	hostUserLaunchVersion   = 10
 
-	latestLaunchVersion = delayLaunchVersion
+	latestLaunchVersion = hostUserLaunchVersion
 )
 
 // LaunchData contains the facts about a task that the scheduler passes to the executor
@@ -61,6 +62,8 @@ type LaunchData struct {
 	// ShutdownDelay is the Service's. A KILL without a grace period of its own sends
 	// SIGTERM that much later.
 	ShutdownDelay time.Duration `json:"shutdown_delay,omitempty"`
+	// HostUser is the Spec's.
+	HostUser *HostUser `json:"host_user,omitempty"`
 	// HealthChecks lists the checks for which TaskInfo has no field, each a
 	// HealthCheck message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
@@ -90,6 +93,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	}
 	if l.ShutdownDelay > 0 {
 		l.Version = delayLaunchVersion
+	}
+	if l.HostUser != nil {
+		l.Version = hostUserLaunchVersion
 	}
 	data, err := json.Marshal(l)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // rejectUnsupported returns an error for fields that are never supported.
@@ -29,6 +31,32 @@ func (s containerSpec) rejectUnsupported(_ task.TaskSpec, _ hostInfo, c *mesos.C
 		return errors.New("linux_info, rlimit_info and tty_info are for containers of type MESOS: use docker.parameters (ulimit, shm-size), or type MESOS")
 	}
 	return nil
+}
+
+// setHostUser makes the container run as a user of the machine, with the user's groups and no way to get other rights: no setuid
+// program of the image or of a volume takes effect. It replaces the user and the groups of parameters.
+func (s containerSpec) setHostUser(t task.TaskSpec, _ hostInfo, _ *mesos.ContainerInfo) error {
+	u := t.HostUser
+	if u == nil {
+		return nil
+	}
+	s.config.User = fmt.Sprintf("%d:%d", u.UID, u.GID)
+	s.host.SecurityOpt = append(s.host.SecurityOpt, "no-new-privileges")
+	s.host.GroupAdd = nil
+	for _, gid := range u.Groups {
+		s.host.GroupAdd = append(s.host.GroupAdd, strconv.Itoa(gid))
+	}
+	return nil
+}
+
+// giveSandbox makes a user of the machine the owner of the sandbox and of the files in it, before the task starts.
+func giveSandbox(sandbox string, u *job.HostUser) error {
+	return filepath.WalkDir(sandbox, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("give the sandbox to user %d: %w", u.UID, err)
+		}
+		return os.Lchown(name, u.UID, u.GID)
+	})
 }
 
 // addVolumes mounts the volumes of the ContainerInfo. The sandbox is mounted

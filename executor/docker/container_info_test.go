@@ -241,6 +241,18 @@ func TestSharedMemoryVolumesAreRejected(t *testing.T) {
 	}
 }
 
+// TestHostUser checks that a container of a user of the machine runs as that user, with the user's groups and no new privileges,
+// whatever its parameters say.
+func TestHostUser(t *testing.T) {
+	work := foreign(shell("debian:12", ""), parameters("volume=/data:/data", "user=0", "group-add=42"))
+	work.HostUser = &job.HostUser{UID: 1001, GID: 1002, Groups: []int{1002, 1003}}
+	s, err := newContainerSpec(work, hostInfo{})
+	if err != nil || s.config.User != "1001:1002" || !slices.Equal(s.host.GroupAdd, []string{"1002", "1003"}) ||
+		!slices.Equal(s.host.SecurityOpt, []string{"no-new-privileges"}) {
+		t.Errorf("user %q, groups %v, options %v, %v", s.config.User, s.host.GroupAdd, s.host.SecurityOpt, err)
+	}
+}
+
 // The size of the engine's own log is limited.
 func TestEngineLog(t *testing.T) {
 	for want, options := range map[string][]string{

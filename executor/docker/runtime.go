@@ -131,7 +131,11 @@ func (rt *EngineRuntime) createContainer(ctx context.Context, r *runningContaine
 	if err != nil {
 		return err
 	}
-	if s.config.WorkingDir == sandboxInside { // the image's user may not be the executor's
+	if u := r.task.HostUser; u != nil {
+		if err := giveSandbox(rt.Sandbox, u); err != nil {
+			return err
+		}
+	} else if s.config.WorkingDir == sandboxInside { // the image's user may not be the executor's
 		if err := task.AllowTraversal(rt.Sandbox); err != nil {
 			return err
 		}

@@ -90,6 +90,8 @@ type TaskSpec struct {
 	// ShutdownDelay is the time between a KILL and SIGTERM, if the KILL has no grace
 	// period of its own.
 	ShutdownDelay time.Duration
+	// HostUser is the user of the machine as whom a docker task runs, nil for the user of its image.
+	HostUser *job.HostUser
 	// HealthChecks lists the checks of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 

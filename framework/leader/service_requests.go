@@ -33,6 +33,9 @@ func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec
 
 // checkUpdateFiles makes the checks of a submission that may wait for the master or the disk.
 func (c *JobCommands) checkUpdateFiles(ctx context.Context, by *access.Grant, spec *job.Spec) error {
+	if old, ok := c.leader.Model.CopyJob(spec.Name); ok {
+		spec.Owner = old.Spec.Owner
+	}
 	return c.leader.checkBeforeLoop(ctx, &submission{origin: byUser, spec: spec, by: by})
 }
 
@@ -46,7 +49,9 @@ func (c *JobCommands) checkUpdate(change request.Change, st *sched.State, spec *
 		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
 	}
 	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
-	spec.Owner = old.Spec.Owner
+	if spec.Owner != old.Spec.Owner {
+		return api.NewProblemf(http.StatusConflict, "job %q has another owner now: try again", spec.Name)
+	}
 	if err := assignUser(change.By, spec); err != nil {
 		return err
 	}

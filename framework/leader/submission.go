@@ -67,6 +67,7 @@ var submissionChecks = concatChecks(
 		{"agents have the GPU types", "gpu_type", byUser | asSchedule, true, (*Leader).checkGPUTypes},
 		{"the working folder is stored, and the requester may use it", "workdir", byUser | asSchedule, true, (*Leader).checkWorkdir},
 		{"there is a store for artifacts", "artifacts", byUser | asSchedule, true, (*Leader).checkArtifactStore},
+		{"containers that reach the machine can run as the unix user who owns them", "user", byUser | asSchedule, true, (*Leader).checkHostUser},
 		{"the requester may submit to the role", "role", byUser | asSchedule, false, (*Leader).checkRolePermission},
 		{"the schedule's owner may still submit to the role", "role", bySchedule, false, (*Leader).checkScheduleOwner},
 		{"no job of another owner has the name", "name", byUser, false, (*Leader).checkNameOwner},
@@ -192,6 +193,10 @@ func (l *Leader) checkWorkdir(_ context.Context, _ *sched.State, s *submission) 
 
 func (l *Leader) checkArtifactStore(_ context.Context, _ *sched.State, s *submission) error {
 	return l.Artifacts.checkStore(s.spec)
+}
+
+func (l *Leader) checkHostUser(_ context.Context, _ *sched.State, s *submission) error {
+	return assignHostUser(s.by, s.spec)
 }
 
 func (l *Leader) checkRolePermission(_ context.Context, _ *sched.State, s *submission) error {

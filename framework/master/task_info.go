@@ -115,6 +115,7 @@ func (c *Client) buildTask(
 		KillGrace:       killGrace,
 		WarnPort:        warningPort(s, l.Ports),
 		ShutdownDelay:   s.ShutdownDelay(),
+		HostUser:        s.HostUser,
 	}.Encode()
 	if err != nil {
 		return task, nil, err

@@ -129,6 +129,25 @@ func hostAccessOf(s *job.Spec) (mounts []hostMount, hostIPC bool) {
 	return mounts, hostIPC
 }
 
+// UsesHost reports whether a container of the job reaches resources of the agent's machine: paths, devices or shared memory.
+func UsesHost(s *job.Spec) bool {
+	mounts, hostIPC := hostAccessOf(s)
+	return len(mounts) > 0 || len(s.Devices) > 0 || hostIPC
+}
+
+// FetchesHostFiles reports whether the agent copies files of its machine into the sandboxes of the job.
+func FetchesHostFiles(s *job.Spec) bool {
+	return slices.ContainsFunc(s.Fetch, func(a job.FetchArtifact) bool {
+		_, own := job.AgentFilePath(a.URI)
+		return own
+	})
+}
+
+// SetsUser reports whether the job chooses the user or the groups of its containers by options of docker run.
+func SetsUser(s *job.Spec) bool {
+	return len(optionValues(s, "user")) > 0 || len(optionValues(s, "group-add")) > 0
+}
+
 // grantedBy returns where an operator can grant the permission: in the access file or by the flag.
 func (h *HostPermissions) grantedBy(flag string) string {
 	if h.AllowList != nil {

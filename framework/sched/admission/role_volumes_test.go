@@ -63,6 +63,25 @@ func TestNamedVolumesAreResolvedToTheirRole(t *testing.T) {
 	}
 }
 
+// TestNamedVolumesOfUnixUsersAreTheirOwn: two users of a machine in one role have different volumes of the same name, and the
+// name of neither is one of a role.
+func TestNamedVolumesOfUnixUsersAreTheirOwn(t *testing.T) {
+	allowed := HostPermissions{AllowList: &SpecAllowList{RoleVolumes: true, NamedVolumes: []string{"*"}}}
+	if name := UserVolume("alice", "model"); name != "mesos-gpu-user.alice.model" || allowed.AllowList.sharesVolume(name) {
+		t.Errorf("the volume of alice is %s, and shared", name)
+	}
+	allowed.AllowList.NamedVolumes = nil
+	for owner, want := range map[string]string{
+		"unix:alice": "mesos-gpu-user.alice.model", "unix:bob": "mesos-gpu-user.bob.model", "alice": "mesos-gpu.prod.model",
+	} {
+		s := &job.Spec{Owner: owner}
+		s.Volumes = []job.Volume{{Source: "model", Target: "/m"}}
+		if got := allowed.ResolveVolumes(s, "prod").Volumes[0].Source; got != want {
+			t.Errorf("%s mounts %s, want %s", owner, got, want)
+		}
+	}
+}
+
 // Files may be fetched from every host without an allow list, and from none with one that lists none.
 func TestFetchHostsOfAllowList(t *testing.T) {
 	listed := job.FetchHosts{"files.example"}
