@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"mesos-gpu/internal/testing/cputime"
 	"mesos-gpu/job"
 )
 
@@ -264,6 +266,24 @@ func TestFindField(t *testing.T) {
 		}
 		if line != c.line {
 			t.Errorf("%s has line %d, want %d", c.path, line, c.line)
+		}
+	}
+}
+
+// TestWorkOnHostileTextsIsBounded: a text of an eighth of the largest size is refused within seconds of CPU time, however it is built: the
+// work grows with its length, and not with the square.
+func TestWorkOnHostileTextsIsBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"nested lists": "[", "nested mappings": "{a: ", "nested sequences": "- ", "nested keys": "? ", "anchors": "&a ", "one long line": "a",
+		"comments that close": "[ # ]\n", "directives": "%YAML 1.1\n", "escapes": `"\"`,
+	} {
+		hostile := "name: " + strings.Repeat(text, MaxSize/8/len(text)) + "\x00"
+		before := cputime.Read(t)
+		if _, err := Read(strings.NewReader(hostile), "job.yaml"); err == nil {
+			t.Errorf("%s: it is accepted", name)
+		}
+		if took := cputime.Read(t) - before; took > 5*time.Second {
+			t.Errorf("%s: %s of CPU time for %d bytes", name, took, len(hostile))
 		}
 	}
 }

@@ -34,10 +34,10 @@ func describeSyntaxError(err error, text []byte) error {
 // findInvalidCharacter returns an error at the first byte of a text in UTF-8 that YAML does not allow, or nil.
 // The YAML library reports these without their line.
 func findInvalidCharacter(text []byte) error {
-	line, start := 1, 0
+	line, column := 1, 0
 	for i := 0; i < len(text); {
 		r, width := utf8.DecodeRune(text[i:])
-		column := 1 + utf8.RuneCount(text[start:i])
+		column++
 		switch {
 		case r == utf8.RuneError && width == 1:
 			return &lineError{line: line, column: column, err: fmt.Errorf("the byte 0x%02x is not UTF-8", text[i])}
@@ -48,7 +48,7 @@ func findInvalidCharacter(text []byte) error {
 				err:    fmt.Errorf("the control character %U is not allowed: write it as an escape in double quotes, \"\\x%02x\"", r, r),
 			}
 		case r == '\n':
-			line, start = line+1, i+1
+			line, column = line+1, 0
 		}
 		i += width
 	}
