@@ -96,6 +96,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		User        yaml.Node            `yaml:"user"`
 		Users       map[string]yaml.Node `yaml:"users"`
 		HalfLife    jobfile.Duration     `yaml:"half_life"`
+		DefaultFor  yaml.Node            `yaml:"default_for"`
 		Budget      yaml.Node            `yaml:"budget"`
 
 		KeepRuns  int              `yaml:"keep_runs"`
@@ -138,6 +139,14 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	role.WaitingJobs, role.HalfLife = body.WaitingJobs, time.Duration(body.HalfLife)
 	if role.EachUser, err = parseUserLimits(&body.User, quota.UserLimits{}); err != nil {
 		return role, fmt.Errorf("user: %w", err)
+	}
+	if !body.DefaultFor.IsZero() {
+		if err := checkKeys(&body.DefaultFor, []string{"users", "groups"}); err != nil {
+			return role, fmt.Errorf("default_for: %w", err)
+		}
+		if body.DefaultFor.Decode(&role.DefaultFor) != nil {
+			return role, errors.New("default_for: want {users: [alice], groups: [vision]}")
+		}
 	}
 	if role.Budget, err = parseBudget(&body.Budget); err != nil {
 		return role, fmt.Errorf("budget: %w", err)
@@ -263,7 +272,7 @@ func describeRoleError(n *yaml.Node, body any, err error) error {
 func roleKeys() []string {
 	return []string{
 		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "one_queue", "policy", "keep_runs", "keep_ended",
-		"waiting_jobs", "user", "users", "half_life", "budget", "notify",
+		"waiting_jobs", "user", "users", "half_life", "budget", "notify", "default_for",
 	}
 }
 

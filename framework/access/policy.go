@@ -61,7 +61,7 @@ const (
 
 // GrantFor returns the permissions of a user.
 func (p *AccessPolicy) GrantFor(who Identity) *Grant {
-	g := &Grant{userName: who.Name, openMetrics: p.OpenMetrics, privateOutput: p.PrivateOutput}
+	g := &Grant{userName: who.Name, groups: who.Groups, openMetrics: p.OpenMetrics, privateOutput: p.PrivateOutput}
 	for _, r := range p.Rules {
 		if who.Name != "" && r.appliesTo(who) {
 			g.rules = append(g.rules, r)
@@ -80,6 +80,8 @@ func (r *PermissionRule) appliesTo(who Identity) bool {
 type Grant struct {
 	// userName is the user's name in the audit log and as the owner of jobs.
 	userName string
+	// groups are those of Identity.
+	groups []string
 	// rules lists the rules of the access file that name the user or a group of the user.
 	rules []PermissionRule
 	// openMetrics permits /metrics without any permission on a role.
@@ -135,6 +137,27 @@ func (g *Grant) EachPermission(f func(p Permission, roles []string)) {
 	for _, r := range g.rules {
 		f(r.Permission, slices.Clone(r.Roles))
 	}
+}
+
+// GrantedRoles returns the roles that the access file names in rules with at least this permission for the requester, each
+// once.
+func (g *Grant) GrantedRoles(p Permission) (roles []string) {
+	g.EachPermission(func(granted Permission, on []string) {
+		if granted >= p {
+			roles = append(roles, on...)
+		}
+	})
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// IsUser reports whether the requester is one of the users, and IsInGroup whether it is in one of the groups.
+func (g *Grant) IsUser(users []string) bool {
+	return g.UserName() != "" && slices.Contains(users, g.UserName())
+}
+
+func (g *Grant) IsInGroup(groups []string) bool {
+	return g.UserName() != "" && slices.ContainsFunc(groups, func(name string) bool { return name == AnyUser || slices.Contains(g.groups, name) })
 }
 
 // CanReadMetrics reports whether the requester may read /metrics, which cover the jobs

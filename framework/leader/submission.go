@@ -1,10 +1,11 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -131,7 +132,9 @@ func (l *Leader) checkBeforeLoop(ctx context.Context, s *submission) error {
 // checkInLoop completes the submission's role and makes the other checks. It runs in the loop, and returns the first refusal,
 // an *api.Problem.
 func (l *Leader) checkInLoop(st *sched.State, s *submission) error {
-	s.spec.Role = cmp.Or(s.spec.Role, st.DefaultRole())
+	if s.spec.Role == "" {
+		s.spec.Role = defaultRole(st, s.by)
+	}
 	return l.checkSubmission(context.Background(), st, s, false)
 }
 
@@ -199,9 +202,23 @@ func (l *Leader) checkHostUser(_ context.Context, _ *sched.State, s *submission)
 	return assignHostUser(s.by, s.spec)
 }
 
-func (l *Leader) checkRolePermission(_ context.Context, _ *sched.State, s *submission) error {
-	return request.CheckRoleAccess(s.by, access.Submit, s.spec.Role)
+// checkRolePermission names the roles to which the requester may submit, if it refuses the role.
+func (l *Leader) checkRolePermission(_ context.Context, st *sched.State, s *submission) error {
+	err := request.CheckRoleAccess(s.by, access.Submit, s.spec.Role)
+	if p := (*api.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusForbidden {
+		if names := submitRoles(st, s.by); len(names) > 0 {
+			more := ""
+			if n := len(names) - maxNamedRoles; n > 0 {
+				names, more = names[:maxNamedRoles], fmt.Sprintf(" and %d more", n)
+			}
+			return api.NewProblemf(http.StatusForbidden, "%s; it may submit to %s%s: name one by role or --role", p.Detail, strings.Join(names, ", "), more)
+		}
+	}
+	return err
 }
+
+// maxNamedRoles is the largest number of roles in an error.
+const maxNamedRoles = 10
 
 func (l *Leader) checkScheduleOwner(_ context.Context, _ *sched.State, s *submission) error {
 	return l.Schedules.checkOwner(s.spec)

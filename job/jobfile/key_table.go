@@ -210,7 +210,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"constraints such as `UNIQUE` count the tasks of all jobs of the role with the same group; "+
 				"a slash at the beginning is reserved for [Marathon apps](marathon.md)").withDefault("this job alone"),
 		key("role", word(""), func(s *spec) *string { return &s.Role },
-			"Mesos role whose offers and quota the job uses").withDefault("the scheduler's first role").
+			"Mesos role whose offers and quota the job uses").withDefault("the user's [default role](../concepts/scheduling.md#roles)").
 			withFlag(Flag{Name: "role", Usage: "Mesos role whose offers and quota the job uses"}),
 		key("priority", count(-job.MaxPriority, job.MaxPriority), func(s *spec) *int { return &s.Priority },
 			"order among the jobs of one role, the highest first").withDefault("0").

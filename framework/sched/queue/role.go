@@ -49,8 +49,16 @@ type Role struct {
 	// after its end. 0 means the scheduler's default.
 	KeepRuns  int
 	KeepEnded time.Duration
+	// DefaultFor lists the users and groups whose jobs belong to the role if they name none.
+	DefaultFor Members
 	// Notify sends notifications about all jobs of the role and of the roles below it.
 	Notify []job.NotificationRule
+}
+
+// Members are users and groups by the names of the access file.
+type Members struct {
+	Users  []string `yaml:"users"`
+	Groups []string `yaml:"groups"`
 }
 
 // Order is the order in which a role's jobs of equal priority are placed.
@@ -132,8 +140,20 @@ func MesosWeights(roles []Role) map[string]float64 {
 // ValidateRoles returns all errors of a table of roles.
 func ValidateRoles(roles []Role) error {
 	var errs []error
-	seen := map[string]bool{}
+	seen, userRole, groupRole := map[string]bool{}, map[string]string{}, map[string]string{}
 	for _, r := range roles {
+		for _, user := range r.DefaultFor.Users {
+			if other, ok := userRole[user]; ok {
+				errs = append(errs, fmt.Errorf("role %q: default_for: user %q has the default role %q already", r.Name, user, other))
+			}
+			userRole[user] = r.Name
+		}
+		for _, group := range r.DefaultFor.Groups {
+			if other, ok := groupRole[group]; ok {
+				errs = append(errs, fmt.Errorf("role %q: default_for: group %q has the default role %q already", r.Name, group, other))
+			}
+			groupRole[group] = r.Name
+		}
 		if err := job.ValidateRole(r.Name); err != nil && r.Name != "" {
 			errs = append(errs, err)
 		}
