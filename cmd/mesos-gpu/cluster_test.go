@@ -360,9 +360,15 @@ func commandAt(t *testing.T, address string, args ...string) commandRun {
 
 func commandWith(t *testing.T, address, input string, args ...string) commandRun {
 	t.Helper()
+	return commandIn(t, map[string]string{"MESOS_GPU_API": address}, input, args...)
+}
+
+// commandIn runs a command line with these environment variables.
+func commandIn(t *testing.T, environment map[string]string, input string, args ...string) commandRun {
+	t.Helper()
 	var out, errs bytes.Buffer
 	status := runCommandLine(t.Context(), args, cli.ProcessIO{Stdin: strings.NewReader(input), Stdout: &out, Stderr: &errs, Getenv: func(name string) string {
-		return map[string]string{"MESOS_GPU_API": address}[name]
+		return environment[name]
 	}})
 	return commandRun{out.String(), errs.String(), status}
 }

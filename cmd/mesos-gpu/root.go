@@ -49,6 +49,7 @@ func newRoot(s cli.ProcessIO) *cobra.Command {
 		a.APIAddress = "unix://" + cli.DefaultSocket
 	}
 	a.Credential.Register(root.PersistentFlags(), s.Getenv)
+	a.RegisterContext(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "jobs", Title: "Jobs:"}, &cobra.Group{ID: "cluster", Title: "Cluster:"}, &cobra.Group{ID: "daemons", Title: "Daemons:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/spf13/pflag"
 )
 
 // ProcessIO is the interface of the process to its environment: streams and variables.
@@ -49,6 +51,12 @@ type App struct {
 	ForPrograms bool
 
 	Credential apiCredential
+
+	// config is the configuration file once it is read, and contextName the context of --context. connectionFlags has
+	// the flags that replace it.
+	config          *clientContext
+	contextName     string
+	connectionFlags *pflag.FlagSet
 }
 
 const DefaultAPI = "http://127.0.0.1:8080"

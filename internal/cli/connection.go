@@ -9,7 +9,13 @@ import (
 	"mesos-gpu/framework/client"
 )
 
-func (a *App) NewClient() (*client.Client, error) { return a.ConnectTo(a.APIAddress) }
+// NewClient returns a client of the API that flags, the environment or the configuration file select.
+func (a *App) NewClient() (*client.Client, error) {
+	if _, err := a.readConfig(); err != nil {
+		return nil, err
+	}
+	return a.ConnectTo(a.APIAddress)
+}
 
 // WithClient returns the RunE of a command that first connects to the API.
 func (a *App) WithClient(run func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {

@@ -64,6 +64,7 @@ func readJob(doc *yaml.Node, name string, c *Changes) (*job.Spec, error) {
 		return nil, formatMistakes(name, []error{err})
 	}
 	mistakes := flattenErrors(c.fillValues(root))
+	c.Defaults.addTo(root)
 	for _, o := range c.Overrides {
 		mistakes = append(mistakes, flattenErrors(o.apply(root))...)
 	}

@@ -15,6 +15,8 @@ import (
 type Changes struct {
 	// Variables are the values of the variables in templates, by name.
 	Variables map[string]string
+	// Defaults are values of keys that the file does not have; nil for none.
+	Defaults *Defaults
 	// Overrides replace values of the file, in this order.
 	Overrides []Override
 

@@ -129,6 +129,9 @@ func (s *jobFileFlags) readFiles(a *cli.App, args []string) (jobs []jobFromFile,
 	if err != nil {
 		return nil, err
 	}
+	if changes.Defaults, err = a.JobDefaults(); err != nil {
+		return nil, err
+	}
 	var errs []error
 	for _, arg := range args {
 		files, err := listJobFiles(arg)

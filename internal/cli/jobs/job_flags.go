@@ -63,10 +63,13 @@ func (f *jobFlags) given() map[string][]string {
 	return given
 }
 
-// JobSpec returns the job that the flags describe, with defaults applied. It returns a
-// UsageError if the flags do not describe a valid job.
-func (f *jobFlags) JobSpec(command []string) (*job.Spec, error) {
+// JobSpec returns the job that the flags describe, with the user's defaults, which may be nil, and those of keys. It returns
+// a UsageError if the flags do not describe a valid job.
+func (f *jobFlags) JobSpec(command []string, defaults *jobfile.Defaults) (*job.Spec, error) {
 	spec := &job.Spec{Command: command}
+	if err := defaults.ApplyTo(spec, f.given()); err != nil {
+		return nil, err
+	}
 	if err := jobfile.ApplyFlags(spec, f.given()); err != nil {
 		return nil, &cli.UsageError{Err: err}
 	}

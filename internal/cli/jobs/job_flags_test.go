@@ -19,7 +19,7 @@ func specOf(line ...string) (*job.Spec, error) {
 	if err := f.Parse(append([]string{"--name", "a", "--image", "i", "--mem", "1GiB"}, line...)); err != nil {
 		return nil, err
 	}
-	return flags.JobSpec(nil)
+	return flags.JobSpec(nil, nil)
 }
 
 // TestFlagsMatchJobFile checks that flags and job file keys have the same effect.

@@ -57,7 +57,11 @@ func (a *jobCommands) notebookCommand() *cobra.Command {
 			if err := flags.readEnvironment(a.Getenv); err != nil {
 				return err
 			}
-			spec, err := flags.JobSpec([]string{"/bin/sh", "-c", line})
+			defaults, err := a.JobDefaults()
+			if err != nil {
+				return err
+			}
+			spec, err := flags.JobSpec([]string{"/bin/sh", "-c", line}, defaults)
 			if err == nil {
 				err = addNotebookKeys(spec)
 			}

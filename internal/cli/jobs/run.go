@@ -43,7 +43,11 @@ func (a *jobCommands) runCommand() *cobra.Command {
 			if len(command) > 0 && strings.HasPrefix(command[0], "--") && !c.Flags().Changed("image") { // with an image they are arguments of its program
 				return &cli.UsageError{Err: fmt.Errorf("%s is no program: flags of run go before --", command[0])}
 			}
-			spec, err := flags.JobSpec(command)
+			defaults, err := a.JobDefaults()
+			if err != nil {
+				return err
+			}
+			spec, err := flags.JobSpec(command, defaults)
 			if err != nil {
 				return err
 			}
