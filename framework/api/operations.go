@@ -136,6 +136,8 @@ type BudgetUse struct {
 	Priced bool    `json:"priced,omitempty"`
 	// AtLimit is what happens when it is used up: "warn", "hold" or "lower".
 	AtLimit string `json:"at_limit"`
+	// HeldTasks is the number of waiting tasks that get no GPUs of it, because it is used up and AtLimit is "hold".
+	HeldTasks int `json:"held_tasks,omitempty"`
 }
 
 // RoleUserLimits are the limits of a role's users. Each applies to users without limits of

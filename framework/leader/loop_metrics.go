@@ -26,7 +26,7 @@ type loopMetrics struct {
 	// gpuTime adds up the GPU time of tasks. recorded is when it was last recorded.
 	gpuTime  *metrics.GPUTimeTracker
 	recorded time.Time
-	// roleShares contains the deserved, demanded and entitled GPUs of roles and their decayed usage, as of sharesComputed.
+	// roleShares contains the deserved, demanded and entitled GPUs of roles, their decayed usage and budgets, as of sharesComputed.
 	// Metrics read them without the loop.
 	roleShares     *atomic.Pointer[roleFigures]
 	sharesComputed time.Time
@@ -34,8 +34,9 @@ type loopMetrics struct {
 
 // roleFigures contains the metrics of roles besides the counts of their tasks.
 type roleFigures struct {
-	shares []metrics.RoleShare
-	recent []metrics.RecentUsage
+	shares  []metrics.RoleShare
+	recent  []metrics.RecentUsage
+	budgets []metrics.Budget
 }
 
 // newLoopMetrics returns the metrics of a term. GPU time continues from what the journal contains; a record that cannot be
@@ -68,8 +69,8 @@ func (l *Loop) recordGPUTime() {
 	}
 }
 
-// computeRoleShares computes what roles deserve, demand, are entitled to and have used of late, once every
-// roleShareInterval. Without roles that deserve GPUs or have a half-life there is nothing to compute.
+// computeRoleShares computes what roles deserve, demand, are entitled to, have used of late and of their budgets, once every
+// roleShareInterval. Without roles that deserve GPUs, have a half-life or a budget there is nothing to compute.
 func (l *Loop) computeRoleShares() {
 	now := l.clock()
 	if since := now.Sub(l.sharesComputed); since >= 0 && since < roleShareInterval {
@@ -77,9 +78,9 @@ func (l *Loop) computeRoleShares() {
 	}
 	l.sharesComputed = now
 	var figures roleFigures
-	if l.state.Reclaims() || l.state.HasHalfLife() {
+	if l.state.Reclaims() || l.state.HasHalfLife() || l.state.HasBudgets() {
 		roles := readmodel.RoleViews(l.state)
-		figures = roleFigures{readmodel.RoleShares(roles), readmodel.RecentUsages(roles)}
+		figures = roleFigures{readmodel.RoleShares(roles), readmodel.RecentUsages(roles), readmodel.Budgets(roles)}
 	}
 	l.roleShares.Store(&figures)
 }

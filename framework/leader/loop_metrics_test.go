@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
@@ -174,5 +175,40 @@ func TestRoleShares(t *testing.T) {
 	got, err := b.MetricsSnapshot(t.Context())
 	if diff := cmp.Diff([]metrics.RecentUsage{{Role: "b", HalfLifeSeconds: 3600}}, got.RecentUsages); diff != "" || err != nil {
 		t.Errorf("recent usage %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestBudgetFigures: the metrics have what is used of each amount of a budget, the amount, and the waiting tasks that it holds.
+func TestBudgetFigures(t *testing.T) {
+	j, err := journal.OpenBolt(filepath.Join(t.TempDir(), "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	now := time.Unix(1_700_000_000, 0)
+	cfg := testLoopConfig()
+	cfg.Clock = func() time.Time { return now }
+	cfg.Sched.Policy.Roles = []queue.Role{{Name: "a", Budget: &budget.Budget{Month: 100, EachUser: 2}}, {Name: "b"}}
+	l := NewLoop(cfg, journal.JournalContents{}, j, func(sched.Operation) {})
+	b := New(l, Config{})
+	for _, role := range []string{"a", "b"} {
+		s := frameworktest.JobSpec("train-"+role, 3, 1)
+		s.Role, s.Owner = role, "ann"
+		s.SetDefaults()
+		l.applyEvent(sched.SubmitJob{Spec: s})
+	}
+	l.applyEvent(sched.BudgetUsageMeasured{Until: now, Used: budget.Usage{
+		{Role: "a", User: "ann", Type: "V100"}: 3 * 3600, {Role: "a/x", User: "bob", Type: "V100"}: 1800, {Role: "b", User: "ann", Type: "V100"}: 3600,
+	}})
+	now = now.Add(roleShareInterval)
+	l.applyEvent(sched.Tick{})
+	got, err := b.MetricsSnapshot(t.Context())
+	want := []metrics.Budget{
+		{Role: "a", Type: "*", Used: 3.5, Amount: 100},
+		{Role: "a", User: "ann", Type: "*", Used: 3, Amount: 2, HeldTasks: 3},
+		{Role: "a", User: "bob", Type: "*", Used: 0.5, Amount: 2},
+	}
+	if diff := cmp.Diff(want, got.Budgets); diff != "" || err != nil {
+		t.Errorf("budgets %v (-want +got):\n%s", err, diff)
 	}
 }

@@ -22,6 +22,7 @@ type snapshotCollector struct {
 	// One description for each metric; the collector creates the values when it is read.
 	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned                *prometheus.Desc
 	deserved, demanded, entitled, recent, halfLife                                  *prometheus.Desc
+	budgetUsed, budget, budgetHeldTasks                                             *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds           *prometheus.Desc
 	notified, notificationsDropped, notificationsWaiting                            *prometheus.Desc
 	accounted, accountingLost, accountingWaiting, accountingBytes, accountingFailed *prometheus.Desc
@@ -48,7 +49,13 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		recent: desc("gpus_recent",
 			"Mean number of GPUs that a role's own tasks have held, in which the past counts half after each half-life of the fair share.",
 			"role"),
-		halfLife:      desc("fair_share_half_life_seconds", "Time after which GPU time of the past counts half in the fair share of a role.", "role"),
+		halfLife: desc("fair_share_half_life_seconds", "Time after which GPU time of the past counts half in the fair share of a role.", "role"),
+		budgetUsed: desc("budget_used",
+			"GPU hours, or their cost, that are used of an amount of a role's budget in this month (UTC), by user and GPU type.",
+			"role", "user", "type"),
+		budget: desc("budget", "An amount of a role's budget for a month in GPU hours, or their cost, by user and GPU type.", "role", "user", "type"),
+		budgetHeldTasks: desc("budget_held_tasks",
+			"Waiting tasks that get no GPUs of an amount of a role's budget, because it is used up.", "role", "user", "type"),
 		waiting:       desc("waiting_tasks", "Tasks that wait to be placed, by role and by the type of GPU that they request.", "role", "type"),
 		deferred:      desc("deferred_tasks", "Tasks that wait for something before they may be placed, by role and reason.", "role", "reason"),
 		waitingGPUs:   desc("waiting_gpus", "GPUs that tasks wait for, by role and type; a share of one counts as one.", "role", "type"),
@@ -120,6 +127,12 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		role := sanitizeLabel(r.Role)
 		put(c.recent, r.GPUs, role)
 		put(c.halfLife, r.HalfLifeSeconds, role)
+	}
+	for _, b := range c.Budgets {
+		labels := []string{sanitizeLabel(b.Role), sanitizeLabel(b.User), sanitizeLabel(b.Type)}
+		put(c.budgetUsed, b.Used, labels...)
+		put(c.budget, b.Amount, labels...)
+		put(c.budgetHeldTasks, float64(b.HeldTasks), labels...)
 	}
 	for kind, n := range c.GPUs {
 		put(c.gpus, float64(n.All), kind)

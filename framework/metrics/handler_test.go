@@ -33,6 +33,7 @@ func someSnapshot() fakeSource {
 		GPUSeconds:   []GPUSeconds{{"research", "A100", 7200.5}},
 		RoleShares:   []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
 		RecentUsages: []RecentUsage{{"research", 6.25, 86400}},
+		Budgets:      []Budget{{"research", "", "*", 1003.25, 1000, 5}, {"research", "ann", "A100", 12.5, 100, 0}},
 		Notifications: &NotificationFigures{
 			Webhooks: DeliveryCounts{Sent: 7, Failed: 2},
 			Mails:    DeliveryCounts{Sent: 3, Failed: 1},

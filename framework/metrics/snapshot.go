@@ -26,6 +26,8 @@ type Snapshot struct {
 	RoleShares []RoleShare
 	// RecentUsages contains the decayed usage of roles with a half-life of the fair share. A standby has none.
 	RecentUsages []RecentUsage
+	// Budgets contains the amounts of roles' budgets. It is empty on a standby.
+	Budgets []Budget
 	// Accounting are the figures of the accounting, nil without one.
 	Accounting *AccountingFigures
 	// Notifications are the figures of notifications, nil if they are not configured.
@@ -82,6 +84,15 @@ type RoleShare struct {
 type RecentUsage struct {
 	Role                  string
 	GPUs, HalfLifeSeconds float64
+}
+
+// Budget is one amount of a role's budget, and what is used of it in the month. User is "" for the amount of all users together,
+// Type "*" for that of all types. Amounts are GPU hours or their cost.
+type Budget struct {
+	Role, User, Type string
+	Used, Amount     float64
+	// HeldTasks is the number of waiting tasks that get no GPUs of it, because it is used up.
+	HeldTasks int
 }
 
 // roleCounts counts the tasks and GPUs of one role.

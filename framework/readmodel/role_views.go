@@ -45,6 +45,8 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 				Budget:  e.Amount,
 				Priced:  e.IsPriced,
 				AtLimit: string(e.AtLimit),
+
+				HeldTasks: e.HeldTasks,
 			})
 		}
 		list = append(list, r)
@@ -104,6 +106,23 @@ func RecentUsages(roles []api.RoleStatus) (list []metrics.RecentUsage) {
 	for i := range roles {
 		if r := &roles[i]; r.HalfLifeSeconds > 0 {
 			list = append(list, metrics.RecentUsage{Role: r.Name, GPUs: r.Recent, HalfLifeSeconds: r.HalfLifeSeconds})
+		}
+	}
+	return list
+}
+
+// Budgets returns the metrics of the amounts of roles' budgets.
+func Budgets(roles []api.RoleStatus) (list []metrics.Budget) {
+	for i := range roles {
+		for _, b := range roles[i].Budgets {
+			list = append(list, metrics.Budget{
+				Role:      roles[i].Name,
+				User:      b.User,
+				Type:      b.Type,
+				Used:      b.Used,
+				Amount:    b.Budget,
+				HeldTasks: b.HeldTasks,
+			})
 		}
 	}
 	return list

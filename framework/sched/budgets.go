@@ -64,14 +64,14 @@ func eachGPUTime(t *job.Task, spec *job.Spec, do func(k budget.Key, milli int)) 
 	}
 }
 
-// hasBudgets reports whether a role has a budget.
-func (s *State) hasBudgets() bool {
+// HasBudgets reports whether a role has a budget.
+func (s *State) HasBudgets() bool {
 	return slices.ContainsFunc(s.cfg.Policy.Roles, func(r queue.Role) bool { return r.Budget != nil })
 }
 
 // IsBudgetUsageDue reports whether the caller should read the accounting and apply a BudgetUsageMeasured.
 func (s *State) IsBudgetUsageDue(now time.Time) bool {
-	return s.hasBudgets() && (!s.budgets.known || now.Sub(s.budgets.until) >= budgetUsageInterval)
+	return s.HasBudgets() && (!s.budgets.known || now.Sub(s.budgets.until) >= budgetUsageInterval)
 }
 
 // setBudgetUsage replaces what is accounted.
@@ -84,7 +84,7 @@ func (s *State) setBudgetUsage(e BudgetUsageMeasured) {
 
 // countEndForBudgets counts what a task has used that gives up its place.
 func (s *State) countEndForBudgets(ref taskRef) {
-	if !s.hasBudgets() {
+	if !s.HasBudgets() {
 		return
 	}
 	t := ref.get()
@@ -120,7 +120,7 @@ func (s *State) budgetUsage() budget.Usage {
 
 // budgetEntries returns the entries of the roles' budgets, by role.
 func (s *State) budgetEntries() map[string][]budget.Entry {
-	if !s.hasBudgets() {
+	if !s.HasBudgets() {
 		return nil
 	}
 	used, all := s.budgetUsage(), map[string][]budget.Entry{}
@@ -132,9 +132,22 @@ func (s *State) budgetEntries() map[string][]budget.Entry {
 	return all
 }
 
+// countHeldTasks counts for each entry the waiting tasks that a used-up budget holds.
+func (s *State) countHeldTasks(entries []budget.Entry, waiting []queue.WaitingJob) {
+	for i := range entries {
+		e := &entries[i]
+		isHeld := slices.ContainsFunc(s.budgets.usedUp, func(u quota.UsedUpBudget) bool { return u.Role == e.Role && u.User == e.User && u.Type == e.Type })
+		for n := range waiting {
+			if w := &waiting[n]; isHeld && concernsJob(e, w.Spec, nil) {
+				e.HeldTasks += len(w.Tasks)
+			}
+		}
+	}
+}
+
 // updateBudgets determines which entries are used up, and notifies their targets. Jobs are considered again if that changes.
 func (s *State) updateBudgets() {
-	if !s.hasBudgets() {
+	if !s.HasBudgets() {
 		s.budgets = budgetLedger{}
 		return
 	}

@@ -42,7 +42,11 @@ func (p *scenarioRunner) runBudgetCommand(verb string, args []string, opt map[st
 		for _, r := range p.st.RoleUsages() {
 			for i := range r.Budgets {
 				e := &r.Budgets[i]
-				fmt.Fprintf(&p.out, "%s: %s\n", e.Name(), e.DescribeUse(budget.MonthOf(p.now)))
+				fmt.Fprintf(&p.out, "%s: %s", e.Name(), e.DescribeUse(budget.MonthOf(p.now)))
+				if e.HeldTasks > 0 {
+					fmt.Fprintf(&p.out, ", %d waiting %s held", e.HeldTasks, map[bool]string{true: "task is", false: "tasks are"}[e.HeldTasks == 1])
+				}
+				fmt.Fprintln(&p.out)
 			}
 		}
 	}

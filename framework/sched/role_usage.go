@@ -147,6 +147,7 @@ func (s *State) RoleUsages() []RoleUsage {
 			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
 		}
 		list[i].Budgets = budgets[r.Name]
+		s.countHeldTasks(list[i].Budgets, in.Waiting)
 		if at := slices.IndexFunc(s.mesosQuotas, func(q quota.MesosQuota) bool { return q.Role == r.Name }); at >= 0 {
 			list[i].MesosQuota = &s.mesosQuotas[at]
 		}

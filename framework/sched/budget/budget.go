@@ -121,6 +121,9 @@ type Entry struct {
 	WarnAt           float64
 	// IsPriced reports that amounts are costs, not GPU hours.
 	IsPriced bool
+	// HeldTasks is the number of waiting tasks that get no GPUs that the entry counts, because nothing is left of it. Entries
+	// returns 0.
+	HeldTasks int
 }
 
 // Entries returns the amounts of the budget of a role, with what is used of each in a month. Users without an amount of

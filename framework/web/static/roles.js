@@ -140,9 +140,9 @@ function describeRole(role) {
 }
 
 // describeBudget returns what is used of one amount of a role's budget in this month.
-function describeBudget({ user, type, used, budget, priced, at_limit: atLimit }) {
+function describeBudget({ user, type, used, budget, priced, at_limit: atLimit, held_tasks: held }) {
   const subject = [user && `of ${user}`, type !== '*' && `for ${type}`].filter(Boolean).join(' ');
-  const full = used >= budget ? `, used up (${atLimit})` : '';
+  const full = used >= budget ? `, used up (${atLimit}${held ? `: ${held} waiting ${held === 1 ? 'task' : 'tasks'}` : ''})` : '';
   return `budget${subject && ` ${subject}`}: ${formatNumber(Math.round(used * 100) / 100)} of ${formatNumber(budget)}${priced ? '' : ' GPU hours'} used this month${full}`;
 }
 

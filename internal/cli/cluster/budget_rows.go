@@ -49,6 +49,7 @@ func printBudgetRows(p *term.TablePrinter, rows []budgetRow) error {
 		{Name: "BUDGET", Value: func(r budgetRow) string { return formatBudgetAmount(r.Budget, r.Priced) }},
 		{Name: "PART", Value: func(r budgetRow) string { return fmt.Sprintf("%.0f%%", math.Floor(100*r.Used/r.Budget)) }},
 		{Name: "AT LIMIT", Value: func(r budgetRow) string { return r.AtLimit }},
+		{Name: "HELD TASKS", Value: func(r budgetRow) string { return fmt.Sprint(r.HeldTasks) }},
 	})
 }
 
