@@ -14,6 +14,7 @@ import (
 	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
+	"mesos-gpu/internal/testing/zktest"
 	"mesos-gpu/job"
 )
 
@@ -72,6 +73,64 @@ func TestBudgetHoldsJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitState(t, in, "second", job.Running)
+}
+
+// TestBudgetsSurviveFailover: a standby shows the same use of a budget as the leader, from its own accounting, with running tasks
+// until now, and continues with it when it becomes the leader.
+func TestBudgetsSurviveFailover(t *testing.T) {
+	c, server := mesostest.NewCluster(t, 4), zktest.StartServer(t)
+	dir := t.TempDir()
+	roles := filepath.Join(dir, "roles.yaml")
+	if err := os.WriteFile(roles, []byte(`"*": {budget: {month: 1000h}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(name, role string) *testInstance {
+		t.Helper()
+		in := startInstance(t, c, SchedulerConfig{
+			JournalPath: "zk://" + server.Addr() + "/mesos-gpu/test", SessionTimeout: lasting, RolesFile: roles, Accounting: filepath.Join(dir, name),
+		})
+		awaitRole(t, in, role)
+		return in
+	}
+	first := start("first.db", api.Leader)
+	second := start("second.db", api.Standby)
+	ctx := longTimeout(t)
+	for name, gpus := range map[string]int{"ended": 2, "runs": 1} {
+		if _, err := first.SubmitJob(ctx, frameworktest.JobSpec(name, 1, gpus)); err != nil {
+			t.Fatal(err)
+		}
+		awaitState(t, first, name, job.Running)
+	}
+	if err := first.KillJob(ctx, "ended"); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, second, "ended", job.Killed)
+	report, err := first.ReportAccounting(ctx, api.AccountingQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := first.GetJob(ctx, "runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// wantExactUse waits until what is used is that of the ended task and of the running one until now.
+	wantExactUse := func(in *testInstance) {
+		t.Helper()
+		usedUntil := func(at time.Time) float64 {
+			return report.Total.GPUSeconds/3600 + at.Sub(running.Tasks[0].Launched).Hours()
+		}
+		begun := time.Now()
+		awaitBudget(ctx, t, in, func(used, _ float64) bool {
+			from, until := usedUntil(begun)-1e-9, usedUntil(time.Now())+1e-9
+			begun = time.Now()
+			return from <= used && used <= until
+		})
+	}
+	wantExactUse(first)
+	wantExactUse(second)
+	first.stopAndWait(t)
+	awaitRole(t, second, api.Leader)
+	wantExactUse(second)
 }
 
 // awaitBudget waits until what the default role has used, and its budget, fulfil a condition.

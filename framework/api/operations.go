@@ -99,7 +99,7 @@ type RoleStatus struct {
 	// UserLimits limits the users of the role and of its descendants; nil without limits.
 	UserLimits *RoleUserLimits `json:"user_limits,omitempty"`
 	// Budgets are the amounts of the role's budget, with what the role and its descendants have used of
-	// them in this month (UTC) until now. It is empty without a budget, and on a standby.
+	// them in this month (UTC) until now. It is empty without a budget.
 	Budgets []BudgetUse `json:"budgets,omitempty"`
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.

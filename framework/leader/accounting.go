@@ -104,7 +104,7 @@ func (a *AccountingReports) feedBudgets(ctx context.Context) error {
 		})
 		if err == nil && due {
 			var used budget.Usage
-			if used, err = a.recorder.MeasureBudgetUsage(ctx, until); err == nil {
+			if used, err = a.recorder.MeasureBudgetUsage(ctx, until, nil); err == nil {
 				send(sched.BudgetUsageMeasured{Until: until, Used: used})
 				failure = ""
 			}

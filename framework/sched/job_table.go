@@ -170,6 +170,12 @@ func (t *jobTable) placedTasks() iter.Seq[taskRef] {
 	}
 }
 
+// IsPlaced reports whether a task holds a place.
+func (t *jobTable) IsPlaced(taskID string) bool {
+	ref, ok := t.tasks[taskID]
+	return ok && ref.get().State.IsPlaced()
+}
+
 // agentsByGroup returns the agents of each group's placed tasks, one entry a task.
 func (t *jobTable) agentsByGroup() map[queue.GroupKey][]string {
 	groups := map[queue.GroupKey][]string{}

@@ -254,12 +254,30 @@ func (b *Standby) ListQueue(_ context.Context, by *access.Grant, p api.PageReque
 	})
 }
 
-// ListRoles returns the roles with their usage, computed from the read model.
-func (b *Standby) ListRoles(context.Context) ([]api.RoleStatus, error) {
-	list := readmodel.RoleViews(b.newStateCopy())
+// ListRoles returns the roles with their usage, computed from the read model and, for budgets, this scheduler's accounting.
+func (b *Standby) ListRoles(ctx context.Context) ([]api.RoleStatus, error) {
+	st := b.newStateCopy()
+	if err := b.addBudgetUsage(ctx, st); err != nil {
+		return nil, err
+	}
+	list := readmodel.RoleViews(st)
 	for i := range list {
 		list[i].Entitled = nil // it depends on the agents
-		list[i].Budgets = nil  // the leader reads them from the accounting
 	}
 	return list, nil
+}
+
+// addBudgetUsage adds what is accounted to a copy of the state, if roles have budgets.
+func (b *Standby) addBudgetUsage(ctx context.Context, st *sched.State) error {
+	if b.cfg.Accounting == nil || !st.HasBudgets() {
+		return nil
+	}
+	until := b.cfg.Clock()
+	// Tasks that are placed in the copy count there until now, also if their ends have been recorded since.
+	used, err := b.cfg.Accounting.MeasureBudgetUsage(ctx, until, st.IsPlaced)
+	if err != nil {
+		return fmt.Errorf("read what is used of budgets: %w", err)
+	}
+	st.Step(until, sched.BudgetUsageMeasured{Until: until, Used: used})
+	return nil
 }
