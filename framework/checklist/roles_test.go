@@ -148,6 +148,19 @@ func TestMesos27_RolesChangeWithoutANewSubscription(t *testing.T) {
 	}
 }
 
+// Weights of roles are set in the master where they differ; a role without a weight has 1.
+func TestMesos47_WeightsOfRolesAreSet(t *testing.T) {
+	w := newTestEnv(t, gpuAgent)
+	w.startScheduler(func(c *framework.SchedulerConfig) {
+		c.Sched.Policy.Roles = []queue.Role{{Name: "prod", Weight: 3}, {Name: "research"}}
+	})
+	c := w.newMasterClient(func(*master.ConnectionConfig) {})
+	w.awaitCondition("the master to have the weights", func() bool {
+		weights, err := c.ListWeights(t.Context())
+		return err == nil && cmp.Equal(map[string]float64{"prod": 3}, weights)
+	})
+}
+
 // masterClient is the scheduler's master client, with the events that it has emitted.
 type masterClient struct {
 	*master.Client
