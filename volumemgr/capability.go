@@ -78,7 +78,7 @@ var librariesByCapability = map[Capability][]string{
 		"libnvidia-rtcore", "libnvoptix", "libGLX_nvidia", "libEGL_nvidia", "libGLESv2_nvidia", "libGLESv1_CM_nvidia",
 		"libnvidia-glvkspirv", "libnvidia-cbl", "libnvidia-vulkan-producer", "libnvidia-vksc-core",
 		"libnvidia-egl-gbm", "libnvidia-egl-wayland", "libnvidia-egl-wayland2", "libnvidia-egl-xcb", "libnvidia-egl-xlib",
-		"libGL", "libEGL", "libGLESv1_CM", "libGLESv2", "libGLX", "libOpenGL", "libGLdispatch",
+		"libGL", "libEGL", "libGLESv1_CM", "libGLESv2",
 	},
 	Display: {"nvidia_drv", "libglxserver_nvidia", "libnvidia-gtk2", "libnvidia-gtk3", "libnvidia-wayland-client", "libXvMCNVIDIA"},
 	NGX:     {"libnvidia-ngx"},

@@ -28,9 +28,8 @@ type sharedLibrary struct {
 	soname string
 	// isLink is set if the path is a symbolic link to a file of another name.
 	isLink bool
-	// isGLVND is set for libraries of the OpenGL Vendor-Neutral Dispatch,
-	// isVendorGL for the driver's own OpenGL under the common name.
-	isGLVND, isVendorGL bool
+	// glibc is the version of glibc that it needs, as elffile.NeededGlibc returns it.
+	glibc []int
 	// besideLibcuda is set if the libcuda of the driver's version is in the same folder, and
 	// no other.
 	besideLibcuda bool
@@ -93,22 +92,11 @@ func (l *sharedLibrary) readHeaders(object *elf.File) error {
 	if len(sonames) > 0 {
 		l.soname = sonames[0]
 	}
-	needed, err := object.ImportedLibraries()
-	if err != nil {
-		return fmt.Errorf("its dependencies: %w", err)
-	}
-	if stem, _, _ := strings.Cut(l.Name, ".so"); slices.Contains(openGLNames, stem) {
-		l.isGLVND = stem == "libGLdispatch" || hasNeeded(needed, "libGLdispatch.so")
-		l.isVendorGL = hasNeeded(needed, "libnvidia-glcore.so") || hasNeeded(needed, "libnvidia-eglcore.so")
+	if l.glibc, err = elffile.NeededGlibc(object); err != nil {
+		return fmt.Errorf("versions that it needs: %w", err)
 	}
 	l.oldThreads, err = usesOldThreads(object)
 	return err
-}
-
-// hasNeeded looks for a prefix, since the name may end in ".0" or in the driver's
-// version.
-func hasNeeded(needed []string, prefix string) bool {
-	return slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // usesOldThreads reports whether a library is for kernels before 2.3.99. The last

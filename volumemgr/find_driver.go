@@ -87,7 +87,7 @@ func (s DriverSearch) findDriver() (InstalledDriver, error) {
 	if err != nil {
 		return InstalledDriver{}, err
 	}
-	libraries, unreadable := s.findLibraries(v, folders)
+	libraries, glibc, unreadable := s.findLibraries(v, folders)
 	if missing := missingLibraries(v, libraries); len(missing) > 0 {
 		e := &IncompleteDriverError{Version: v, ModuleLoaded: isLoaded, Missing: missing, Installed: installedVersions(folders)}
 		for _, f := range folders {
@@ -102,7 +102,7 @@ func (s DriverSearch) findDriver() (InstalledDriver, error) {
 		}
 		return InstalledDriver{}, e
 	}
-	return InstalledDriver{Version: v, Files: append(libraries, s.findPrograms(v, folders)...), HostFiles: hostFiles(s.Root, v)}, nil
+	return InstalledDriver{Version: v, Files: append(libraries, s.findPrograms(v, folders, glibc)...), HostFiles: hostFiles(s.Root, v)}, nil
 }
 
 // requiredLibraries are the libraries without which no task can use a GPU.

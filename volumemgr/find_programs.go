@@ -36,9 +36,10 @@ var driverPrograms = []struct {
 	{name: "nvidia-xconfig", capability: Display},
 }
 
-// findPrograms returns the programs of that version. A program of another driver may
-// have the same path: an update that waits for a restart replaces the programs.
-func (s DriverSearch) findPrograms(v string, folders []libraryFolder) []DriverFile {
+// findPrograms returns the programs of that version that need no newer glibc. A program of
+// another driver may have the same path: an update that waits for a restart replaces the
+// programs.
+func (s DriverSearch) findPrograms(v string, folders []libraryFolder, glibc []int) []DriverFile {
 	var dirs []libraryFolder
 	add := func(path string) {
 		if real, err := resolveInside(s.Root, path); err == nil {
@@ -56,9 +57,9 @@ func (s DriverSearch) findPrograms(v string, folders []libraryFolder) []DriverFi
 	}
 	var list []DriverFile
 	for _, p := range driverPrograms {
-		real, size := s.findProgram(p.name, dirs, func(path string) bool { return isProgram(path) && containsVersion(path, v) })
+		real, size := s.findProgram(p.name, dirs, func(path string) bool { return runsWith(path, glibc) && containsVersion(path, v) })
 		if at := slices.IndexFunc(list, func(f DriverFile) bool { return f.Name == p.leader }); real == "" && at >= 0 {
-			real, size = s.findProgram(p.name, s.foldersBeside(list[at].Source), isProgram)
+			real, size = s.findProgram(p.name, s.foldersBeside(list[at].Source), func(path string) bool { return runsWith(path, glibc) })
 		}
 		if real != "" {
 			list = append(list, DriverFile{Source: real, Dir: "bin", Name: p.name, Size: size, Capability: p.capability})
@@ -88,13 +89,14 @@ func (s DriverSearch) foldersBeside(program string) (list []libraryFolder) {
 	return list
 }
 
-// isProgram reports whether this machine can run a file: a script, or an ELF file for
-// its processors.
-func isProgram(path string) bool {
+// runsWith reports whether a file is a program for this machine that needs no newer glibc: a
+// script, or an ELF file.
+func runsWith(path string, glibc []int) bool {
 	f, err := elffile.Open(path)
 	if err == nil {
 		defer f.Close()
-		return f.Machine == elffile.HostMachine(elf.ELFCLASS64)
+		needed, err := elffile.NeededGlibc(f)
+		return err == nil && f.Machine == elffile.HostMachine(elf.ELFCLASS64) && slices.Compare(needed, glibc) <= 0
 	}
 	text, err := os.Open(path)
 	if err != nil {

@@ -15,13 +15,10 @@ var unversionedLibraries = []string{
 	"libnvidia-egl-gbm.so.*.*", "libnvidia-egl-wayland.so.*.*", "libnvidia-egl-wayland2.so.*.*", "libnvidia-egl-xcb.so.*.*", "libnvidia-egl-xlib.so.*.*",
 }
 
-// openGLNames are names that Mesa, NVIDIA and GLVND (which dispatches to either)
-// have in common.
-var openGLNames = []string{"libGL", "libEGL", "libGLESv1_CM", "libGLESv2", "libGLX", "libOpenGL", "libGLdispatch"}
-
 // findLibraries returns each library once per word size. The first folder wins. It also
-// returns why libraries of the driver cannot be read, by name.
-func (s DriverSearch) findLibraries(v string, folders []libraryFolder) (_ []DriverFile, unreadable map[string]error) {
+// returns the newest glibc that a file of the driver may need, and why libraries of the
+// driver cannot be read, by name.
+func (s DriverSearch) findLibraries(v string, folders []libraryFolder) (_ []DriverFile, glibc []int, unreadable map[string]error) {
 	var found []sharedLibrary
 	taken := map[string]bool{}
 	unreadable = map[string]error{}
@@ -44,7 +41,9 @@ func (s DriverSearch) findLibraries(v string, folders []libraryFolder) (_ []Driv
 			}
 		}
 	}
-	return assignLinks(selectOpenGL(found)), unreadable
+	glibc = newestGlibc(found, v)
+	found = slices.DeleteFunc(found, func(l sharedLibrary) bool { return slices.Compare(l.glibc, glibc) > 0 })
+	return assignLinks(found), glibc, unreadable
 }
 
 // isCandidate reports whether a file may belong to the driver, by its name alone.
@@ -56,8 +55,7 @@ func isCandidate(name, v string) bool {
 		ok, _ := path.Match(pattern, name) // the only possible error is a bad pattern
 		return ok
 	}
-	stem, _, isLibrary := strings.Cut(name, ".so.")
-	return slices.ContainsFunc(unversionedLibraries, matches) || isLibrary && slices.Contains(openGLNames, stem)
+	return slices.ContainsFunc(unversionedLibraries, matches)
 }
 
 // belongsInVolume reports whether the library belongs in the volume, by its content.
@@ -70,32 +68,24 @@ func (l sharedLibrary) belongsInVolume(v string) bool {
 		return !l.oldThreads
 	case strings.HasSuffix(l.Name, ".so."+v):
 		return true
-	case !slices.Contains(openGLNames, stem):
+	default:
 		// Of which driver it is, its content says, or the folder that it has in common
 		// with libcuda.
 		return l.besideLibcuda || containsVersion(l.Source, v)
-	default:
-		return l.isGLVND || l.isVendorGL
 	}
 }
 
-// selectOpenGL removes either GLVND or the driver's own OpenGL libraries. GLVND
-// needs a vendor library of the driver. If there is one, GLVND replaces the
-// driver's libraries of the same SONAME.
-func selectOpenGL(found []sharedLibrary) []sharedLibrary {
-	vendor := slices.ContainsFunc(found, func(l sharedLibrary) bool {
-		return strings.HasPrefix(l.Name, "libGLX_nvidia.so.") || strings.HasPrefix(l.Name, "libEGL_nvidia.so.")
-	})
-	if !vendor {
-		return slices.DeleteFunc(found, func(l sharedLibrary) bool { return l.isGLVND })
-	}
-	dispatchers := map[string]bool{}
+// newestGlibc returns the newest glibc that a library with the driver's version needs. NVIDIA
+// builds these for old systems. A file that needs a newer one was built by the distribution,
+// for example for Wayland, and would fail in the containers of older images.
+func newestGlibc(found []sharedLibrary, v string) []int {
+	var newest []int
 	for _, l := range found {
-		if l.isGLVND {
-			dispatchers[l.Dir+"/"+l.soname] = true
+		if strings.HasSuffix(l.Name, ".so."+v) && slices.Compare(l.glibc, newest) > 0 {
+			newest = l.glibc
 		}
 	}
-	return slices.DeleteFunc(found, func(l sharedLibrary) bool { return l.isVendorGL && dispatchers[l.Dir+"/"+l.soname] })
+	return newest
 }
 
 // assignLinks gives each additional name to one file, the first in order.

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,60 +103,65 @@ func TestLibrariesHaveCapabilities(t *testing.T) {
 	}
 }
 
-// GLVND libraries are recognized by their dependency on "libGLdispatch.so.0", and are
-// distinguished from Mesa's libraries of the same names.
+// The libraries of OpenGL that dispatch to a driver (GLVND) are the distribution's or the image's. The volume has the driver's
+// own only, also if the driver has them under the common names.
 func TestOpenGL(t *testing.T) {
-	glvnd := func(dir string) {
-		writeLibrary(t, dir, amd64+"libGL.so.1.7.0", elfObject{soname: "libGL.so.1", needed: []string{"libGLdispatch.so.0", "libGLX.so.0"}})
-		writeLibrary(t, dir, amd64+"libEGL.so.1.1.0", elfObject{soname: "libEGL.so.1", needed: []string{"libGLdispatch.so.0"}})
-		writeLibrary(t, dir, amd64+"libGLdispatch.so.0.0.0", elfObject{soname: "libGLdispatch.so.0"})
-		mustLink(t, "libGL.so.1.7.0", filepath.Join(dir, amd64, "libGL.so.1"))
+	dir := simulatedRoot(t)
+	for name, soname := range map[string]string{"libGL.so.1.7.0": "libGL.so.1", "libEGL.so.1.1.0": "libEGL.so.1", "libGLdispatch.so.0.0.0": "libGLdispatch.so.0"} {
+		writeLibrary(t, dir, amd64+name, elfObject{soname: soname, needed: []string{"libGLdispatch.so.0"}})
+		mustLink(t, name, filepath.Join(dir, amd64, soname))
 	}
-	vendor := func(dir string) {
-		writeLibrary(t, dir, amd64+"libGL.so."+v535, elfObject{soname: "libGL.so.1", needed: []string{"libnvidia-glcore.so." + v535}})
+	writeLibrary(t, dir, amd64+"libGLX_nvidia.so."+v535, elfObject{soname: "libGLX_nvidia.so.0"})
+	writeLibrary(t, dir, amd64+"libGLESv2.so."+v535, elfObject{soname: "libGLESv2.so.2"})
+	if diff := cmp.Diff([]string{"libGLESv2.so." + v535, "libGLX_nvidia.so." + v535}, listNamed(t, dir, "lib64")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	driver := func(dir string) {
-		writeLibrary(t, dir, amd64+"libGLX_nvidia.so."+v535, elfObject{soname: "libGLX_nvidia.so.0", needed: []string{"libnvidia-glcore.so." + v535}})
+}
+
+// compileForNewGlibc writes a program that is also a library, and needs glibc 2.34 or newer, with a text in it.
+func compileForNewGlibc(t *testing.T, path, text string, flags ...string) {
+	t.Helper()
+	gcc := testneeds.RequireProgram(t, "gcc", "gcc")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	mesa := func(dir string) {
-		writeLibrary(t, dir, "usr/lib64/libGL.so.1.2.0", elfObject{soname: "libGL.so.1", needed: []string{"libglapi.so.0"}})
-		mustWrite(t, filepath.Join(dir, "usr/lib64/libEGL.so.9"), "/* GNU ld script */")
+	const source = "int pthread_create(void *, void *, void *, void *); const char *text = TEXT; int main(void) { return pthread_create(0, 0, 0, 0); }"
+	cmd := exec.Command(gcc, append(flags, "-x", "c", "-fPIC", "-fno-builtin", "-DTEXT=\""+text+"\"", "-o", path, "-")...)
+	cmd.Stdin = strings.NewReader(source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	dispatched := []string{"libEGL.so.1.1.0", "libGL.so.1.7.0", "libGLX_nvidia.so." + v535, "libGLdispatch.so.0.0.0"}
-	for _, c := range []struct {
-		name string
-		with []func(string)
-		want []string
-	}{
-		{"glvnd", []func(string){glvnd, driver}, dispatched},
-		{"glvnd with mesa", []func(string){mesa, glvnd, driver}, dispatched},
-		{"glvnd takes the vendor's place", []func(string){vendor, glvnd, driver}, dispatched},
-		{"vendor with a driver for glvnd", []func(string){vendor, driver}, []string{"libGL.so." + v535, "libGLX_nvidia.so." + v535}},
-		{"vendor", []func(string){vendor, mesa}, []string{"libGL.so." + v535}},
-		{"glvnd without a driver for it", []func(string){vendor, glvnd}, []string{"libGL.so." + v535}},
-		{"mesa alone", []func(string){mesa}, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := simulatedRoot(t)
-			for _, with := range c.with {
-				with(dir)
-			}
-			if diff := cmp.Diff(c.want, listNamed(t, dir, "lib64")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			var owners []string
-			for name, f := range filesByName(mustFind(t, dir)) {
-				if f.Source == "" || f.Size == 0 {
-					t.Errorf("%q has no file", name)
-				}
-				if slices.Contains(f.Links, "libGL.so.1") {
-					owners = append(owners, name)
-				}
-			}
-			if len(owners) > 1 {
-				t.Errorf("libGL.so.1 leads to %v", owners)
-			}
-		})
+}
+
+// What the distribution built, which needs a newer glibc than libcuda does, would fail in images of older distributions: it is
+// left out, and repair removes it from volumes of earlier releases.
+func TestFilesForNewerGlibcAreLeftOut(t *testing.T) {
+	dir := simulatedRoot(t)
+	wayland, persistenced := filepath.Join(dir, amd64, "libnvidia-egl-wayland.so.1.1.13"), filepath.Join(dir, "usr/bin/nvidia-persistenced")
+	compileForNewGlibc(t, wayland, "", "-shared", "-Wl,-soname,libnvidia-egl-wayland.so.1")
+	compileForNewGlibc(t, persistenced, v535)
+	d := mustFind(t, dir)
+	if len(d.Files) != 7+7+2 {
+		t.Errorf("found %v", slices.Sorted(maps.Keys(filesByName(d))))
+	}
+	for path, place := range map[string]string{wayland: "lib64", persistenced: "bin"} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Files = append(d.Files, DriverFile{Source: path, Dir: place, Name: filepath.Base(path), Size: info.Size()})
+	}
+	s := Store{Dir: t.TempDir()}
+	volume := mustCreate(t, s, d)
+	want := []string{
+		"bin/nvidia-persistenced needs glibc 2.34, the driver's libraries none",
+		"lib64/libnvidia-egl-wayland.so.1.1.13 needs glibc 2.34, the driver's libraries none",
+	}
+	if diff := cmp.Diff(want, mustVerify(t, s, volume.Name)); diff != "" {
+		t.Errorf("damage (-want +got):\n%s", diff)
+	}
+	if repaired, _, err := s.Repair(t.Context(), mustFind(t, dir)); err != nil || repaired.Files != 7+7+2 {
+		t.Errorf("repair: %d files, %v", repaired.Files, err)
 	}
 }
 

@@ -10,8 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"mesos-gpu/internal/elffile"
 )
 
 // FileDamage is a difference between a file of a volume and the manifest.
@@ -31,7 +35,7 @@ func (d FileDamage) String() string { return d.Path + " " + d.What }
 var ErrNoVolume = errors.New("no such volume")
 
 // Verify reports why tasks cannot use a volume, and what differs from its manifest: it
-// must have the required libraries, and programs of its version only. It reads every
+// must have the required libraries, and no files that are not of its driver. It reads every
 // file. It changes none. It adds the digests of hard links to the manifest if their
 // size and time are unchanged. It returns ErrNoVolume if the volume does not exist.
 func (s Store) Verify(ctx context.Context, name string) ([]FileDamage, error) {
@@ -134,7 +138,8 @@ func compareEntry(volume string, e ManifestEntry) (*FileDamage, error) {
 	return nil, nil
 }
 
-// foreignFiles returns the programs of a volume that are not of its version.
+// foreignFiles returns the files of a volume that are not of its driver: programs of other
+// versions, and files that need a newer glibc than the driver's libraries.
 func foreignFiles(volume string, m Manifest) (foreign []FileDamage) {
 	entries := m.byPath()
 	isOf := func(program string) bool {
@@ -142,11 +147,39 @@ func foreignFiles(volume string, m Manifest) (foreign []FileDamage) {
 		return ok && containsVersion(filepath.Join(volume, "bin", program), m.Version)
 	}
 	for _, p := range driverPrograms {
-		if _, ok := entries["bin/"+p.name]; ok && !isOf(cmp.Or(p.leader, p.name)) {
+		if _, ok := entries["bin/"+p.name]; ok && !isOf(p.name) && !isOf(p.leader) {
 			foreign = append(foreign, FileDamage{Path: "bin/" + p.name, What: "is not of version " + m.Version, isForeign: true})
 		}
 	}
+	var newest []int
+	needed := map[string][]int{}
+	for path := range entries {
+		f, err := elffile.Open(filepath.Join(volume, path))
+		if err != nil {
+			continue // a script, or damaged
+		}
+		needed[path], _ = elffile.NeededGlibc(f)
+		f.Close()
+		if strings.HasSuffix(path, ".so."+m.Version) && slices.Compare(needed[path], newest) > 0 {
+			newest = needed[path]
+		}
+	}
+	for path, glibc := range needed {
+		if slices.Compare(glibc, newest) > 0 && !slices.ContainsFunc(foreign, func(d FileDamage) bool { return d.Path == path }) {
+			what := fmt.Sprintf("needs glibc %s, the driver's libraries %s", formatNumbers(glibc), cmp.Or(formatNumbers(newest), "none"))
+			foreign = append(foreign, FileDamage{Path: path, What: what, isForeign: true})
+		}
+	}
 	return foreign
+}
+
+// formatNumbers returns 2.34 for [2 34].
+func formatNumbers(version []int) string {
+	var parts []string
+	for _, n := range version {
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return strings.Join(parts, ".")
 }
 
 func missingLinks(volume string, e ManifestEntry) []FileDamage {

@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // ErrTruncated is wrapped by the error about a file that ends before its content
@@ -49,6 +52,37 @@ func contentEnd(f *elf.File) (end uint64) {
 		}
 	}
 	return end
+}
+
+// NeededGlibc returns the oldest version of glibc with which the loader accepts a file,
+// 2.34 as [2 34]; nil if it needs no version.
+func NeededGlibc(f *elf.File) ([]int, error) {
+	if f.SectionByType(elf.SHT_GNU_VERNEED) == nil {
+		return nil, nil
+	}
+	needs, err := f.DynamicVersionNeeds()
+	if err != nil {
+		return nil, err
+	}
+	var newest []int
+	for _, n := range needs {
+		for _, v := range n.Needs {
+			if v.Dep == "GLIBC_ABI_DT_RELR" { // relocations that glibc 2.36 reads first
+				v.Dep = "GLIBC_2.36"
+			}
+			text, ok := strings.CutPrefix(v.Dep, "GLIBC_")
+			var numbers []int
+			for part := range strings.SplitSeq(text, ".") {
+				number, err := strconv.Atoi(part)
+				ok = ok && err == nil // false for GLIBC_PRIVATE
+				numbers = append(numbers, number)
+			}
+			if ok && slices.Compare(numbers, newest) > 0 {
+				newest = numbers
+			}
+		}
+	}
+	return newest, nil
 }
 
 // HostMachine returns the machine of programs with that word size on this

@@ -4,8 +4,13 @@ import (
 	"debug/elf"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // A program that ends early is truncated wherever it ends. A script and an empty file are no ELF files.
@@ -47,6 +52,32 @@ func TestOpenRejectsTruncatedFiles(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// A library that creates a thread needs glibc 2.34, in which pthread_create moved to libc.so; one that calls nothing needs
+// none.
+func TestNeededGlibc(t *testing.T) {
+	gcc := testneeds.RequireProgram(t, "gcc", "gcc")
+	for source, want := range map[string][]int{
+		"int f(void) { return 1; }": nil,
+		"int pthread_create(void *, void *, void *, void *); int f(void) { return pthread_create(0, 0, 0, 0); }": {2, 34},
+	} {
+		path := filepath.Join(t.TempDir(), "lib.so")
+		cmd := exec.Command(gcc, "-x", "c", "-shared", "-fPIC", "-nostartfiles", "-fno-builtin", "-o", path, "-")
+		cmd.Stdin = strings.NewReader(source)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got, err := NeededGlibc(f)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s\ngot %v, %v; want %v", source, got, err, want)
+		}
 	}
 }
 
