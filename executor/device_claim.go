@@ -38,22 +38,11 @@ type DeviceRefusedError struct{ Reason string }
 
 func (e *DeviceRefusedError) Error() string { return e.Reason }
 
-// machineFaultError is the failure of a task that did not start because of its machine.
-type machineFaultError struct {
-	// fault is the value of job.MachineFaultLabel.
-	fault string
-	err   error
-}
-
-func (e *machineFaultError) Error() string { return "not started: " + e.err.Error() }
-
-func (e *machineFaultError) Unwrap() error { return e.err }
-
 // machineFaultOf returns the value of job.MachineFaultLabel for a task that did not start, "" if
 // its machine is not at fault.
 func machineFaultOf(err error) string {
-	if e := (*machineFaultError)(nil); errors.As(err, &e) {
-		return e.fault
+	if e := (*task.MachineFaultError)(nil); errors.As(err, &e) {
+		return e.Fault
 	}
 	if e := (*DeviceRefusedError)(nil); errors.As(err, &e) { // of a simulated task
 		return job.DeviceHeld
@@ -63,7 +52,7 @@ func machineFaultOf(err error) string {
 
 // claimDevices has the agent's daemon confirm that no other container holds the task's devices.
 // Mesos's books can lag behind the agent, so a device in the task's resources may be in use. The
-// error is a *machineFaultError, or ctx's if ctx has ended. A task without named devices claims
+// error is a *task.MachineFaultError, or ctx's if ctx has ended. A task without named devices claims
 // nothing: the agent's isolator chose its devices.
 func (c *ExecutorConfig) claimDevices(ctx context.Context, t *task.TaskSpec) error {
 	if c.ClaimDevices == nil || len(t.DeviceIDs) == 0 {
@@ -79,14 +68,14 @@ func (c *ExecutorConfig) claimDevices(ctx context.Context, t *task.TaskSpec) err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.As(err, &refused):
-			return &machineFaultError{job.DeviceHeld, err}
+			return &task.MachineFaultError{Fault: job.DeviceHeld, Err: fmt.Errorf("not started: %w", err)}
 		case errors.Is(err, ErrNoClaims), errors.Is(err, ErrNoDaemon) && !t.DevicesOfProvider:
 			c.Log.WithError(err).Info("the task's GPUs are not claimed")
 			return nil
 		case !time.Now().Before(deadline):
 			err = fmt.Errorf("the agent's GPU daemon has not confirmed within %s and %d attempts that no other container holds the task's %d %s: %w",
 				claimTimeout, attempt, len(t.DeviceIDs), gpu.Plural(len(t.DeviceIDs), "GPU"), err)
-			return &machineFaultError{job.DeviceHeld, err}
+			return &task.MachineFaultError{Fault: job.DeviceHeld, Err: fmt.Errorf("not started: %w", err)}
 		case attempt == 1:
 			c.Log.WithError(err).Warn("cannot claim the task's GPUs yet")
 		}

@@ -6,8 +6,13 @@ import "strings"
 // below. The executor sets it, and the scheduler charges the job no retry.
 const MachineFaultLabel = "mesos-gpu.machine_fault"
 
-// DeviceHeld is the MachineFaultLabel of a task whose device another container holds.
-const DeviceHeld = "device_held"
+const (
+	// DeviceHeld is the MachineFaultLabel of a task whose device another container holds.
+	DeviceHeld = "device_held"
+	// NoDriver is that of a task whose image requests the GPU driver, of which the machine
+	// has no usable volume.
+	NoDriver = "no_driver"
+)
 
 // machineFaultMark marks the message of a status that has no labels: a container that the module refused has no executor
 // which could add one.

@@ -27,6 +27,7 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // fakeEngine answers Docker API requests by "METHOD /path" without the version.
@@ -365,8 +366,15 @@ func TestVolumeErrorIsReported(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"Config":{"Env":["NVIDIA_VISIBLE_DEVICES=all"]}}`), &img); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.gatherHostInfo(t.Context(), task.TaskSpec{GPUs: 1, Image: "i"}, img); !errors.Is(err, sentinel) {
-		t.Errorf("got %v, want it to wrap the cause", err)
+	_, err := d.gatherHostInfo(t.Context(), task.TaskSpec{GPUs: 1, Image: "i"}, img)
+	if fault := (*task.MachineFaultError)(nil); !errors.Is(err, sentinel) || !errors.As(err, &fault) || fault.Fault != job.NoDriver {
+		t.Errorf("got %v, want a fault of the machine that wraps the cause", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = d.gatherHostInfo(ctx, task.TaskSpec{GPUs: 1, Image: "i"}, img)
+	if !errors.Is(err, sentinel) || errors.As(err, new(*task.MachineFaultError)) {
+		t.Errorf("after the end of the launch: %v", err)
 	}
 }
 

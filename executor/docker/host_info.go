@@ -14,6 +14,7 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // hostInfo contains the host's settings for a container.
@@ -66,8 +67,11 @@ func (rt *EngineRuntime) gatherHostInfo(ctx context.Context, t task.TaskSpec, im
 		// request them run well on machines without a driver.
 		rt.Log.WithError(err).Info("no driver volume; the task has no GPU")
 		return f, nil
+	case ctx.Err() != nil:
+		return hostInfo{}, err
 	default:
-		return hostInfo{}, fmt.Errorf("image %s needs the GPU driver: %w", t.Image, err)
+		err = fmt.Errorf("image %s needs the GPU driver: %w", t.Image, err)
+		return hostInfo{}, &task.MachineFaultError{Fault: job.NoDriver, Err: err}
 	}
 }
 

@@ -80,7 +80,7 @@ func (u *NestedRuntime) Start(ctx context.Context, t task.TaskSpec) (task.Runnin
 	if err := r.launchContainer(ctx, command, container); err != nil {
 		r.killContainer()
 		r.output.close()
-		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), image.ParseAgentError(err))
+		return nil, fmt.Errorf("launch nested container%s: %w", imageSuffix(t), image.ParseAgentError(task.ParseAgentFault(err)))
 	}
 	if err := linkOutput(u.Sandbox, r.id.Value); err != nil {
 		r.killContainer()

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -25,6 +26,9 @@ type launchLosses struct {
 	last time.Time
 	// pausedUntil is the end of the pause; zero before the first one.
 	pausedUntil time.Time
+	// fault is why the agent could not start the last tasks, "" if their launches were lost. faults counts them.
+	fault  string
+	faults int
 }
 
 // countLostLaunch counts the loss of an attempt that an agent never reported. launching is the attempt before that.
@@ -41,19 +45,33 @@ func (s *State) countLostLaunch(launching *job.Task) {
 	s.launchLosses[launching.AgentID] = l
 }
 
+// pauseFaultyAgent gives an agent no launches for a while, since it has reported that it cannot start an attempt: it would
+// look free after each failure and get the tasks of other agents. Attempts that were launched before the last fault was
+// known count once.
+func (s *State) pauseFaultyAgent(old *job.Task, fault string) {
+	l := s.launchLosses[old.AgentID]
+	if old.Launched.Before(l.last) {
+		return
+	}
+	l.faults, l.fault, l.last = l.faults+1, fault, s.now
+	l.pausedUntil = s.now.Add(backoff.Delay(firstAgentPause, s.cfg.RetryDelayMax, l.faults-1))
+	s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
+	s.launchLosses[old.AgentID] = l
+}
+
 // forgetLostLaunches forgets the losses of an agent that runs a task.
 func (s *State) forgetLostLaunches(agentID string) {
-	if s.launchLosses[agentID].count >= maxLostLaunches {
+	if l := s.launchLosses[agentID]; l.count >= maxLostLaunches || l.faults > 0 {
 		s.reconsiderAll()
 	}
 	delete(s.launchLosses, agentID)
 }
 
-// launchPause returns how long an agent gets no launches because it lost the last ones, and the reason.
+// launchPause returns how long an agent gets no launches because it lost or could not start the last ones, and the reason.
 func (t *agentTable) launchPause(agentID string, now time.Time) (rest time.Duration, reason string) {
 	l := t.launchLosses[agentID]
 	if rest = l.pausedUntil.Sub(now); rest <= 0 {
 		return 0, ""
 	}
-	return rest, fmt.Sprintf("its last %d launches were lost", l.count)
+	return rest, cmp.Or(l.fault, fmt.Sprintf("its last %d launches were lost", l.count))
 }

@@ -151,15 +151,24 @@ func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (j
 }
 
 // retryAfterMachineFault returns the attempt after one that its machine could not start, which is neither a failure nor a
-// start of the task. The devices are held back for a while, since another container holds one of them.
+// start of the task. The devices are held back for a while if another container holds one of them, and the whole agent if it
+// has no driver for them.
 func (s *State) retryAfterMachineFault(next job.Task, old *job.Task, o attemptResult) job.Task {
-	s.recordReportedHolder(old, o.message)
+	switch o.machineFault {
+	case job.NoDriver:
+		s.pauseFaultyAgent(old, noDriverMessage)
+	default:
+		s.recordReportedHolder(old, o.message)
+	}
 	attempt := next.Attempt - 1
 	next.Ran = old.Ran
 	next.NotBefore = s.now.Add(backoff.Delay(s.cfg.RetryDelay, s.cfg.RetryDelayMax, attempt-1))
 	next.Message = fmt.Sprintf("attempt %d could not start on %s: %s", attempt, cmp.Or(old.Hostname, old.AgentID), cmp.Or(o.message, o.machineFault))
 	return next
 }
+
+// noDriverMessage is why an agent gets no launches that has no driver volume for images which need it.
+const noDriverMessage = "it has no usable GPU driver"
 
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.
 const maxUnstartedAttempts = 100

@@ -2,12 +2,12 @@ package containers
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"mesos-gpu/isolator/rules"
+	"mesos-gpu/job"
 )
 
 const (
@@ -28,6 +28,17 @@ type ImageError struct{ Reason error }
 func (e *ImageError) Error() string { return "its image cannot run here: " + e.Reason.Error() }
 
 func (e *ImageError) Unwrap() error { return e.Reason }
+
+// NoDriverError is returned for a container with GPUs whose image requests the driver if the
+// machine has no usable driver volume. Its message has job.MarkMachineFault's mark: nothing
+// else of the error reaches the scheduler.
+type NoDriverError struct{ Reason error }
+
+func (e *NoDriverError) Error() string {
+	return job.MarkMachineFault("its image requests the GPU driver: "+e.Reason.Error(), job.NoDriver)
+}
+
+func (e *NoDriverError) Unwrap() error { return e.Reason }
 
 // driverMounts returns the mount of the driver volume if the image requests it. Many such
 // images also run on machines without GPUs: a missing volume or an unsuitable driver is an
@@ -50,8 +61,10 @@ func (m *Manager) driverMounts(ctx context.Context, l LaunchRequest, gpus bool) 
 	switch {
 	case err == nil:
 		return []BindMount{{Source: volume, Target: containerDriverPath, ReadOnly: true}}, nil
+	case gpus && ctx.Err() == nil:
+		return nil, &NoDriverError{err}
 	case gpus:
-		return nil, fmt.Errorf("its image requests the GPU driver: %w", err)
+		return nil, err
 	default:
 		m.cfg.Log.WithError(err).WithField("container", l.Container).Info("no driver volume; the container holds no GPU")
 		return []BindMount{}, nil

@@ -155,7 +155,7 @@ func TestDriverVolume(t *testing.T) {
 	}
 	l.Container, l.Resources = "d", resources(1)
 	if _, err := m.Prepare(t.Context(), l); err == nil ||
-		!strings.Contains(err.Error(), "prepare container d: its image requests the GPU driver: no driver here") {
+		!strings.Contains(err.Error(), "prepare container d: its image requests the GPU driver: no driver here [mesos-gpu.machine_fault=no_driver]") {
 		t.Errorf("with a GPU: got %v", err)
 	}
 	if h := m.Holders(); len(h) != 0 {

@@ -13,9 +13,9 @@ import (
 // Prepare grants devices to a container before its launch and returns what it
 // is launched with. A repeated call with the same resources returns the same.
 // The error is an *allocation.RejectedError, *InvalidContainerError or
-// *ImageError if the request is at fault, and a *DeviceHeldError if other
-// containers hold a device, whose message job.CutMachineFault recognizes. A
-// failed call grants nothing.
+// *ImageError if the request is at fault. It is a *DeviceHeldError if other
+// containers hold a device and a *NoDriverError if there is no driver volume;
+// job.CutMachineFault recognizes their messages. A failed call grants nothing.
 //
 // The kernel allows the devices when Mesos has created the container's cgroup
 // and calls Isolate.

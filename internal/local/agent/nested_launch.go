@@ -205,7 +205,11 @@ func (a *EmbeddedAgent) describeImage(ctx context.Context, l nestedLaunch, img i
 		}
 		volume, err := a.cfg.Volume(ctx)
 		if err != nil {
-			return oci.ContainerSpec{}, fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
+			err = fmt.Errorf("image %s needs the driver's files: %w", img.Name, err)
+			if len(l.grant.Nodes) > 0 && ctx.Err() == nil {
+				err = errors.New(job.MarkMachineFault(err.Error(), job.NoDriver))
+			}
+			return oci.ContainerSpec{}, err
 		}
 		binds = append(binds, oci.BindMount{Host: volume, Path: oci.Driver, ReadOnly: true})
 		for name, value := range containers.DriverFolders(parseVariables(img.Config.Env)) {
