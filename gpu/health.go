@@ -31,9 +31,20 @@ type DeviceCondition struct {
 	// Holder describes a container that holds the device and is not one of the agent's tasks. It
 	// is empty without one. The device is not offered until that container has ended.
 	Holder string `json:"holder,omitempty"`
+	// NoDriver is why the machine has no usable driver files, empty if it has. Its devices are
+	// not offered until it has; tasks that run already have the files.
+	NoDriver string `json:"no_driver,omitempty"`
+}
+
+// OfferedHealth is the health for new tasks: Failed on a machine without usable driver files.
+func (c DeviceCondition) OfferedHealth() Health {
+	if c.NoDriver != "" {
+		return Failed
+	}
+	return c.Health
 }
 
 // IsOffered reports whether tasks may get the device.
 func (c DeviceCondition) IsOffered() bool {
-	return !c.Cordoned && c.Holder == "" && c.Health != Failed && c.Health != Recovering
+	return !c.Cordoned && c.Holder == "" && c.NoDriver == "" && c.Health != Failed && c.Health != Recovering
 }

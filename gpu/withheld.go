@@ -47,10 +47,13 @@ func (c DeviceCondition) AsWithheld(uuid string) (w WithheldDevice, is bool) {
 	case c.Cordoned:
 		return WithheldDevice{uuid, WithheldCordoned, boundNote(c.Cordon)}, true
 	}
-	if c.Health != Failed && c.Health != Recovering {
-		return WithheldDevice{uuid, WithheldHeld, boundNote(c.Holder)}, true
+	switch {
+	case c.Health == Failed || c.Health == Recovering:
+		return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.Reason)}, true
+	case c.NoDriver != "":
+		return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.NoDriver)}, true
 	}
-	return WithheldDevice{uuid, WithheldUnhealthy, boundNote(c.Reason)}, true
+	return WithheldDevice{uuid, WithheldHeld, boundNote(c.Holder)}, true
 }
 
 // SetItem returns the item of the resource: UUID, cause and note, separated by

@@ -21,6 +21,8 @@ func TestWithheldDevices(t *testing.T) {
 		"sick and cordoned":  {DeviceCondition{Health: Failed, Reason: "XID 79", Cordoned: true}, WithheldDevice{"GPU-a", WithheldCordoned, ""}},
 		"held":               {DeviceCondition{Health: Healthy, Holder: "held by container c"}, WithheldDevice{"GPU-a", WithheldHeld, "held by container c"}},
 		"sick and held":      {DeviceCondition{Health: Failed, Reason: "XID 79", Holder: "held"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "XID 79"}},
+		"no driver":          {DeviceCondition{Health: Healthy, NoDriver: "no libcuda", Holder: "held"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "no libcuda"}},
+		"sick, no driver":    {DeviceCondition{Health: Failed, Reason: "XID 79", NoDriver: "no libcuda"}, WithheldDevice{"GPU-a", WithheldUnhealthy, "XID 79"}},
 		"cordoned and held":  {DeviceCondition{Cordoned: true, Cordon: "fan", Holder: "held"}, WithheldDevice{"GPU-a", WithheldCordoned, "fan"}},
 		"lines":              {DeviceCondition{Cordoned: true, Cordon: " fan\n\x1b[1mbroken\xff "}, WithheldDevice{"GPU-a", WithheldCordoned, "fan  [1mbroken?"}},
 		"more than there is": {DeviceCondition{Cordoned: true, Cordon: long}, WithheldDevice{"GPU-a", WithheldCordoned, long[:maxNote-4] + "…"}},

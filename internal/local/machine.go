@@ -40,6 +40,14 @@ type localAgent struct {
 	dir      string // of its state, sandboxes and sockets
 	listener net.Listener
 	limiters []share.Limiter
+	root     string // of the file system with the driver
+}
+
+// ensureVolume returns the driver volume's path.
+func (a *localAgent) ensureVolume(ctx context.Context) (string, error) {
+	store := volumemgr.Store{Dir: filepath.Join(a.cluster.WorkDir, "volumes")}
+	volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: a.root}, store)
+	return volume.Path, err
 }
 
 // prepare creates the agent and its daemon. advertised is closed once the GPUs
@@ -132,26 +140,21 @@ func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := a.driverRoot()
-	if err != nil {
+	if a.root, err = a.driverRoot(); err != nil {
 		return nil, err
 	}
 	attributes, err := a.agentAttributes()
 	if err != nil {
 		return nil, err
 	}
-	volumes := filepath.Join(c.WorkDir, "volumes")
 	cfg := agent.AgentConfig{
 		Log: c.Log.WithField("part", "agent"), Master: m, WorkDir: a.agentDir(),
 		Addr: a.listener.Addr().String(), Resources: total, Attributes: attributes,
 		Recover: c.Recover, Root: c.Isolate, ExecutorPath: c.Binary, ImagesDir: c.Images, KeepSandboxes: c.KeepSandboxes,
 		Driver: driver.HostDriver{Driver: a.host.Driver, CUDA: a.host.CUDA},
-		Volume: func(ctx context.Context) (string, error) {
-			volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: root}, volumemgr.Store{Dir: volumes})
-			return volume.Path, err
-		},
+		Volume: a.ensureVolume,
 		ExecutorEnv: map[string]string{
-			"MESOS_GPU_DRIVER_ROOT": root, "MESOS_GPU_VOLUMES": volumes,
+			"MESOS_GPU_DRIVER_ROOT": a.root, "MESOS_GPU_VOLUMES": filepath.Join(c.WorkDir, "volumes"),
 			// Not the socket of a daemon for a Mesos agent on this machine.
 			"MESOS_GPU_SOCKET":                    a.daemonSocket(),
 			"MESOS_EXECUTOR_AUTHENTICATION_TOKEN": c.secret.text,
@@ -231,7 +234,12 @@ func (a *localAgent) newDaemon(advertised func()) (*daemon.Daemon, error) {
 	if a.host.Simulated {
 		open = func() (daemon.Hardware, error) { return daemon.SimulatedHardware(a.host), nil }
 	}
+	volume := a.ensureVolume
+	if a.host.Simulated {
+		volume = nil // made when an image needs it
+	}
 	return daemon.New(daemon.DaemonConfig{
+		DriverVolume:  volume,
 		AgentURL:      "http://" + a.listener.Addr().String() + "/slave(1)",
 		StateDir:      filepath.Join(a.dir, "gpus"),
 		Authorization: c.secret.basicAuthorization(),

@@ -97,6 +97,7 @@ type DaemonConfig struct {
 	CgroupsRoot, CgroupVersion string
 	// DriverVolume makes the driver volume. NeedsDriver reports whether an image requests it.
 	// CheckImage, if set, returns an error if the image cannot run on one of the devices.
+	// While DriverVolume fails, no GPU is offered; nil if nothing needs the volume.
 	DriverVolume func(context.Context) (path string, err error)
 	NeedsDriver  func(labels, env map[string]string) (bool, error)
 	CheckImage   func(labels, env map[string]string, devices []string) error
@@ -281,6 +282,9 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 	if err != nil {
 		return nil, err
 	}
+	if d.cfg.DriverVolume != nil {
+		components = append(components, d.keepDriverVolume(w, h))
+	}
 	if d.cfg.Socket != "" {
 		served, opened, made, err := d.serveAPI(w, h, stockDevices, shares, partitioner)
 		if err != nil {
@@ -397,7 +401,6 @@ func (d *Daemon) trackContainers(
 	if d.cfg.Unmanaged {
 		return unmanagedContainers{b}, claims, components, nil
 	}
-	components = append(components, d.makeDriverVolume)
 	if d.cfg.RemoveOrphans != nil {
 		components = append(components, d.removeOrphans(b.ended))
 	}
@@ -447,6 +450,8 @@ func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu
 	}
 	usable := func(device string) bool {
 		c, known := w.DeviceCondition(device)
+		// Without a driver volume, a container is refused only if its image requests it.
+		c.NoDriver = ""
 		return known && c.IsOffered()
 	}
 	all, err := containers.Open(containers.ManagerConfig{

@@ -1,25 +1,70 @@
 package daemon
 
-import "context"
+import (
+	"context"
+	"time"
 
-// makeDriverVolume makes the driver volume before the first container needs it. It does not
-// wait for a file system that hangs when ctx ends.
-func (d *Daemon) makeDriverVolume(ctx context.Context) error {
-	go func() {
-		path, err := d.cfg.DriverVolume(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
-			d.updateStatus(func(s *Status) { s.VolumeError = err })
-		default:
-			d.cfg.Log.WithField("path", path).Info("driver volume is ready")
-			d.updateStatus(func(s *Status) { s.VolumeError = nil })
-			d.repairVolume(ctx)
-		}
-	}()
-	<-ctx.Done()
-	return nil
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/watch"
+)
+
+// volumeInterval is the time between two checks of the driver volume. A check reads the names of
+// the driver's files, and no content of a volume that is complete.
+const volumeInterval = 30 * time.Second
+
+// keepDriverVolume makes the driver volume before the first container needs it, and checks
+// periodically that it can still be made. While it cannot, no task could use the GPUs, so none is
+// offered; simulated GPUs have no driver. It does not wait for a file system that hangs when ctx
+// ends.
+func (d *Daemon) keepDriverVolume(w *watch.Watcher, h gpu.Host) component {
+	return func(ctx context.Context) error {
+		go func() {
+			tick := time.NewTicker(volumeInterval)
+			defer tick.Stop()
+			for reported := ""; ctx.Err() == nil; {
+				path, err := d.cfg.DriverVolume(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if now := describeVolume(path, err); now != reported {
+					reported = now
+					d.reportVolume(ctx, w, h, path, err)
+				}
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		}()
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func describeVolume(path string, err error) string {
+	if err != nil {
+		return "no driver volume: " + err.Error()
+	}
+	return path
+}
+
+// reportVolume publishes a change of the driver volume.
+func (d *Daemon) reportVolume(ctx context.Context, w *watch.Watcher, h gpu.Host, path string, err error) {
+	d.updateStatus(func(s *Status) { s.VolumeError = err })
+	withheld := ""
+	if err != nil && !h.Simulated {
+		withheld = describeVolume(path, err)
+	}
+	w.SetNoDriver(withheld)
+	switch {
+	case err == nil:
+		d.cfg.Log.WithField("path", path).Info("driver volume is ready")
+		d.repairVolume(ctx)
+	case withheld == "":
+		d.cfg.Log.WithError(err).Warn("no driver volume: images that ask for the driver cannot be launched")
+	default:
+		d.cfg.Log.WithError(err).Warn("no driver volume: no GPU is offered until there is one")
+	}
 }
 
 // repairVolume reads every byte of the volume, which takes longer than making it. Containers

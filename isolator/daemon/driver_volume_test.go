@@ -3,11 +3,17 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"mesos-gpu/gpu"
+	"mesos-gpu/isolator/simulated"
+	"mesos-gpu/isolator/watch"
 )
 
 // The result of the volume check is logged once, and a missing volume is not checked.
@@ -34,7 +40,12 @@ func TestRepairVolume(t *testing.T) {
 				d := &Daemon{cfg: DaemonConfig{Log: log, DriverVolume: c.volume, RepairVolume: func(context.Context) ([]string, error) { return c.damage, c.err }}}
 				ctx, stop := context.WithCancel(t.Context())
 				ended := make(chan error)
-				go func() { ended <- d.makeDriverVolume(ctx) }()
+				w, err := watch.New(watch.WatcherConfig{Source: simulated.NewLoadSource(gpu.Host{}, func() []simulated.Process { return nil }), StateDir: t.TempDir(), Log: log})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				go func() { ended <- d.keepDriverVolume(w, gpu.Host{Simulated: true})(ctx) }()
 				synctest.Wait()
 				stop()
 				if err := <-ended; err != nil {
@@ -62,4 +73,52 @@ func loggedMessages(hook *logtest.Hook) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// A machine with GPUs and no usable driver files offers none of them, with the reason, until the files appear; and again when
+// they are gone. Simulated GPUs have no driver.
+func TestGPUsWithoutDriverAreWithheld(t *testing.T) {
+	for _, isSimulated := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			log, hook := logtest.NewNullLogger()
+			volume := errors.New("there is no libcuda.so.535.104.05")
+			d := &Daemon{cfg: DaemonConfig{Log: log, DriverVolume: func(context.Context) (string, error) { return "/volumes/nvidia_535.104.05", volume }}}
+			host := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a"}, {UUID: "GPU-b"}}, Simulated: isSimulated}
+			w, err := watch.New(watch.WatcherConfig{Host: host, Source: simulated.NewLoadSource(host, func() []simulated.Process { return nil }), StateDir: t.TempDir(), Log: log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- d.keepDriverVolume(w, host)(ctx) }()
+			const why = "no driver volume: there is no libcuda.so.535.104.05"
+			want := []gpu.WithheldDevice{{UUID: "GPU-a", Cause: gpu.WithheldUnhealthy, Note: why}, {UUID: "GPU-b", Cause: gpu.WithheldUnhealthy, Note: why}}
+			for _, err := range []error{volume, nil, volume} {
+				volume = err
+				time.Sleep(volumeInterval)
+				synctest.Wait()
+				expected := want
+				if err == nil || isSimulated {
+					expected = nil
+				}
+				if got := (<-w.WatchHosts(ctx)).Withheld; !slices.Equal(got, expected) {
+					t.Errorf("with %v withheld %v, want %v", err, got, expected)
+				}
+				if d.status.VolumeError != err {
+					t.Errorf("status %v, want %v", d.status.VolumeError, err)
+				}
+				c, _ := w.DeviceCondition("GPU-a")
+				if failed := c.OfferedHealth() == gpu.Failed; failed != (expected != nil) || c.Health != gpu.Healthy {
+					t.Errorf("with %v the condition is %+v", err, c)
+				}
+			}
+			if n := len(hook.AllEntries()); n != 3 {
+				t.Errorf("%d log messages, want one for each change: %v", n, loggedMessages(hook))
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -11,8 +11,8 @@ type Status struct {
 	// time, and if the GPUs are in the agent's flags. Its error wraps advertise.ErrRemoved if
 	// no GPU is offered until the daemon is restarted.
 	Provider *advertise.ProviderStatus
-	// VolumeError is why there is no driver volume: images that request the driver cannot be
-	// launched. ConfinementError is why the kernel cannot confine containers.
+	// VolumeError is why there is no driver volume: no GPU is offered, unless they are simulated.
+	// ConfinementError is why the kernel cannot confine containers.
 	VolumeError, ConfinementError error
 }
 

@@ -114,7 +114,7 @@ func (c *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {
 		s.emitValue(c.sampledAt, float64(d.Sample.At.UnixMilli())/1e3)
 	}
 	for _, h := range healthStates {
-		s.emitValue(c.health, boolValue(d.Condition.Health == h), string(h))
+		s.emitValue(c.health, boolValue(d.Condition.OfferedHealth() == h), string(h))
 	}
 	for number, n := range d.XIDs {
 		name := "other"

@@ -18,6 +18,16 @@ func (w *Watcher) SetHolders(holders map[string]string) {
 	w.changeConditions(func() { w.holders = maps.Clone(holders) })
 }
 
+// SetNoDriver sets why the machine has no usable driver files, or "" if it has. Without them no
+// device is offered, whatever its health.
+func (w *Watcher) SetNoDriver(reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noDriver != reason {
+		w.changeConditions(func() { w.noDriver = reason })
+	}
+}
+
 // changeConditions applies a change, and notifies the subscribers of the devices that it affects.
 // The caller holds mu.
 func (w *Watcher) changeConditions(change func()) {

@@ -111,6 +111,8 @@ type Watcher struct {
 	cordons map[string]cordonRecord
 	// holders describe, by device, containers that hold it and are none of the agent's tasks.
 	holders map[string]string
+	// noDriver is why the machine has no usable driver files, "" if it has.
+	noDriver string
 	// offered are the UUIDs of the devices that tasks may get, as WatchHosts
 	// last sent them.
 	offered []string
@@ -245,6 +247,7 @@ func (w *Watcher) currentCondition(d *watchedDevice) gpu.DeviceCondition {
 		held, ok = w.cordons[d.MIG.Parent]
 	}
 	c.Cordoned, c.Cordon, c.Holder = ok, held.Reason, w.holders[d.UUID]
+	c.NoDriver = w.noDriver
 	return c
 }
 

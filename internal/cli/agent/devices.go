@@ -50,7 +50,7 @@ func (a *agentCommands) devicesCommand() *cobra.Command {
 
 // deviceState formats the device's health and other reasons why tasks do not get it.
 func deviceState(d socket.DeviceInfo) string {
-	words := []string{string(d.Condition.Health)}
+	words := []string{string(d.Condition.OfferedHealth())}
 	if d.Condition.Cordoned {
 		words = append(words, "cordoned")
 	}
@@ -84,6 +84,9 @@ func conditionReason(c gpu.DeviceCondition) string {
 	}
 	if c.Holder != "" {
 		parts = append(parts, c.Holder)
+	}
+	if c.NoDriver != "" {
+		parts = append(parts, c.NoDriver)
 	}
 	return term.DashIfEmpty(strings.Join(parts, "; "))
 }
