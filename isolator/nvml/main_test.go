@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -177,6 +178,26 @@ func TestTooOldLibrary(t *testing.T) {
 	want := "load " + library + ": it lacks nvmlSystemGetCudaDriverVersion; update the NVIDIA driver to 390 or later"
 	if got := reportInChild(t, library, m.SysRoot).Err; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A truncated library, as after an update on a full disk, is an error: to load it would end the process with SIGBUS.
+func TestTruncatedLibrary(t *testing.T) {
+	whole, err := os.ReadFile(buildStandIn(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := nvmltest.ReportHost(t, fourGPUHost())
+	dir := t.TempDir()
+	for _, name := range []string{filepath.Join(dir, "libnvidia-ml.so.1"), "libnvidia-ml.so.1"} {
+		if err := os.WriteFile(filepath.Join(dir, "libnvidia-ml.so.1"), whole[:len(whole)/2], 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("LD_LIBRARY_PATH", dir)
+		got := reportInChild(t, name, m.SysRoot).Err
+		if !strings.Contains(got, "load "+name+": no NVIDIA driver: "+filepath.Join(dir, "libnvidia-ml.so.1")+": it is truncated") {
+			t.Errorf("got %s", got)
+		}
 	}
 }
 

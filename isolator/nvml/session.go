@@ -3,12 +3,18 @@
 package nvml
 
 import (
+	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"mesos-gpu/internal/elffile"
+	"mesos-gpu/internal/ldcache"
 )
 
 // nvmlGate guards go-nvml's loading of the library: it keeps the versions of NVML's functions
@@ -82,6 +88,9 @@ func (s *nvmlSession) stop() error {
 // probeLibrary returns which optional functions the library has, or why it cannot be used,
 // which go-nvml does not report.
 func probeLibrary(library string) (has map[string]bool, err error) {
+	if err := checkWhole(library); err != nil {
+		return nil, err
+	}
 	so := dl.New(library, dl.RTLD_LAZY)
 	if err := so.Open(); err != nil {
 		return nil, fmt.Errorf("load %s: %w: %s", library, ErrNoDriver, oneLine(err.Error()))
@@ -101,6 +110,60 @@ func probeLibrary(library string) (has map[string]bool, err error) {
 		has[name] = so.Lookup(name) == nil
 	}
 	return has, nil
+}
+
+// checkWhole returns an error if the file that the loader finds under that name is truncated. To
+// load it would end the process with SIGBUS.
+func checkWhole(library string) error {
+	path := findLibrary(library)
+	if path == "" {
+		return nil // the loader reports that
+	}
+	f, err := elffile.Open(path)
+	if errors.Is(err, elffile.ErrTruncated) {
+		return fmt.Errorf("load %s: %w: %s: %w; reinstall the driver", library, ErrNoDriver, path, err)
+	}
+	if err == nil {
+		f.Close()
+	}
+	return nil
+}
+
+// findLibrary returns the file that the loader finds for a name: in LD_LIBRARY_PATH, its cache or
+// its own folders. It returns "" if it knows none.
+func findLibrary(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	isNative := func(path string) bool {
+		f, err := elffile.Open(path)
+		if err == nil {
+			defer f.Close()
+			return f.Machine == elffile.HostMachine(elf.ELFCLASS64)
+		}
+		return errors.Is(err, elffile.ErrTruncated)
+	}
+	var paths []string
+	for _, dir := range filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")) {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	if text, err := os.ReadFile("/etc/ld.so.cache"); err == nil {
+		entries, _ := ldcache.Parse(text) // the loader ignores a damaged one, too
+		for _, e := range entries {
+			if e.Name == name {
+				paths = append(paths, e.Path)
+			}
+		}
+	}
+	for _, dir := range []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"} {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	for _, path := range paths {
+		if isNative(path) {
+			return path
+		}
+	}
+	return ""
 }
 
 func (s *nvmlSession) hasAll(names ...string) bool {
