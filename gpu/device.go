@@ -94,6 +94,53 @@ type Host struct {
 	// Withheld are devices of the host that are not in Devices because they are
 	// not offered. Only an agent that checks the health of its devices sets it.
 	Withheld []WithheldDevice `json:"-"`
+	// Lost are devices that the machine has or had and that its driver cannot
+	// describe now. They are not in Devices.
+	Lost []LostDevice `json:"-"`
+}
+
+// LostDevice is a device that the driver cannot describe, for example because it
+// has fallen off the bus.
+type LostDevice struct {
+	// Device is the device as it was described before. If it never was, Model is
+	// empty, Minor is -1, and UUID may be empty.
+	Device Device `json:"device"`
+	// Reason is why the device cannot be described.
+	Reason string `json:"reason"`
+}
+
+// IsKnown reports whether the device was described before.
+func (l LostDevice) IsKnown() bool { return l.Device.Model != "" }
+
+// WithLost returns the host with the lost devices that were described before
+// among its devices, in the order of the PCI addresses. A lost device whose minor
+// number another device has now gets the minor number -1. Lost stays as it is.
+func (h Host) WithLost() Host {
+	all := slices.Clone(h.Devices)
+	for _, l := range h.Lost {
+		if !l.IsKnown() {
+			continue
+		}
+		lost := l.Device
+		if slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Minor == lost.Minor }) {
+			lost.Minor = -1
+		}
+		at := slices.IndexFunc(all, func(d Device) bool { return d.PCI > lost.PCI })
+		if at < 0 {
+			at = len(all)
+		}
+		all = slices.Insert(all, at, lost)
+	}
+	h.Devices = all
+	return h
+}
+
+// WithoutLost reverts WithLost.
+func (h Host) WithoutLost() Host {
+	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d Device) bool {
+		return slices.ContainsFunc(h.Lost, func(l LostDevice) bool { return l.Device.UUID == d.UUID })
+	})
+	return h
 }
 
 // Types lists the short names on the host, each once, in device order.

@@ -182,3 +182,20 @@ func FuzzDecodeInventory(f *testing.F) {
 		}
 	})
 }
+
+// The lost devices that are known are among the others, by their PCI addresses. One whose node is another
+// device's has none.
+func TestWithLost(t *testing.T) {
+	d := func(pci string, minor int) Device {
+		return Device{UUID: "GPU-" + pci, Model: "NVIDIA A100", PCI: pci, Minor: minor}
+	}
+	h := Host{Devices: []Device{d("a", 0), d("c", 1)}, Lost: []LostDevice{{Device: d("b", 1)}, {Device: Device{Minor: -1}}, {Device: d("d", 3)}}}
+	want := h
+	want.Devices = []Device{d("a", 0), d("b", -1), d("c", 1), d("d", 3)}
+	if diff := cmp.Diff(want, h.WithLost()); diff != "" || len(h.Devices) != 2 {
+		t.Errorf("of %v (-want +got):\n%s", h.Devices, diff)
+	}
+	if diff := cmp.Diff(h, h.WithLost().WithoutLost()); diff != "" {
+		t.Errorf("without them (-want +got):\n%s", diff)
+	}
+}

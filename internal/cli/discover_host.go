@@ -12,10 +12,11 @@ import (
 )
 
 // DiscoverHost discovers this machine's GPUs, or returns the simulated host that
-// simulate describes if it is not empty.
-func DiscoverHost(simulate string) (gpu.Host, error) {
+// simulate describes if it is not empty. Of known, the devices that the machine had
+// before, those that the driver cannot describe are reported as lost.
+func DiscoverHost(simulate string, known ...gpu.Device) (gpu.Host, error) {
 	if simulate == "" {
-		host, err := nvml.DiscoverHost(nvml.LibraryConfig{})
+		host, err := nvml.DiscoverHost(nvml.LibraryConfig{Known: known})
 		return host, AdviseSimulation(err)
 	}
 	name, err := hostname()

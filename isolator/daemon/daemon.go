@@ -78,7 +78,8 @@ type DaemonConfig struct {
 	// MIG lists the GPUs in MIG mode that the daemon may partition. MIGLayout is the layout of
 	// those for which none was requested. mig.PartitionerConfig describes both.
 	MIG, MIGLayout string
-	// OnDiscovered, if set, is called with the GPUs at start and after each partitioning.
+	// OnDiscovered, if set, is called with the GPUs, also the lost ones that are known, at start and
+	// whenever they have changed.
 	OnDiscovered func(gpu.Host)
 	// OnAdvertised, if set, is called each time the agent has accepted the GPUs.
 	OnAdvertised func()
@@ -113,6 +114,10 @@ type DaemonConfig struct {
 
 	Version string
 	Log     logrus.FieldLogger
+
+	// rediscoverPause is the pause before the first search for lost GPUs; 0 means 10 s. It doubles
+	// with each search, up to 5 minutes.
+	rediscoverPause time.Duration
 }
 
 // Daemon is the program that `mesos-gpu agent` runs.
@@ -146,6 +151,9 @@ func New(cfg DaemonConfig) (*Daemon, error) {
 	case cfg.managesContainers() && (cfg.RuntimeDir == "" || cfg.DriverVolume == nil || cfg.NeedsDriver == nil):
 		return nil, errors.New("agent daemon: containers need a runtime folder, DriverVolume and NeedsDriver")
 	}
+	if cfg.rediscoverPause == 0 {
+		cfg.rediscoverPause = 10 * time.Second
+	}
 	if cfg.Scaling == (share.ShareScaling{}) {
 		cfg.Scaling = share.ShareScaling{Memory: 1, Cores: 1}
 	}
@@ -159,7 +167,8 @@ func (c DaemonConfig) managesContainers() bool { return c.Socket != "" && !c.Unm
 type component func(context.Context) error
 
 // Run serves until ctx ends or a component fails. Containers keep their GPUs. When a GPU can be
-// partitioned as requested, all components end and start again with the new devices. As with a
+// partitioned as requested, or a lost GPU is back, all components end and start again with the new
+// devices. As with a
 // restart of the daemon, containers that run are not affected, and none that needs a GPU starts
 // meanwhile.
 func (d *Daemon) Run(ctx context.Context) error {
@@ -174,7 +183,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	defer hardware.Close()
 	partitioner, err := mig.Open(mig.PartitionerConfig{
-		Driver: hardware.MIG, List: d.cfg.MIG, Layout: d.cfg.MIGLayout, StateDir: d.cfg.StateDir, BootID: readBootID(), Log: d.cfg.Log,
+		Driver: hardware.MIG, List: d.cfg.MIG, Layout: d.cfg.MIGLayout, StateDir: d.cfg.StateDir, BootID: ReadBootID(), Lost: hardware.Host.Lost, Log: d.cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("agent daemon: %w", err)
@@ -245,10 +254,10 @@ func runAll(ctx context.Context, components []component) error {
 }
 
 func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partitioner *mig.Partitioner, again func()) ([]component, error) {
-	h := hardware.Host
-	if err := isolator.CheckHost(h); err != nil {
+	if err := isolator.CheckHost(hardware.Host); err != nil {
 		return nil, fmt.Errorf("discover GPUs: %w", err)
 	}
+	h := hardware.Host.WithLost()
 	named, stockDevices, err := stock.SplitHost(h, d.cfg.Stock)
 	if err == nil {
 		err = checkNotStock(partitioner, stockDevices)
@@ -257,11 +266,12 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 		return nil, err
 	}
 	d.cfg.Log.WithFields(logrus.Fields{
-		"gpus": len(h.Devices), "stock": len(stockDevices), "types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
+		"gpus": len(hardware.Host.Devices), "lost": len(h.Lost), "stock": len(stockDevices),
+		"types": h.Types(), "driver": h.Driver, "cuda": h.CUDA, "simulated": h.Simulated,
 	}).Info("GPUs discovered")
-	d.updateStatus(func(s *Status) { *s = Status{GPUs: len(h.Devices), Discovered: true} })
+	d.updateStatus(func(s *Status) { *s = Status{GPUs: len(hardware.Host.Devices), Lost: len(h.Lost), Discovered: true} })
 	w, err := watch.New(watch.WatcherConfig{
-		Host: h, Source: hardware.Source, Policy: d.cfg.FaultPolicy, StateDir: d.cfg.StateDir, Boot: readBootID(), Log: d.cfg.Log,
+		Host: h, Source: hardware.Source, Policy: d.cfg.FaultPolicy, StateDir: d.cfg.StateDir, Boot: ReadBootID(), Log: d.cfg.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -297,6 +307,9 @@ func (d *Daemon) newComponents(ctx context.Context, hardware Hardware, partition
 	}
 	if d.cfg.changesMIG() {
 		components = append(components, d.repartitionWhenIdle(h, partitioner, devicesInUseHere, again))
+	}
+	if len(h.Lost) > 0 && hardware.Rediscover != nil {
+		components = append(components, d.findLostGPUs(hardware, again))
 	}
 	return components, nil
 }
@@ -430,7 +443,8 @@ func (d *Daemon) openListeners(server *socket.Server) ([]component, error) {
 
 // openContainers opens the allocations, and the kernel's enforcement of them.
 func (d *Daemon) openContainers(w *watch.Watcher, h gpu.Host, stockDevices []gpu.Device, shares deviceSharing) (managedContainers, error) {
-	kernel, err := isolator.New(isolator.HostConfig{Host: h, CgroupVersion: d.cfg.CgroupVersion})
+	// A lost device may have no node, and no container gets it before it is found again.
+	kernel, err := isolator.New(isolator.HostConfig{Host: h.WithoutLost(), CgroupVersion: d.cfg.CgroupVersion})
 	if err != nil {
 		return managedContainers{}, err
 	}
@@ -491,8 +505,8 @@ func (d *Daemon) newMetricsHandler(w *watch.Watcher, h gpu.Host, holders func() 
 	})
 }
 
-// readBootID returns an id that changes with each boot; "" if the kernel has none.
-func readBootID() string {
+// ReadBootID returns an id that changes with each boot; "" if the kernel has none.
+func ReadBootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
 }

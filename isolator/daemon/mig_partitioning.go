@@ -21,23 +21,26 @@ const partitionInterval = 5 * time.Second
 func (c DaemonConfig) changesMIG() bool { return c.MIG != "" && c.MIG != mig.None || c.MIGLayout != "" }
 
 // runUntilDone runs all components, and runs them again with the new devices after each
-// partitioning.
+// partitioning, and when a lost GPU is back.
 func (d *Daemon) runUntilDone(ctx context.Context, hardware Hardware, partitioner *mig.Partitioner) error {
 	// Before the allocations are open, no instance may be removed.
 	idle := func(string) bool { return false }
-	for {
+	for again := false; ; {
 		if d.cfg.changesMIG() {
 			partitioner.ApplyLayouts(idle)
+		}
+		if d.cfg.changesMIG() || again {
 			h, err := hardware.Rediscover()
 			if err != nil {
 				return fmt.Errorf("discover GPUs: %w", err)
 			}
 			hardware.Host = h
 		}
+		d.rememberDevices(hardware.Host)
 		if d.cfg.OnDiscovered != nil {
-			d.cfg.OnDiscovered(hardware.Host)
+			d.cfg.OnDiscovered(hardware.Host.WithLost())
 		}
-		again := false
+		again = false
 		components, err := d.newComponents(ctx, hardware, partitioner, func() { again = true })
 		if err != nil {
 			return err

@@ -4,8 +4,9 @@ import "mesos-gpu/isolator/advertise"
 
 // Status is the daemon's state as an operator sees it.
 type Status struct {
-	// GPUs is the number of devices of this host. Discovered is set once it is known.
-	GPUs       int
+	// GPUs is the number of devices of this host that respond, and Lost that of the others.
+	// Discovered is set once both are known.
+	GPUs, Lost int
 	Discovered bool
 	// Provider describes the agent's offers; nil before the agent has answered for the first
 	// time, and if the GPUs are in the agent's flags. Its error wraps advertise.ErrRemoved if

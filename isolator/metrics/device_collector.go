@@ -28,7 +28,7 @@ type deviceCollector struct {
 
 	ecc, throttled, health, xids                                   metricFamily
 	info, cordoned, offered, sampleErrors, sampledAt, unattributed metricFamily
-	processMemory, omitted                                         *prometheus.Desc
+	processMemory, omitted, undescribed                            *prometheus.Desc
 	shares                                                         shareDescs
 }
 
@@ -53,6 +53,8 @@ func newCollector(c ExporterConfig) *deviceCollector {
 		processMemory: prometheus.NewDesc(namespace+"_task_process_memory_bytes",
 			"Memory on the device of the processes in the task's container.", taskLabels, prometheus.Labels{"agent": a}),
 		shares: newShareDescs(a),
+		undescribed: prometheus.NewDesc(namespace+"_undescribed_devices",
+			"Devices that the driver counts and has never described, so that they have no UUID and no other metrics.", nil, prometheus.Labels{"agent": a}),
 		omitted: prometheus.NewDesc(namespace+"_holders_omitted",
 			"Pairs of a device and a task that are not shown since there are too many.", nil, prometheus.Labels{"agent": a}),
 	}
@@ -78,6 +80,7 @@ func (c *deviceCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- c.processMemory
 	ch <- c.omitted
+	ch <- c.undescribed
 	c.shares.describe(ch)
 }
 
@@ -95,6 +98,13 @@ func (c *deviceCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(c.omitted, gauge, float64(held.omitted))
+	undescribed := 0
+	for _, l := range c.Host.Lost {
+		if !l.IsKnown() {
+			undescribed++
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(c.undescribed, gauge, float64(undescribed))
 }
 
 func (c *deviceCollector) collectState(s deviceScrape, d watch.DeviceState) {

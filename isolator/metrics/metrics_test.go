@@ -55,7 +55,9 @@ func fullSample(now time.Time) gpu.Sample {
 func newConfig(t testing.TB) ExporterConfig {
 	now := time.Now()
 	return ExporterConfig{
-		Agent: "agent1", Version: "1.0", Host: gpu.Host{Driver: "535.104.05", CUDA: "12.2"},
+		Agent: "agent1", Version: "1.0", Host: gpu.Host{
+			Driver: "535.104.05", CUDA: "12.2", Lost: []gpu.LostDevice{{Device: gpu.Device{Minor: -1}}, {Device: gpu.Device{UUID: "GPU-a", Model: "Tesla V100-SXM2-16GB"}}},
+		},
 		procRoot: makeProc(t, map[string]string{
 			"10": "5:devices:/mesos/c1\n1:name=systemd:/mesos_executors.slice\n", "11": "0::/mesos/c1/mesos/child\n", "99": "0::/user.slice\n",
 		}),

@@ -54,7 +54,9 @@ type PartitionerConfig struct {
 	StateDir string
 	// BootID changes with each boot, which destroys all instances; empty if it is not known.
 	BootID string
-	Log    logrus.FieldLogger
+	// Lost are the host's lost devices. List may name their GPUs.
+	Lost []gpu.LostDevice
+	Log  logrus.FieldLogger
 }
 
 // Partitioner partitions GPUs. It is safe for concurrent use.
@@ -157,11 +159,23 @@ func (p *Partitioner) selectGPUs() error {
 		}
 	}
 	for part := range strings.SplitSeq(p.cfg.List, ",") {
-		if !slices.ContainsFunc(all, func(d gpu.Device) bool { return IsSelected(part, d) }) {
+		if !slices.ContainsFunc(all, func(d gpu.Device) bool { return IsSelected(part, d) }) && !p.mayBeLost(part) {
 			return fmt.Errorf("%q names none of this host's %d GPUs in MIG mode; `nvidia-smi -i GPU -mig 1` enables it", part, len(all))
 		}
 	}
 	return nil
+}
+
+// mayBeLost reports whether a part of the list names a lost GPU, or may name one that was never
+// described.
+func (p *Partitioner) mayBeLost(part string) bool {
+	return slices.ContainsFunc(p.cfg.Lost, func(l gpu.LostDevice) bool {
+		d := l.Device
+		if d.MIG != nil {
+			d.UUID = d.MIG.Parent
+		}
+		return !l.IsKnown() || IsSelected(part, d)
+	})
 }
 
 // IsSelected reports whether a list of GPUs names that GPU.

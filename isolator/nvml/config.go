@@ -33,6 +33,9 @@ type LibraryConfig struct {
 	Library string
 	// SysRoot and ProcRoot are the paths of sysfs and procfs; empty means /sys and /proc.
 	SysRoot, ProcRoot string
+	// Known are devices of this machine as they were described before. One that the driver cannot
+	// describe now is reported as lost with that description.
+	Known []gpu.Device
 	// startTimeout bounds how long Open and DiscoverHost wait for the driver, which initializes
 	// each unused GPU; 0 means 2 minutes. sampleTimeout bounds how long Library.SampleDevice
 	// waits for a GPU; 0 means 900 ms.

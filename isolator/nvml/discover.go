@@ -14,9 +14,9 @@ import (
 // loadTimeout bounds how long other calls may keep NVML from being loaded.
 const loadTimeout = 10 * time.Second
 
-// DiscoverHost loads the library and describes the host. It logs and leaves out a device that
-// cannot be described, for example one that has fallen off the bus. A GPU in MIG mode is
-// replaced by its MIG devices. It returns ErrNoDriver if there is no driver, and ErrNoAnswer if
+// DiscoverHost loads the library and describes the host. A GPU that cannot be described, for
+// example because it has fallen off the bus, is in Host.Lost. A GPU in MIG mode is replaced by
+// its MIG devices. It returns ErrNoDriver if there is no driver, and ErrNoAnswer if
 // the driver hangs for longer than LibraryConfig.startTimeout.
 func DiscoverHost(c LibraryConfig) (gpu.Host, error) {
 	c = c.withDefaults()
@@ -64,11 +64,11 @@ func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 	if ret != nvml.SUCCESS {
 		return gpu.Host{}, nil, fmt.Errorf("read the CUDA version from NVML: %w", newNVMLError(ret))
 	}
-	wholes, err := s.describeGPUs()
+	wholes, failures, err := s.describeGPUs()
 	if err != nil {
 		return gpu.Host{}, nil, err
 	}
-	h := gpu.Host{Driver: driver, CUDA: fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10)}
+	h := gpu.Host{Driver: driver, CUDA: fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10), Lost: s.findLost(wholes, failures)}
 	for _, w := range wholes {
 		if !w.mig {
 			h.Devices = append(h.Devices, w.device)
@@ -77,24 +77,28 @@ func (s *nvmlSession) describeHost() (gpu.Host, []physicalGPU, error) {
 			h.Devices = append(h.Devices, slice.device)
 		}
 	}
+	s.cfg.Known = h.WithLost().Devices
 	return h, wholes, nil
 }
 
-// describeGPUs describes every GPU that can be described, with its connections to the others.
-func (s *nvmlSession) describeGPUs() ([]physicalGPU, error) {
+// describeGPUs describes every GPU that can be described, with its connections to the others, and
+// returns why others cannot.
+func (s *nvmlSession) describeGPUs() ([]physicalGPU, []describeFailure, error) {
 	count, ret := s.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("read the number of GPUs from NVML: %w", newNVMLError(ret))
+		return nil, nil, fmt.Errorf("read the number of GPUs from NVML: %w", newNVMLError(ret))
 	}
 	minors, err := readMinors(s.cfg.ProcRoot)
 	if err != nil {
 		s.cfg.Log.WithError(err).Warn("MIG devices left out")
 	}
 	var wholes []physicalGPU
+	var failures []describeFailure
 	for i := range count {
 		w, err := s.describeGPU(i)
 		if err != nil {
 			s.cfg.Log.WithField("index", i).WithError(err).Warn("GPU left out")
+			failures = append(failures, describeFailure{w.device.UUID, err})
 			continue
 		}
 		if w.mig {
@@ -103,9 +107,10 @@ func (s *nvmlSession) describeGPUs() ([]physicalGPU, error) {
 		wholes = append(wholes, w)
 	}
 	s.connectGPUs(wholes)
-	return wholes, nil
+	return wholes, failures, nil
 }
 
+// describeGPU describes one GPU. With an error it returns the UUID, if that could be read.
 func (s *nvmlSession) describeGPU(index int) (physicalGPU, error) {
 	handle, ret := s.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
@@ -115,22 +120,23 @@ func (s *nvmlSession) describeGPU(index int) (physicalGPU, error) {
 	if ret != nvml.SUCCESS {
 		return physicalGPU{}, fmt.Errorf("read the UUID of GPU %d: %w", index, newNVMLError(ret))
 	}
+	failed := physicalGPU{device: gpu.Device{UUID: uuid}}
 	model, ret := handle.GetName()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("read the name of GPU %s: %w", uuid, newNVMLError(ret))
+		return failed, fmt.Errorf("read the name of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	minor, ret := handle.GetMinorNumber()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("read the minor number of GPU %s: %w", uuid, newNVMLError(ret))
+		return failed, fmt.Errorf("read the minor number of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	memory, ret := handle.GetMemoryInfo()
 	// A GPU that shares the host's memory reports none of its own.
 	if ret != nvml.SUCCESS && ret != nvml.ERROR_NOT_SUPPORTED {
-		return physicalGPU{}, fmt.Errorf("read the memory of GPU %s: %w", uuid, newNVMLError(ret))
+		return failed, fmt.Errorf("read the memory of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	pci, ret := handle.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return physicalGPU{}, fmt.Errorf("read the PCI address of GPU %s: %w", uuid, newNVMLError(ret))
+		return failed, fmt.Errorf("read the PCI address of GPU %s: %w", uuid, newNVMLError(ret))
 	}
 	at := pciAddress(pci.Domain, pci.Bus, pci.Device)
 	return physicalGPU{index: index, handle: handle, mig: s.inMIGMode(handle), device: gpu.Device{

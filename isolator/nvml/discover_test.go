@@ -101,6 +101,10 @@ func TestDiscoverHost(t *testing.T) {
 			want := fourGPUHost()
 			if c.without >= 0 {
 				want.Devices = append(want.Devices[:c.without:c.without], want.Devices[c.without+1:]...)
+				if len(got.Lost) != 1 || got.Lost[0].IsKnown() || !strings.Contains(got.Lost[0].Reason, c.logged) {
+					t.Errorf("lost %v, want one GPU: %s", got.Lost, c.logged)
+				}
+				got.Lost = nil
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

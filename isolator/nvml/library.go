@@ -57,7 +57,7 @@ type gpuState struct {
 // deviceHandle is the GPU or MIG device that a UUID names.
 type deviceHandle struct {
 	gpu    *gpuState
-	handle nvml.Device // nil if NVML was restarted and does not list it
+	handle nvml.Device // nil if NVML does not list it
 	mig    *gpu.MIG
 }
 
@@ -81,12 +81,12 @@ func openLibrary(c LibraryConfig) (*Library, error) {
 		return nil, err
 	}
 	l := &Library{c: c, bus: pciBus{c.SysRoot}, session: s, hostToken: make(chan struct{}, 1), targets: map[string]deviceHandle{}}
-	_, wholes, err := s.describeHost()
+	h, wholes, err := s.describeHost()
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	l.createEventSet()
-	l.adoptGPUs(wholes)
+	l.adoptGPUs(wholes, h.Lost)
 	return l, nil
 }
 
@@ -109,8 +109,9 @@ func (l *Library) Close() error {
 	return l.session.stop()
 }
 
-// DescribeHost describes the host as it is now, with new MIG devices and without lost GPUs.
-// SampleDevice knows those devices afterwards.
+// DescribeHost describes the host as it is now, with new MIG devices; lost GPUs are in Host.Lost.
+// SampleDevice knows those devices afterwards. Of a lost one that was described before it returns
+// ErrLost until DescribeHost finds it.
 func (l *Library) DescribeHost() (gpu.Host, error) {
 	return callWithTimeout(l.hostToken, loadTimeout, "describe the host", func() (gpu.Host, error) {
 		nvmlGate.enter()
@@ -123,7 +124,7 @@ func (l *Library) DescribeHost() (gpu.Host, error) {
 		}
 		h, wholes, err := l.session.describeHost()
 		if err == nil {
-			l.adoptGPUs(wholes)
+			l.adoptGPUs(wholes, h.Lost)
 		}
 		return h, err
 	})
@@ -198,7 +199,7 @@ func (l *Library) sampleWithToken(uuid string, c *gpuState) (gpu.Sample, error) 
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, errClosed)
 	case !ok:
 		return gpu.Sample{}, fmt.Errorf("%s: the MIG device no longer exists", what)
-	case t.handle == nil: // NVML was restarted and does not list it
+	case t.handle == nil: // NVML does not list it
 		return gpu.Sample{}, fmt.Errorf("%s: %w", what, lost)
 	}
 	s, err := l.session.readSample(t.handle, t.mig != nil)

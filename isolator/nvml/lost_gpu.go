@@ -94,9 +94,9 @@ func (l *Library) restartNVML() error {
 	if ret := l.session.Init(); ret != nvml.SUCCESS {
 		return fmt.Errorf("start %s: %w", l.c.Library, newNVMLError(ret))
 	}
-	_, wholes, err := l.session.describeHost()
+	h, wholes, err := l.session.describeHost()
 	l.createEventSet()
-	l.adoptGPUs(wholes)
+	l.adoptGPUs(wholes, h.Lost)
 	return err
 }
 
@@ -109,20 +109,21 @@ func (l *Library) dropHandles() {
 }
 
 // adoptGPUs takes over what the session found, with MIG devices that appeared and without those
-// that disappeared. A GPU that was not found is lost.
-func (l *Library) adoptGPUs(wholes []physicalGPU) {
-	for _, c := range l.updateHandles(wholes) {
+// that disappeared. A GPU that was not found is lost, whether the session or LibraryConfig.Known had
+// it.
+func (l *Library) adoptGPUs(wholes []physicalGPU, lost []gpu.LostDevice) {
+	for _, c := range l.updateHandles(wholes, lost) {
 		l.registerEvents(c)
 	}
 }
 
 // updateHandles is adoptGPUs without the events. It returns the GPUs to register for events.
-func (l *Library) updateHandles(wholes []physicalGPU) (unregistered []*gpuState) {
+func (l *Library) updateHandles(wholes []physicalGPU, lost []gpu.LostDevice) (unregistered []*gpuState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := map[*gpuState]bool{}
 	for _, w := range wholes {
-		c := l.gpuStateOf(w.device)
+		c := l.gpuStateOf(w.device.UUID, w.device.PCI)
 		c.handle, c.lostErr = w.handle, nil
 		found[c] = true
 		maps.DeleteFunc(l.targets, func(_ string, t deviceHandle) bool { return t.gpu == c })
@@ -135,6 +136,16 @@ func (l *Library) updateHandles(wholes []physicalGPU) (unregistered []*gpuState)
 			unregistered = append(unregistered, c)
 		}
 	}
+	for _, d := range lost {
+		if !d.IsKnown() {
+			continue
+		}
+		c := l.gpuStateOf(physicalUUID(d.Device), d.Device.PCI)
+		l.markLost(c, fmt.Errorf("%w: %s", ErrLost, d.Reason))
+		if _, has := l.targets[d.Device.UUID]; !has {
+			l.targets[d.Device.UUID] = deviceHandle{c, nil, d.Device.MIG}
+		}
+	}
 	for _, c := range l.gpus {
 		if !found[c] {
 			l.markLost(c, fmt.Errorf("%w: NVML does not describe it", ErrLost))
@@ -143,13 +154,13 @@ func (l *Library) updateHandles(wholes []physicalGPU) (unregistered []*gpuState)
 	return unregistered
 }
 
-func (l *Library) gpuStateOf(d gpu.Device) *gpuState {
+func (l *Library) gpuStateOf(uuid, pci string) *gpuState {
 	for _, c := range l.gpus {
-		if c.uuid == d.UUID {
+		if c.uuid == uuid {
 			return c
 		}
 	}
-	c := &gpuState{uuid: d.UUID, pci: d.PCI, token: make(chan struct{}, 1), seenOnBus: l.bus.readPresence(d.PCI) == presencePresent}
+	c := &gpuState{uuid: uuid, pci: pci, token: make(chan struct{}, 1), seenOnBus: l.bus.readPresence(pci) == presencePresent}
 	l.gpus = append(l.gpus, c)
 	return c
 }

@@ -88,7 +88,7 @@ func (s *nvmlSession) listMIGGPUs() ([]physicalGPU, error) {
 	if !s.supportsPartitioning() {
 		return nil, nil
 	}
-	wholes, err := s.describeGPUs()
+	wholes, _, err := s.describeGPUs()
 	var list []physicalGPU
 	for _, w := range wholes {
 		if w.mig {

@@ -45,7 +45,8 @@ type ServerConfig struct {
 	// Metrics serves GET /metrics.
 	Metrics http.Handler
 	Version string
-	// Host has the driver's versions. The devices come from Devices.
+	// Host has the driver's versions and the lost devices that were never described. The devices come
+	// from Devices.
 	Host gpu.Host
 	// UID is the daemon's own user, which may change things, as uid 0 may.
 	UID int

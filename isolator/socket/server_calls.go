@@ -70,6 +70,11 @@ func (s *Server) handleDevices(*http.Request) (any, error) {
 			Share: s.describeSharing(d.Device.UUID, holders),
 		})
 	}
+	for _, l := range s.cfg.Host.Lost {
+		if !l.IsKnown() {
+			list = append(list, DeviceInfo{Device: l.Device, Condition: gpu.DeviceCondition{Health: gpu.Failed, Reason: l.Reason}, Holders: []string{}})
+		}
+	}
 	return list, nil
 }
 

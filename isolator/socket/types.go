@@ -54,6 +54,8 @@ type ModeManager interface {
 
 // DeviceInfo is one device of the answer to GET /v1/devices.
 type DeviceInfo struct {
+	// Device has the minor number -1 and no model if the driver counts the device and cannot describe
+	// it.
 	Device    gpu.Device          `json:"device"`
 	Condition gpu.DeviceCondition `json:"condition"`
 	Stock     bool                `json:"stock"`

@@ -5,6 +5,7 @@ package stock
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,8 @@ func SplitHost(h gpu.Host, list string) (named gpu.Host, stock []gpu.Device, err
 }
 
 // FindDevices returns the devices that one part of a list matches. It returns
-// an error if there are none.
+// an error if there are none, unless a lost device without a known name may be
+// the one: a dead GPU must not take the others out of service.
 func FindDevices(h gpu.Host, part string) ([]gpu.Device, error) {
 	if part == AllDevices {
 		return h.Devices, nil
@@ -68,7 +70,8 @@ func FindDevices(h gpu.Host, part string) ([]gpu.Device, error) {
 			found = append(found, d)
 		}
 	}
-	if len(found) == 0 {
+	unnamed := slices.ContainsFunc(h.Lost, func(l gpu.LostDevice) bool { return !l.IsKnown() })
+	if len(found) == 0 && !unnamed {
 		return nil, fmt.Errorf("%q names none of this host's %d GPUs; want a minor number (the N of /dev/nvidiaN), a UUID or %q", part, len(h.Devices), AllDevices)
 	}
 	return found, nil

@@ -41,6 +41,7 @@ type SampleSource interface {
 
 // WatcherConfig configures a Watcher.
 type WatcherConfig struct {
+	// Host has the devices. Those that are in Host.Lost, too, count as failed until their first sample.
 	Host   gpu.Host
 	Source SampleSource
 	Policy health.FaultPolicy
@@ -171,12 +172,24 @@ func New(cfg WatcherConfig) (*Watcher, error) {
 	size := int(historyLength/cfg.sampleInterval) + 1
 	for _, d := range cfg.Host.Devices {
 		w.devices = append(w.devices, &watchedDevice{
-			Device: d, resample: make(chan struct{}, 1), state: health.New(time.Now(), kept.Faults[d.UUID]),
+			Device: d, resample: make(chan struct{}, 1), state: cfg.initialState(d.UUID, kept.Faults[d.UUID]),
 			history: newSampleRing(size), xids: map[uint64]uint64{},
 		})
 	}
 	w.offered, w.withheld = w.splitOffered()
 	return w, nil
+}
+
+// initialState returns the state of a device before its first sample.
+func (c WatcherConfig) initialState(uuid string, saved health.SavedState) health.DeviceState {
+	now := time.Now()
+	s := health.New(now, saved)
+	for _, l := range c.Host.Lost {
+		if l.Device.UUID == uuid {
+			s, _ = c.Policy.ApplyObservation(now, s, health.Observation{Err: fmt.Errorf("%w: %s", health.ErrLost, l.Reason)})
+		}
+	}
+	return s
 }
 
 // Run monitors until ctx ends. Then it waits at most SampleTimeout for a

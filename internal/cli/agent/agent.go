@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mesos-gpu/executor"
 	"mesos-gpu/executor/docker"
@@ -21,6 +22,8 @@ import (
 	"mesos-gpu/internal/cli/volumes"
 	"mesos-gpu/isolator/daemon"
 	"mesos-gpu/isolator/health"
+	"mesos-gpu/isolator/inventory"
+	"mesos-gpu/isolator/mig"
 	"mesos-gpu/isolator/nvml"
 	"mesos-gpu/volumemgr"
 )
@@ -34,9 +37,9 @@ const (
 // agentFlags are the flags that the daemon and `agent flags` share, because both must
 // describe the same GPUs.
 type agentFlags struct {
-	simulate, advertise, stock, role string
-	share                            ShareFlags
-	mig                              migFlags
+	simulate, advertise, stock, role, stateDir string
+	share                                      ShareFlags
+	mig                                        migFlags
 }
 
 func (f *agentFlags) validate() error {
@@ -56,6 +59,7 @@ func (a *agentCommands) agentCommand() *cobra.Command {
 	p.StringVar(&common.stock, "stock", "",
 		"GPUs for frameworks that request them by number, such as Marathon: minor numbers or UUIDs separated by commas, or all")
 	p.StringVar(&common.role, "gpu-role", "", "role that receives offers of the other GPUs; empty: all roles")
+	p.StringVar(&common.stateDir, stateDirFlag, daemon.DefaultStateDir, "directory for the resource provider id, cordons, and the GPUs that this machine has")
 	common.share.Register(p)
 	common.mig.register(p)
 	c.AddCommand(a.agentFlagsCommand(&common), a.devicesCommand(), a.cordonCommand(), a.uncordonCommand(),
@@ -79,7 +83,7 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			if err := common.validate(); err != nil {
 				return err
 			}
-			cfg.Log, cfg.AgentURL = log, agentURL(url)
+			cfg.Log, cfg.AgentURL, cfg.StateDir = log, agentURL(url), common.stateDir
 			cfg.OnStatus = func(s daemon.Status) { systemd.SetStatus(describeStatus(s, cfg.AgentURL)) }
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
 			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
@@ -89,7 +93,7 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			}
 			var known atomic.Pointer[gpu.Host] // set before the first request
 			cfg.OnDiscovered = func(h gpu.Host) { known.Store(&h) }
-			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, log) }
+			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, common.stateDir, log) }
 			cfg.FaultPolicy.Ignored = convertNumbers[uint64](ignored)
 			cfg.NeedsDriver = func(labels, env map[string]string) (bool, error) { return imageNeedsDriver(labels, env, *known.Load()) }
 			cfg.CheckImage = func(labels, env map[string]string, devices []string) error {
@@ -134,7 +138,6 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	f.StringVar(&encryption.CertFile, "tls-cert", "", "certificate of the daemon, for an agent that verifies clients")
 	f.StringVar(&encryption.KeyFile, "tls-key", "", "key of --tls-cert")
 	f.StringVar(&encryption.ServerName, "tls-server-name", "", "name in the agent's certificate if it differs from its host")
-	f.StringVar(&cfg.StateDir, "state-dir", daemon.DefaultStateDir, "directory for the resource provider id and for cordons")
 	f.StringVar(&cfg.RuntimeDir, "runtime-dir", daemon.DefaultRuntimeDir, "folder for the state of running containers; a reboot may delete it")
 	f.StringVar(&cfg.Socket, "socket", daemon.DefaultSocket, "Unix socket for the agent's module and for mesos-gpu agent's commands")
 	f.StringVar(&cfg.Listen, "listen", daemon.DefaultListen,
@@ -154,9 +157,13 @@ func removeOrphans(ctx context.Context, volumes string, log logrus.FieldLogger) 
 }
 
 // openHardware opens this machine's GPUs, or simulates the GPUs that simulate describes.
-func (a *agentCommands) openHardware(simulate string, log logrus.FieldLogger) (daemon.Hardware, error) {
+func (a *agentCommands) openHardware(simulate, stateDir string, log logrus.FieldLogger) (daemon.Hardware, error) {
 	if simulate == "" {
-		hardware, err := daemon.OpenNVML(nvml.LibraryConfig{Log: log})
+		known, err := inventory.ReadDevices(stateDir)
+		if err != nil {
+			log.WithError(err).Warn("GPUs that this machine had before are not known")
+		}
+		hardware, err := daemon.OpenNVML(nvml.LibraryConfig{Known: known, Log: log})
 		return hardware, cli.AdviseSimulation(err)
 	}
 	h, err := cli.DiscoverHost(simulate)
@@ -220,19 +227,70 @@ func (a *agentCommands) agentFlagsCommand(common *agentFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			host, err := cli.DiscoverHost(common.simulate)
+			flags, err := common.describeFlags(c, log)
 			if err != nil {
 				return err
 			}
-			machine, err := common.describeMachine(c.Context(), host, log)
-			if err != nil {
-				return err
-			}
-			resources, attributes := machine.AgentFlags(common.advertise == advertiseProvider)
-			fmt.Fprintf(a.Stdout, "--resources=%s\n--attributes=%s\n", resources, attributes)
+			fmt.Fprintf(a.Stdout, "--resources=%s\n--attributes=%s\n", flags.Resources, flags.Attributes)
 			return nil
 		},
 	}
+}
+
+// stateDirFlag is the only flag that does not change what the agent's flags describe.
+const stateDirFlag = "state-dir"
+
+// describeFlags returns the Mesos agent's flags for this machine. While its hardware stays the same,
+// they stay as they were first printed since the boot.
+func (f *agentFlags) describeFlags(c *cobra.Command, log logrus.FieldLogger) (inventory.AgentFlags, error) {
+	known, err := inventory.ReadDevices(f.stateDir)
+	if err != nil {
+		return inventory.AgentFlags{}, err
+	}
+	host, err := cli.DiscoverHost(f.simulate, known...)
+	if err != nil {
+		return inventory.AgentFlags{}, err
+	}
+	host = host.WithLost()
+	machine, err := f.describeMachine(c.Context(), host, log)
+	if err != nil {
+		return inventory.AgentFlags{}, err
+	}
+	var flags inventory.AgentFlags
+	flags.Resources, flags.Attributes = machine.AgentFlags(f.advertise == advertiseProvider)
+	if f.simulate != "" {
+		return flags, nil
+	}
+	if err = inventory.SaveDevices(f.stateDir, host.Devices); err == nil {
+		var options []string
+		c.Flags().Visit(func(flag *pflag.Flag) {
+			if flag.Name != stateDirFlag {
+				options = append(options, "--"+flag.Name+"="+flag.Value.String())
+			}
+		})
+		hardware := inventory.Hardware{Boot: daemon.ReadBootID(), Driver: host.Driver, CUDA: host.CUDA, UUIDs: f.hardwareUUIDs(host)}
+		flags, err = inventory.KeepFlags(f.stateDir, strings.Join(options, " "), hardware, flags)
+	}
+	if err != nil {
+		log.WithError(err).Warn("the flags are not saved: they will differ after a fault of a GPU, and the Mesos agent will not start with them")
+	}
+	return flags, nil
+}
+
+// hardwareUUIDs returns the host's devices. MIG devices that the daemon may replace are represented by
+// their GPU.
+func (f *agentFlags) hardwareUUIDs(host gpu.Host) []string {
+	var uuids []string
+	for _, d := range host.Devices {
+		uuid := d.UUID
+		if d.MIG != nil && mig.IsSelected(f.mig.list, gpu.Device{UUID: d.MIG.Parent, Minor: d.Minor}) {
+			uuid = d.MIG.Parent
+		}
+		if !slices.Contains(uuids, uuid) {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
 }
 
 // errNoSuchDevice means that no device has the minor number or the UUID.

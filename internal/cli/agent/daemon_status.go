@@ -15,6 +15,9 @@ func describeStatus(s daemon.Status, agentURL string) string {
 	gpus, volume, confinement := "looking for GPUs", "", ""
 	if s.Discovered {
 		gpus = fmt.Sprint(s.GPUs, " GPUs")
+		if s.Lost > 0 {
+			gpus += fmt.Sprint(", ", s.Lost, " lost")
+		}
 	}
 	if s.VolumeError != nil {
 		volume = cli.DescribeError("no driver volume", s.VolumeError)

@@ -14,6 +14,7 @@ func TestDescribeStatus(t *testing.T) {
 	for want, s := range map[string]daemon.Status{
 		"looking for GPUs": {},
 		"0 GPUs":           {Discovered: true},
+		"3 GPUs, 1 lost":   {GPUs: 3, Lost: 1, Discovered: true},
 		"2 GPUs; containers cannot be confined here: connection refused": {GPUs: 2, Discovered: true, ConfinementError: refused},
 		"4 GPUs; no driver volume: connection refused":                   {GPUs: 4, Discovered: true, VolumeError: refused},
 		"4 GPUs; not advertised, waiting for the agent http://a:5051: connection refused": {GPUs: 4,

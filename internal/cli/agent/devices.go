@@ -35,10 +35,10 @@ func (a *agentCommands) devicesCommand() *cobra.Command {
 			return a.PrintRows("MINOR\tTYPE\tHEALTH\tUSED\tMEMORY\tSHARED\tHOLDERS\tUUID\tREASON", len(devices), func(i int) string {
 				d := devices[i]
 				return strings.Join([]string{
-					fmt.Sprint(d.Device.Minor), d.Device.Type(), deviceState(d),
+					minorNumber(d.Device), deviceType(d.Device), deviceState(d),
 					formatSample(d, gpu.DutyRatio, 100, "%"),
 					formatSample(d, gpu.MemUsedBytes, 1.0/(1<<20), " MiB"), formatShares(d),
-					term.DashIfEmpty(strings.Join(d.Holders, " ")), d.Device.UUID, conditionReason(d.Condition),
+					term.DashIfEmpty(strings.Join(d.Holders, " ")), term.DashIfEmpty(d.Device.UUID), conditionReason(d.Condition),
 				}, "\t")
 			}, "SHARED", "MEMORY", "USED", "UUID", "TYPE", "HOLDERS")
 		},
@@ -46,6 +46,22 @@ func (a *agentCommands) devicesCommand() *cobra.Command {
 	socketFlag(c, &path)
 	a.AddOutputFlag(c)
 	return c
+}
+
+// minorNumber returns the N of the device's node /dev/nvidiaN; "-" if it has none.
+func minorNumber(d gpu.Device) string {
+	if d.Minor < 0 {
+		return "-"
+	}
+	return fmt.Sprint(d.Minor)
+}
+
+// deviceType returns the short name; "-" for a device that the driver cannot describe.
+func deviceType(d gpu.Device) string {
+	if d.Model == "" {
+		return "-"
+	}
+	return d.Type()
 }
 
 // deviceState formats the device's health and other reasons why tasks do not get it.

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -10,14 +12,20 @@ import (
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/term"
+	"mesos-gpu/isolator/daemon"
+	"mesos-gpu/isolator/inventory"
 )
 
 func (a *agentCommands) discoverCommand() *cobra.Command {
-	var simulate string
+	var simulate, stateDir string
 	c := &cobra.Command{
 		Use: "discover", Short: "Show this machine's GPUs", Args: cli.RequireArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			host, err := cli.DiscoverHost(simulate)
+			known, err := inventory.ReadDevices(stateDir)
+			if err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+			host, err := cli.DiscoverHost(simulate, known...)
 			if err != nil {
 				return err
 			}
@@ -31,12 +39,13 @@ func (a *agentCommands) discoverCommand() *cobra.Command {
 				return err
 			}
 			if a.ForPrograms {
-				return a.PrintJSON(discoveredHost{host, cuttable})
+				return a.PrintJSON(discoveredHost{host, host.Lost, cuttable})
 			}
 			return a.printProfiles(cuttable)
 		},
 	}
 	c.Flags().StringVar(&simulate, "simulate", "", "simulated GPUs such as 2xV100,1xK80 instead of this machine's")
+	c.Flags().StringVar(&stateDir, "state-dir", daemon.DefaultStateDir, "state directory of mesos-gpu agent, with the GPUs that this machine had before")
 	a.AddOutputFlag(c)
 	return c
 }
@@ -52,12 +61,27 @@ func (a *agentCommands) printHost(h gpu.Host, there func(pattern string) []strin
 	if err := printDevices(a.NewPrinter(), h); err != nil {
 		return err
 	}
-	for _, part := range []string{topologyMatrix(h), listDeviceNodes(h, there)} {
+	for _, part := range []string{listLost(h.Lost), topologyMatrix(h), listDeviceNodes(h, there)} {
 		if part != "" {
 			fmt.Fprint(a.Stdout, "\n"+term.EscapeControls(part))
 		}
 	}
 	return nil
+}
+
+// listLost returns one line for each device that the driver cannot describe.
+func listLost(list []gpu.LostDevice) string {
+	var text strings.Builder
+	for _, l := range list {
+		name := "a GPU without a known UUID"
+		if l.IsKnown() {
+			name = l.Device.String() + " at " + l.Device.PCI
+		} else if l.Device.UUID != "" {
+			name = l.Device.UUID
+		}
+		fmt.Fprintf(&text, "lost: %s: %s\n", name, l.Reason)
+	}
+	return text.String()
 }
 
 func printDevices(p *term.TablePrinter, h gpu.Host) error {

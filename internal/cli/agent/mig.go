@@ -70,7 +70,8 @@ func (f *agentFlags) describeMachine(ctx context.Context, host gpu.Host, log log
 // discoveredHost is the output of `discover -o json`.
 type discoveredHost struct {
 	gpu.Host
-	MIG []nvml.MIGGPU `json:"mig,omitempty"`
+	Lost []gpu.LostDevice `json:"lost,omitempty"`
+	MIG  []nvml.MIGGPU    `json:"mig,omitempty"`
 }
 
 // listCuttable returns this machine's GPUs in MIG mode. Simulated GPUs have none.
