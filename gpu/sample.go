@@ -18,8 +18,12 @@ const (
 	EnergyJoules    SampleField = "energy_joules" // since the driver was loaded
 	ECCCorrected    SampleField = "ecc_corrected" // errors since the driver was loaded
 	ECCUncorrected  SampleField = "ecc_uncorrected"
-	RowsPending     SampleField = "rows_pending"  // 1 while memory rows wait for a reset to be remapped
-	ThrottleReasons SampleField = "throttle_bits" // NVML's bit mask nvmlClocksEventReasons
+	RowsPending     SampleField = "rows_pending"    // 1 while memory rows wait for a reset to be remapped
+	RowsFailed      SampleField = "rows_failed"     // 1 if a memory row could not be remapped
+	RecoveryAction  SampleField = "recovery_action" // NVML's nvmlDeviceGpuRecoveryAction_t, 0 for none
+	FabricState     SampleField = "fabric_state"    // NVML's nvmlGpuFabricState_t, 3 for completed
+	FabricStatus    SampleField = "fabric_status"   // NVML's error of a completed registration, 0 for none
+	ThrottleReasons SampleField = "throttle_bits"   // NVML's bit mask nvmlClocksEventReasons
 	PCIeTxBytes     SampleField = "pcie_tx_bytes_per_second"
 	PCIeRxBytes     SampleField = "pcie_rx_bytes_per_second"
 	NVLinkTxBytes   SampleField = "nvlink_tx_bytes" // since the driver was loaded

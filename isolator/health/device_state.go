@@ -36,12 +36,18 @@ type SavedState struct {
 	// EnergyJoules is the device's energy counter, 0 if it is not known. A lower counter later
 	// shows that the device was reset.
 	EnergyJoules float64 `json:"energy,omitempty"`
+	// ECCErrors is the counter of uncorrected memory errors, 0 if it is not known. A higher counter later
+	// shows errors while no daemon ran.
+	ECCErrors float64 `json:"ecc,omitempty"`
 }
+
+// IsEmpty reports whether nothing needs to survive.
+func (s SavedState) IsEmpty() bool { return len(s.Faults) == 0 && s.ECCErrors == 0 }
 
 // NeedsRewrite reports whether next must be written in place of s: its faults differ, or it is
 // the first with a counter, which a later daemon needs to detect a reset.
 func (s SavedState) NeedsRewrite(next SavedState) bool {
-	return len(next.Faults) != len(s.Faults) || len(next.Faults) > 0 && s.EnergyJoules == 0 && next.EnergyJoules > 0
+	return !slices.Equal(next.Faults, s.Faults) || len(next.Faults) > 0 && s.EnergyJoules == 0 && next.EnergyJoules > 0 || next.ECCErrors != s.ECCErrors
 }
 
 // DeviceState contains the known health of one device. It is a value: ApplyObservation returns a new
@@ -68,6 +74,9 @@ type DeviceState struct {
 	// it does not. throttleReasons are its reasons in the last sample.
 	throttledSince  time.Time
 	throttleReasons string
+	// driverFault is the fault that the driver reported in the last sample, such as a recovery action; ""
+	// for none.
+	driverFault string
 	// rowsPending is set while the last sample reports memory rows that a reset
 	// would remap.
 	rowsPending bool
@@ -98,7 +107,14 @@ type DeviceState struct {
 // New returns the state of a device that was just discovered. saved is the state from an
 // earlier daemon.
 func New(now time.Time, saved SavedState) DeviceState {
-	s := DeviceState{health: gpu.Healthy, since: now, latched: slices.Clone(saved.Faults), energyJoules: saved.EnergyJoules}
+	s := DeviceState{
+		health:       gpu.Healthy,
+		since:        now,
+		latched:      slices.Clone(saved.Faults),
+		energyJoules: saved.EnergyJoules,
+		eccErrors:    saved.ECCErrors,
+		eccCounted:   saved.ECCErrors > 0,
+	}
 	if len(s.latched) > 0 {
 		s = s.markFailed(now, s.latchedReason())
 	}
@@ -112,7 +128,7 @@ func (s DeviceState) Condition() gpu.DeviceCondition {
 
 // SavedState returns what to pass to New after a restart.
 func (s DeviceState) SavedState() SavedState {
-	return SavedState{Faults: slices.Clone(s.latched), EnergyJoules: s.energyJoules}
+	return SavedState{Faults: slices.Clone(s.latched), EnergyJoules: s.energyJoules, ECCErrors: s.eccErrors}
 }
 
 // ApplyObservation returns the state after an observation, and whether the condition changed.
@@ -183,6 +199,10 @@ func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment 
 		}
 		s.energyJoules = energy
 	}
+	if action, reported := sample.Values[gpu.RecoveryAction]; reported && action == 0 {
+		s.latched = slices.DeleteFunc(s.latched, func(f LatchedFault) bool { return LookUpXID(f.XID).Effect == DriverDecides && sample.At.After(f.At) })
+	}
+	s.driverFault = driverFault(sample)
 	s.rowsPending = sample.Values[gpu.RowsPending] > 0
 	s.throttleReasons = hardwareThrottles(uint64(max(sample.Values[gpu.ThrottleReasons], 0)))
 	switch {
@@ -191,13 +211,22 @@ func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment 
 	case s.throttledSince.IsZero():
 		s.throttledSince = now
 	}
+	return s.recordECC(sample)
+}
+
+// recordECC records the counter of uncorrected memory errors, which restarts when the driver is loaded.
+func (s *DeviceState) recordECC(sample gpu.Sample) assessment {
 	ecc, counted := sample.Values[gpu.ECCUncorrected]
-	before, grew := s.eccErrors, counted && s.eccCounted && ecc > s.eccErrors
-	if counted {
-		s.eccErrors, s.eccCounted = ecc, true
+	if !counted {
+		return assessment{}
 	}
-	if grew {
+	before, known := s.eccErrors, s.eccCounted
+	s.eccErrors, s.eccCounted = ecc, true
+	switch {
+	case known && ecc > before:
 		return assessment{gpu.Failed, fmt.Sprintf("%.0f uncorrected ECC errors, %.0f before", ecc, before)}
+	case !known && ecc > 0:
+		return assessment{gpu.Suspect, fmt.Sprintf("%.0f uncorrected ECC errors before the first sample", ecc)}
 	}
 	return assessment{}
 }
@@ -209,10 +238,12 @@ func assessState(now time.Time, s DeviceState, momentary assessment) assessment 
 	switch {
 	case len(s.latched) > 0:
 		return assessment{gpu.Failed, s.latchedReason()}
-	case momentary.health != "":
+	case momentary.health == gpu.Failed:
 		return momentary
 	case s.lost:
 		return assessment{gpu.Failed, s.lastErr}
+	case s.driverFault != "":
+		return assessment{gpu.Failed, s.driverFault}
 	case !s.errorSince.IsZero() && failing >= sampleGrace:
 		return assessment{gpu.Failed, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
 	case isHot && heat >= throttleFailed:
@@ -221,6 +252,8 @@ func assessState(now time.Time, s DeviceState, momentary assessment) assessment 
 		return assessment{gpu.Suspect, "no sample since " + formatTime(s.errorSince) + ": " + s.lastErr}
 	case isHot && heat >= throttleSuspect:
 		return assessment{gpu.Suspect, "hardware throttles itself since " + formatTime(s.throttledSince) + ": " + s.throttleReasons}
+	case momentary.health != "":
+		return momentary
 	case s.rowsPending:
 		return assessment{gpu.Suspect, "memory rows need a reset to be remapped"}
 	}

@@ -25,19 +25,31 @@ func sampleObservation(fields map[gpu.SampleField]float64) Observation {
 func xidObservation(n uint64) Observation { return Observation{Event: &DeviceEvent{XID: n}} }
 
 var (
-	clean   = sampleObservation(nil)
-	hot     = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1<<3 | 1<<6})
-	brake   = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1 << 7})
-	capped  = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1<<0 | 1<<2 | 1<<5})
-	pending = sampleObservation(map[gpu.SampleField]float64{gpu.RowsPending: 1})
-	broken  = Observation{Err: errors.New("unknown error")}
-	lost    = Observation{Err: fmt.Errorf("sample: %w", ErrLost)}
-	off     = Observation{Event: &DeviceEvent{Lost: true}}
-	vouched = Observation{ClearedByOperator: true}
+	clean      = sampleObservation(nil)
+	hot        = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1<<3 | 1<<6})
+	brake      = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1 << 7})
+	capped     = sampleObservation(map[gpu.SampleField]float64{gpu.ThrottleReasons: 1<<0 | 1<<2 | 1<<5})
+	pending    = sampleObservation(map[gpu.SampleField]float64{gpu.RowsPending: 1})
+	rowsFailed = sampleObservation(map[gpu.SampleField]float64{gpu.RowsFailed: 1})
+	broken     = Observation{Err: errors.New("unknown error")}
+	lost       = Observation{Err: fmt.Errorf("sample: %w", ErrLost)}
+	off        = Observation{Event: &DeviceEvent{Lost: true}}
+	vouched    = Observation{ClearedByOperator: true}
 )
 
 func eccObservation(n float64) Observation {
 	return sampleObservation(map[gpu.SampleField]float64{gpu.ECCUncorrected: n})
+}
+
+// actionObservation is a sample at that second with a recovery action.
+func actionObservation(second int, action float64) Observation {
+	o := sampleObservation(map[gpu.SampleField]float64{gpu.RecoveryAction: action})
+	o.Sample.At = start.Add(time.Duration(second) * time.Second)
+	return o
+}
+
+func fabricObservation(state, status float64) Observation {
+	return sampleObservation(map[gpu.SampleField]float64{gpu.FabricState: state, gpu.FabricStatus: status})
 }
 
 func energyObservation(joules float64) Observation {
@@ -115,12 +127,43 @@ func TestScenarios(t *testing.T) {
 			{0, xidObservation(94), f, ""}, {5, clean, r, ""}, {125, clean, h, ""}, {4000, xidObservation(94), f, ""}, {4005, clean, r, "2m0s"}, {4125, clean, h, ""},
 		},
 		"uncorrected errors grow": {
-			{0, eccObservation(5), h, ""}, {5, eccObservation(5), h, ""},
+			{0, eccObservation(0), h, ""}, {5, eccObservation(5), f, "5 uncorrected ECC errors, 0 before"},
 			{10, eccObservation(8), f, "8 uncorrected ECC errors, 5 before"}, {15, eccObservation(8), r, ""},
-			{135, eccObservation(8), h, ""},
+			{134, eccObservation(8), r, ""}, {135, eccObservation(8), h, ""},
 		},
 		"errors from before the daemon, and a counter set back": {
-			{0, eccObservation(7), h, ""}, {5, eccObservation(0), h, ""}, {10, clean, h, ""}, {15, eccObservation(1), f, "1 uncorrected ECC errors, 0 before"},
+			{0, eccObservation(7), s, "7 uncorrected ECC errors before the first sample"}, {5, eccObservation(7), s, ""}, {30, eccObservation(7), h, ""},
+			{35, eccObservation(0), h, ""}, {40, clean, h, ""}, {45, eccObservation(1), f, "1 uncorrected ECC errors, 0 before"},
+		},
+		"the driver requests a reset": {
+			{0, actionObservation(1, 0), h, ""}, {1, xidObservation(109), h, ""}, {2, xidObservation(154), f, "XID 154 (recovery action changed)"},
+			{5, actionObservation(5, 1), f, "XID 154"}, {500, actionObservation(500, 4), f, "XID 154"},
+			{505, actionObservation(505, 0), r, "last fault: XID 154"}, {624, actionObservation(624, 0), r, ""}, {625, actionObservation(625, 0), h, ""},
+		},
+		"the driver requests a reset without an event": {
+			{0, actionObservation(0, 2), f, "the driver's recovery action is node reboot"}, {500, vouched, f, "node reboot"},
+			{505, actionObservation(505, 0), r, ""}, {625, actionObservation(625, 0), h, ""},
+		},
+		"a driver that does not report the recovery action": {
+			{0, clean, h, ""}, {1, xidObservation(154), f, "needs a reset"}, {5, clean, f, "XID 154"}, {5000, clean, f, ""}, {5001, vouched, f, ""}, {5005, clean, r, ""},
+		},
+		"a sample from before the event decides nothing": {
+			{0, xidObservation(149), f, "XID 149"}, {1, actionObservation(0, 0), f, "XID 149"}, {2, actionObservation(2, 0), r, ""},
+		},
+		"an NVLink error whose subcode the driver passes": {
+			{0, xidObservation(145), f, "XID 145 (NVLink RLW error)"}, {5, actionObservation(5, 0), r, ""}, {125, actionObservation(125, 0), h, ""},
+		},
+		"an NVLink error that needs a reset": {
+			{0, xidObservation(145), f, ""}, {5, actionObservation(5, 1), f, "XID 145"}, {60, xidObservation(79), f, ""},
+			{65, actionObservation(65, 0), f, "XID 79"},
+		},
+		"a row that could not be remapped": {
+			{0, rowsFailed, f, "the GPU must be replaced"}, {5000, rowsFailed, f, ""}, {5005, clean, r, ""},
+		},
+		"the fabric manager is late": {
+			{0, fabricObservation(1, 0), f, "is not started: CUDA fails with error 802"}, {5, fabricObservation(2, 0), f, "is in progress"},
+			{10, fabricObservation(3, 0), r, "in progress"}, {130, fabricObservation(3, 0), h, ""},
+			{135, fabricObservation(3, 999), f, "failed with NVML error 999: CUDA fails with error 802"},
 		},
 		"rows pending": {
 			{0, pending, s, "memory rows need a reset to be remapped"}, {600, pending, s, ""}, {605, clean, s, ""}, {630, clean, h, ""},

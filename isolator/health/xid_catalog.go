@@ -12,6 +12,9 @@ const (
 	// NeedsReset fails the device until it is reset, its driver is reloaded, the host is
 	// rebooted, or an operator declares it healthy.
 	NeedsReset FaultEffect = "needs reset"
+	// DriverDecides is NeedsReset, unless a later sample has the recovery action "none". The XID alone
+	// does not say how severe the error is: its subcode does, or the action itself, which NVML reports.
+	DriverDecides FaultEffect = "needs reset, unless the recovery action is none"
 )
 
 // XID is one of NVIDIA's error numbers.
@@ -97,15 +100,15 @@ func XIDCatalog() []XID {
 		{140, "unrecovered ECC error", NeedsReset},
 		{141, "CUDA fast path error", Passes},
 		{143, "GPU initialization error", NeedsReset},
-		{144, "NVLink SAW error", NeedsReset},
-		{145, "NVLink RLW error", NeedsReset},
-		{146, "NVLink TLW error", NeedsReset},
-		{147, "NVLink TREX error", NeedsReset},
-		{148, "NVLink NVLPW_CTRL error", NeedsReset},
-		{149, "NVLink NETIR error", NeedsReset},
-		{150, "NVLink MSE error", NeedsReset},
+		{144, "NVLink SAW error", DriverDecides},
+		{145, "NVLink RLW error", DriverDecides},
+		{146, "NVLink TLW error", DriverDecides},
+		{147, "NVLink TREX error", DriverDecides},
+		{148, "NVLink NVLPW_CTRL error", DriverDecides},
+		{149, "NVLink NETIR error", DriverDecides},
+		{150, "NVLink MSE error", DriverDecides},
 		{151, "key rotation error", NeedsReset},
-		{154, "recovery action changed", Passes},
+		{154, "recovery action changed", DriverDecides},
 		{155, "NVLink error defined by software", NeedsReset},
 		{156, "resource retired", NeedsReset},
 		{157, "resource retirement failed", Passes},

@@ -45,7 +45,7 @@ func fullSample(now time.Time) gpu.Sample {
 		Values: map[gpu.SampleField]float64{
 			gpu.MemUsedBytes: 4 << 30, gpu.MemTotalBytes: 16 << 30, gpu.DutyRatio: 0.97, gpu.MemDutyRatio: 0.4, gpu.SMClockHertz: 1530e6, gpu.MemClockHertz: 877e6,
 			gpu.Celsius: 61, gpu.PowerWatts: 243.5, gpu.PowerLimitWatts: 300, gpu.EnergyJoules: 123456.789, gpu.ECCCorrected: 3, gpu.ECCUncorrected: 0,
-			gpu.RowsPending: 0, gpu.ThrottleReasons: 1<<2 | 1<<6, gpu.PCIeTxBytes: 1.5e9, gpu.PCIeRxBytes: 2e9, gpu.NVLinkTxBytes: 7e12, gpu.NVLinkRxBytes: 8e12,
+			gpu.RowsPending: 0, gpu.RowsFailed: 0, gpu.RecoveryAction: 1, gpu.FabricState: 3, gpu.ThrottleReasons: 1<<2 | 1<<6, gpu.PCIeTxBytes: 1.5e9, gpu.PCIeRxBytes: 2e9, gpu.NVLinkTxBytes: 7e12, gpu.NVLinkRxBytes: 8e12,
 		},
 		Processes: []gpu.DeviceProcess{{PID: 10, MemBytes: 3 << 30}, {PID: 11, MemBytes: 1 << 30}, {PID: 99, MemBytes: 512}},
 	}

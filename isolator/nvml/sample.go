@@ -112,13 +112,33 @@ func (r *sampleReader) readErrors() {
 			return r.handle.GetTotalEccErrors(kind, nvml.VOLATILE_ECC)
 		})
 	}
-	readNumber(r, gpu.RowsPending, 1, "nvmlDeviceGetRemappedRows", func() (n uint32, ret nvml.Return) {
-		_, _, pending, _, ret := r.handle.GetRemappedRows()
-		if pending {
-			n = 1
+	r.callFunction("nvmlDeviceGetRemappedRows", func() nvml.Return {
+		_, _, pending, failed, ret := r.handle.GetRemappedRows()
+		if ret == nvml.SUCCESS {
+			r.sample.Values[gpu.RowsPending], r.sample.Values[gpu.RowsFailed] = flagValue(pending), flagValue(failed)
 		}
-		return n, ret
+		return ret
 	})
+	action := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+	if r.callFunction("nvmlDeviceGetFieldValues", func() nvml.Return { return r.handle.GetFieldValues(action) }) {
+		if n, ok := decodeField(action[0]); ok {
+			r.sample.Values[gpu.RecoveryAction] = n
+		}
+	}
+	r.callFunction("nvmlDeviceGetGpuFabricInfo", func() nvml.Return {
+		fabric, ret := r.handle.GetGpuFabricInfo()
+		if ret == nvml.SUCCESS && fabric.State != nvml.GPU_FABRIC_STATE_NOT_SUPPORTED {
+			r.sample.Values[gpu.FabricState], r.sample.Values[gpu.FabricStatus] = float64(fabric.State), float64(fabric.Status)
+		}
+		return ret
+	})
+}
+
+func flagValue(set bool) float64 {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func (r *sampleReader) readTraffic() {

@@ -24,6 +24,7 @@ func allMeasurements() map[gpu.SampleField]float64 {
 		gpu.MemUsedBytes: 7 << 30, gpu.MemTotalBytes: 32510 << 20, gpu.DutyRatio: 0.93, gpu.MemDutyRatio: 0.41,
 		gpu.SMClockHertz: 1530e6, gpu.MemClockHertz: 877e6, gpu.Celsius: 67, gpu.PowerWatts: 287.25, gpu.PowerLimitWatts: 350,
 		gpu.EnergyJoules: 123456.789, gpu.ECCCorrected: 12, gpu.ECCUncorrected: 1, gpu.RowsPending: 1, gpu.ThrottleReasons: 0x48,
+		gpu.RowsFailed: 1, gpu.RecoveryAction: 4, gpu.FabricState: 3, gpu.FabricStatus: 5,
 		gpu.PCIeTxBytes: 1.5e9, gpu.PCIeRxBytes: 2.5e9, gpu.NVLinkTxBytes: 3 << 40, gpu.NVLinkRxBytes: 5 << 40,
 	}
 }
@@ -84,10 +85,11 @@ func TestSampleWithoutOneFunction(t *testing.T) {
 		"nvmlDeviceGetEnforcedPowerLimit":        {gpu.PowerLimitWatts},
 		"nvmlDeviceGetTotalEnergyConsumption":    {gpu.EnergyJoules},
 		"nvmlDeviceGetTotalEccErrors":            {gpu.ECCCorrected, gpu.ECCUncorrected},
-		"nvmlDeviceGetRemappedRows":              {gpu.RowsPending},
+		"nvmlDeviceGetRemappedRows":              {gpu.RowsPending, gpu.RowsFailed},
+		"nvmlDeviceGetGpuFabricInfo":             {gpu.FabricState, gpu.FabricStatus},
 		"nvmlDeviceGetCurrentClocksEventReasons": nil, // the function with the older name is used instead
 		"nvmlDeviceGetPcieThroughput":            {gpu.PCIeTxBytes, gpu.PCIeRxBytes},
-		"nvmlDeviceGetFieldValues":               {gpu.NVLinkTxBytes, gpu.NVLinkRxBytes},
+		"nvmlDeviceGetFieldValues":               {gpu.NVLinkTxBytes, gpu.NVLinkRxBytes, gpu.RecoveryAction},
 	} {
 		m.SetFailures(nvmltest.FunctionFailure{Function: function, Index: -1, Return: 999})
 		got, err := l.SampleDevice(uuid(0))

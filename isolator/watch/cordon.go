@@ -146,7 +146,7 @@ func (w *Watcher) saveFaults() error {
 func (w *Watcher) currentContent(cordons map[string]cordonRecord) stateContent {
 	c := stateContent{Cordons: cordons, Faults: maps.Clone(w.file.savedFaults)}
 	for _, d := range w.devices {
-		if s := d.state.SavedState(); len(s.Faults) > 0 {
+		if s := d.state.SavedState(); !s.IsEmpty() {
 			c.Faults[d.UUID] = s
 		} else {
 			delete(c.Faults, d.UUID)

@@ -418,12 +418,35 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *d, unsigned *count, 
 
 int nvmlDeviceGetRemappedRows(struct device *d, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed)
 {
-	unsigned long long number = 0;
+	unsigned long long number = 0, failures = 0;
 	int ret = enter_device("nvmlDeviceGetRemappedRows", d);
 	if (ret == SUCCESS)
 		ret = value(d, "rows_pending", &number);
-	*corrected = *uncorrected = *failed = 0;
+	if (ret == SUCCESS)
+		value(d, "rows_failed", &failures);
+	*corrected = *uncorrected = 0;
 	*pending = (unsigned)number;
+	*failed = (unsigned)failures;
+	return leave(ret);
+}
+
+struct fabric_info {
+	unsigned char cluster[16];
+	int status;
+	unsigned clique;
+	unsigned char state;
+};
+
+int nvmlDeviceGetGpuFabricInfo(struct device *d, struct fabric_info *out)
+{
+	unsigned long long number = 0, status = 0;
+	int ret = enter_device("nvmlDeviceGetGpuFabricInfo", d);
+	if (ret == SUCCESS)
+		ret = value(d, "fabric_state", &number);
+	if (ret == SUCCESS)
+		value(d, "fabric_status", &status);
+	out->state = (unsigned char)number;
+	out->status = (int)status;
 	return leave(ret);
 }
 
@@ -432,8 +455,13 @@ int nvmlDeviceGetFieldValues(struct device *d, int count, struct field_value *va
 	int ret = enter_device("nvmlDeviceGetFieldValues", d);
 	for (int i = 0; ret == SUCCESS && i < count; i++) {
 		const char *name = values[i].field == 138 ? "nvlink_tx_bytes" : values[i].field == 139 ? "nvlink_rx_bytes" : "";
+		unsigned scope = ~0u;
+		if (values[i].field == 230) {
+			name = "recovery_action";
+			scope = 0;
+		}
 		values[i].type = 3;
-		values[i].ret = values[i].scope == ~0u ? (unsigned)value(d, name, &values[i].number) : INVALID_ARGUMENT;
+		values[i].ret = values[i].scope == scope ? (unsigned)value(d, name, &values[i].number) : INVALID_ARGUMENT;
 	}
 	return leave(ret);
 }
