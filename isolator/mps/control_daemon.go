@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,9 @@ const (
 	logVariable    = "CUDA_MPS_LOG_DIRECTORY"
 	probeCommand   = "get_default_active_thread_percentage"
 	maxOutputBytes = 4 << 10
+	// maxFailures is how many probes in a row may fail before a daemon that may have clients is replaced,
+	// which ends them.
+	maxFailures = 3
 )
 
 // controlDaemon is one device's control daemon, started by this or an earlier process. It is
@@ -47,6 +51,13 @@ type controlDaemon struct {
 	ready chan struct{}
 	// lastErr is why the daemon does not respond; nil while it does.
 	lastErr error
+	// serverErr is why the last server that the daemon started ended, and serverFailedAt when that was
+	// seen; zero if none failed.
+	serverErr      error
+	serverFailedAt time.Time
+
+	// checkedBytes is how much of the output keepRunning has checked.
+	checkedBytes int64
 }
 
 // Causes for which keepRunning ends.
@@ -87,7 +98,8 @@ func (d *controlDaemon) leaveRunning() {
 	<-d.ended
 }
 
-// awaitReady returns once the daemon responds.
+// awaitReady returns once the daemon responds. It fails for some time after a server of the daemon has
+// failed: clients could not connect.
 func (d *controlDaemon) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.commandTimeout)
 	defer cancel()
@@ -96,6 +108,11 @@ func (d *controlDaemon) awaitReady(ctx context.Context) error {
 	d.mu.Unlock()
 	select {
 	case <-ready:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.serverErr != nil && time.Since(d.serverFailedAt) < d.cfg.backoffMax {
+			return fmt.Errorf("MPS server of device %s: %w", d.uuid, d.serverErr)
+		}
 		return nil
 	case <-ctx.Done():
 		d.mu.Lock()
@@ -142,15 +159,14 @@ func (d *controlDaemon) keepRunning(ctx context.Context) {
 
 // runOnce runs the daemon until it ends. It leaves no daemon behind, except after leaveRunning.
 func (d *controlDaemon) runOnce(ctx context.Context) error {
-	if d.probeDaemon(ctx) == nil { // started by an earlier process
+	if d.findProcess() != 0 || d.probeDaemon(ctx) == nil { // started by an earlier process
 		d.log.Info("MPS control daemon taken over")
-		err := d.watchDaemon(ctx, nil)
+		err := d.watchDaemon(ctx, nil, true)
 		if !errors.Is(context.Cause(ctx), errLeave) {
 			d.endDaemon(nil)
 		}
 		return err
 	}
-	d.killDaemon() // a daemon of an earlier process that does not respond
 	if err := d.makeFolders(ctx); err != nil {
 		return err
 	}
@@ -159,13 +175,13 @@ func (d *controlDaemon) runOnce(ctx context.Context) error {
 		return fmt.Errorf("start the MPS control daemon: %w", err)
 	}
 	d.log.WithField("pid", c.pid).Info("MPS control daemon started")
-	err = d.watchDaemon(ctx, c.died)
+	err = d.watchDaemon(ctx, c.died, false)
 	if errors.Is(context.Cause(ctx), errLeave) {
 		return err
 	}
 	d.endDaemon(c.died)
-	if text, _ := os.ReadFile(d.outputFile()); ctx.Err() == nil && len(text) > 0 {
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(text[:min(len(text), maxOutputBytes)])))
+	if text := d.lastOutput(); ctx.Err() == nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return err
 }
@@ -218,22 +234,36 @@ func (d *controlDaemon) setComputeMode(ctx context.Context, mode string) error {
 	return nil
 }
 
-// watchDaemon probes the daemon until it dies, stops responding, or ctx ends.
-func (d *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) error {
+// watchDaemon probes the daemon until it ends, does not respond any more, or ctx ends. mayHaveClients is
+// set for a daemon that was taken over. Clients end with their daemon, so one that may have clients is
+// given up only if it is gone or several probes in a row get no response at all. Any other response is
+// no reason: the daemon serves one control session at a time, and clients may change what it reports.
+func (d *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}, mayHaveClients bool) error {
 	const quick = 50 * time.Millisecond // until the first response
 	tick := time.NewTicker(min(quick, d.cfg.probeInterval))
 	defer tick.Stop()
-	answered, deadline := false, time.Now().Add(d.cfg.commandTimeout)
+	failures, deadline := 0, time.Now().Add(d.cfg.commandTimeout)
 	for {
 		err := d.probeDaemon(ctx)
+		if err != nil && mayHaveClients && d.isServingOther(err) {
+			d.log.WithError(err).Debug("MPS control daemon is busy")
+			err = nil
+		}
 		switch {
-		case err == nil && !answered:
-			answered = true
+		case ctx.Err() != nil:
+		case err == nil:
+			failures, mayHaveClients = 0, true
 			tick.Reset(d.cfg.probeInterval)
 			d.recordProbe(nil)
-		case err != nil && ctx.Err() == nil && (answered || time.Now().After(deadline)):
+		case !mayHaveClients && time.Now().After(deadline):
 			return err
+		case mayHaveClients:
+			if failures++; failures >= maxFailures || d.findProcess() == 0 {
+				return err
+			}
+			d.log.WithError(err).WithField("failures", failures).Warn("MPS control daemon does not respond")
 		}
+		d.checkOutput()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -244,14 +274,31 @@ func (d *controlDaemon) watchDaemon(ctx context.Context, died <-chan struct{}) e
 	}
 }
 
-// probeDaemon returns an error unless the daemon responds with a percentage.
+// errNoResponse is wrapped by errors of commands that got no response in time.
+var errNoResponse = errors.New("MPS control daemon does not respond")
+
+// isServingOther reports whether the daemon runs and accepts connections although a probe failed: it
+// refused the probe, as it does while another control session is open, and does not hang.
+func (d *controlDaemon) isServingOther(err error) bool {
+	if errors.Is(err, errNoResponse) || d.findProcess() == 0 {
+		return false
+	}
+	c, err := net.DialTimeout("unix", filepath.Join(d.pipeDir(), "control"), d.cfg.commandTimeout)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// probeDaemon returns an error unless the daemon responds with a number. Clients may change the number.
 func (d *controlDaemon) probeDaemon(ctx context.Context) error {
 	answer, err := d.runCommand(ctx, probeCommand)
 	if err != nil {
 		return err
 	}
-	if n, err := strconv.ParseFloat(answer, 64); err != nil || n <= 0 || n > 100 {
-		return fmt.Errorf("MPS control daemon responds to %s with %.64q, want a percentage", probeCommand, answer)
+	if _, err := strconv.ParseFloat(answer, 64); err != nil {
+		return fmt.Errorf("MPS control daemon responds to %s with %.64q, want a number", probeCommand, answer)
 	}
 	return nil
 }
@@ -271,7 +318,7 @@ func (d *controlDaemon) runCommand(ctx context.Context, line string) (answer str
 	text := strings.TrimSpace(string(out[:min(len(out), maxOutputBytes)]))
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("MPS control daemon does not respond to %s: %w", line, context.Cause(ctx))
+		return "", fmt.Errorf("%w to %s: %w", errNoResponse, line, context.Cause(ctx))
 	case err != nil:
 		return "", fmt.Errorf("call the MPS control daemon's %s: %w: %s", line, err, text)
 	}

@@ -22,15 +22,13 @@ type controlProcess struct {
 	died chan struct{} // closed when it has ended
 }
 
-func (d *controlDaemon) outputFile() string { return filepath.Join(d.logDir(), "output") }
-
 // pidFile contains the daemon's process id, for a later process that takes it over.
 func (d *controlDaemon) pidFile() string { return filepath.Join(d.dir, "pid") }
 
 // startProcess starts the control daemon with the /dev/shm of its clients. It has a session of
 // its own, so that it survives this process.
 func (d *controlDaemon) startProcess() (controlProcess, error) {
-	out, err := os.Create(d.outputFile())
+	out, err := os.OpenFile(d.outputFile(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
 	if err != nil {
 		return controlProcess{}, err
 	}

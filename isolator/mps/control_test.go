@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,8 +46,8 @@ func readFault(pipe string) string {
 	return string(text)
 }
 
-// serveStandIn runs the daemon in the foreground. It answers one command line over its
-// pipe.
+// serveStandIn runs the daemon in the foreground. It answers one command line of each connection, and serves
+// one at a time: it closes others at once, as NVIDIA's daemon does. It writes several lines for each.
 func serveStandIn(pipe string) error {
 	if readFault(pipe) == "broken" {
 		return errors.New("no CUDA-capable device is detected")
@@ -60,26 +61,53 @@ func serveStandIn(pipe string) error {
 	if err != nil {
 		return err
 	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
+	var busy atomic.Bool
+	ended := make(chan error, 1)
+	go func() { // connections
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			if readFault(pipe) == "hangs" {
+				continue
+			}
+			if !busy.CompareAndSwap(false, true) {
+				fmt.Println("Another session is open")
+				c.Close()
+				continue
+			}
+			go func() {
+				if err, ends := answerStandIn(c, readFault(pipe)); ends {
+					ended <- err
+				}
+				busy.Store(false)
+				c.Close()
+			}()
 		}
-		line, _ := bufio.NewReader(c).ReadString('\n')
-		answer := "100.0"
-		switch how := readFault(pipe); {
-		case how == "dies":
-			return errors.New("a fatal fault")
-		case how == "hangs":
-			select {}
-		case strings.TrimSpace(line) == "quit":
-			return nil
-		case how == "babbles":
-			answer = "Cannot find MPS control daemon process"
-		}
-		fmt.Fprintln(c, answer)
-		c.Close()
+	}()
+	return <-ended
+}
+
+// answerStandIn answers one command. It reports whether the daemon ends, and why.
+func answerStandIn(c net.Conn, fault string) (err error, ends bool) {
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	fmt.Println("Accepting connection...\nNEW UI\n" + strings.TrimSpace(line) + "\nUI closed")
+	switch {
+	case fault == "dies":
+		return errors.New("a fatal fault"), true
+	case fault == "server fails":
+		fmt.Println("Starting new server 20516 for user 0\nServer 20516 exited with status 1")
+	case strings.TrimSpace(line) == "quit":
+		return nil, true
 	}
+	answer := "100.0"
+	if number, ok := strings.CutPrefix(fault, "says "); ok {
+		answer = number
+	}
+	fmt.Fprintln(c, answer)
+	return nil, false
 }
 
 // askStandIn runs the client as a user does: echo get_…
@@ -93,7 +121,10 @@ func askStandIn(pipe string) error {
 	if _, err := io.Copy(c, os.Stdin); err != nil {
 		return err
 	}
-	_, err = io.Copy(os.Stdout, c)
+	n, err := io.Copy(os.Stdout, c)
+	if err == nil && n == 0 {
+		err = errors.New("Cannot send command to MPS control daemon process")
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package mps
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/testneeds"
@@ -75,11 +77,10 @@ const (
 	awaitedTimeout = 5 * time.Second
 )
 
-// A daemon that ends, hangs or sends invalid answers is replaced, and the next container
-// can use the new one.
+// A daemon that ends or hangs is replaced, and the next container can use the new one.
 func TestDaemonFaults(t *testing.T) {
 	testneeds.RequireRoot(t)
-	for _, how := range []string{"dies", "hangs", "babbles"} {
+	for _, how := range []string{"dies", "hangs"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
 			m := newTestLimiter(t, dir)
@@ -108,6 +109,126 @@ func TestDaemonFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A daemon that runs is never replaced for what it answers, also by the next process: clients would end with it.
+// Clients can change the number, and while another control session is open there is none.
+func TestRunningDaemonIsKept(t *testing.T) {
+	testneeds.RequireRoot(t)
+	for _, fault := range []string{"says 0.0", "says Unknown command", "another session"} {
+		t.Run(fault, func(t *testing.T) {
+			dir := t.TempDir()
+			m := newTestLimiter(t, dir)
+			mustAdmit(t, m, "a", newShares(1, 1))
+			first, pipe := daemonPID(m), filepath.Join(dir, uuid, "pipe")
+			if fault == "another session" {
+				eventually(t, "the session is open", func() bool { // no probe has one
+					c, err := net.Dial("unix", filepath.Join(pipe, "control"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { c.Close() })
+					c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+					_, err = c.Read(make([]byte, 1))
+					return errors.Is(err, os.ErrDeadlineExceeded)
+				})
+			} else if err := os.WriteFile(faultFile(pipe), []byte(fault), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			keeps := func(m *Limiter) {
+				t.Helper()
+				for range maxFailures + 1 {
+					d := m.daemons[uuid]
+					before := probes(d)
+					eventually(t, "another probe", func() bool { return probes(d) > before })
+				}
+				if now := daemonPID(m); now != first {
+					t.Errorf("the daemon is %d, want %d still", now, first)
+				}
+			}
+			keeps(m)
+			mustAdmit(t, m, "b", newShares(1, 1))
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			if err := m.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			next := newTestLimiter(t, dir)
+			mustAdmit(t, next, "a", newShares(1, 1))
+			keeps(next)
+		})
+	}
+}
+
+// A server that cannot start is an error of the next admission, with the daemon's words. Some time later the
+// device is tried again.
+func TestFailedServerIsNoticed(t *testing.T) {
+	testneeds.RequireRoot(t)
+	dir := t.TempDir()
+	m := newTestLimiter(t, dir)
+	m.cfg.backoffMax = 2 * time.Second
+	mustAdmit(t, m, "a", newShares(1, 1))
+	file := faultFile(filepath.Join(dir, uuid, "pipe"))
+	if err := os.WriteFile(file, []byte("server fails"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an admission fails", func() bool {
+		_, err := m.AdmitContainer(t.Context(), "b", newShares(1, 1))
+		return err != nil && strings.Contains(err.Error(), "Server 20516 exited with status 1")
+	})
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "containers are admitted again", func() bool {
+		_, err := m.AdmitContainer(t.Context(), "b", newShares(1, 1))
+		return err == nil
+	})
+	if err := m.ReleaseContainer(t.Context(), "b"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The daemon's files stay small, with their last lines. Errors quote these.
+func TestOutputIsCut(t *testing.T) {
+	log, _ := logtest.NewNullLogger()
+	d := newControlDaemon(ControlConfig{Dir: t.TempDir(), Log: log}, uuid)
+	if err := os.MkdirAll(d.logDir(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	daemons, err := os.OpenFile(d.outputFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemons.Close()
+	line := strings.Repeat("x", 99) + "\n"
+	for i := range 3 * maxLogBytes / len(line) {
+		if _, err := daemons.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+		if i%1000 == 0 {
+			d.checkOutput()
+		}
+	}
+	if _, err := daemons.WriteString("Server 7 exited with status 2\n"); err != nil {
+		t.Fatal(err)
+	}
+	d.checkOutput()
+	text, err := os.ReadFile(d.outputFile())
+	if err != nil || len(text) > maxLogBytes+1000*len(line) || !strings.HasPrefix(string(text), "xxx") {
+		t.Errorf("%d bytes are left, at most %d: %v", len(text), maxLogBytes+1000*len(line), err)
+	}
+	if last := d.lastOutput(); !strings.HasSuffix(last, "Server 7 exited with status 2") || len(last) > maxOutputBytes {
+		t.Errorf("quotes %d bytes: %.80q", len(last), last)
+	}
+	if d.serverErr == nil || d.serverErr.Error() != "Server 7 exited with status 2" {
+		t.Errorf("noticed %v", d.serverErr)
+	}
+}
+
+// probes counts the lines that the stand-in has written.
+func probes(d *controlDaemon) int64 {
+	_, size := readTail(d.outputFile(), 0)
+	return size
 }
 
 // A repeated admission, as by the executor or after a restart, keeps a container's daemon
