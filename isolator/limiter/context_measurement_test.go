@@ -3,7 +3,10 @@ package limiter
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +32,68 @@ func (c *container) readAll() usageFile {
 func (c *container) startSlow() *program {
 	c.t.Helper()
 	return startProgram(c.t, withEnvironment(c.command("proc"), "STANDIN_SLOW", "1"))
+}
+
+// olderDrivers are versions of NVML that lack functions of the newest one, by their folder below the built ones.
+var olderDrivers = []string{"", "470"}
+
+// withDriver lets the program load NVML of an older driver.
+func (c *container) withDriver(cmd *exec.Cmd, driver string) *exec.Cmd {
+	return withEnvironment(cmd, "LD_LIBRARY_PATH", filepath.Join(c.built, driver)+":"+c.built)
+}
+
+// Processes find their own use with the names that NVML's functions have in each driver: otherwise a container
+// would be charged the use of the whole device.
+func TestSharesWithOlderDrivers(t *testing.T) {
+	for _, driver := range olderDrivers {
+		t.Run("driver "+driver, func(t *testing.T) {
+			device := newMachineFile(t, 64<<30, 2, 100000)
+			containers := []*container{newContainer(t, device, newLimits(1<<30, 30)), newContainer(t, device, newLimits(1<<30, 70))}
+			var programs []*program
+			for _, c := range containers {
+				programs = append(programs, startProgram(t, c.withDriver(c.command("proc"), driver)))
+			}
+			var wg sync.WaitGroup
+			got := make([]float64, 2)
+			for i, p := range programs {
+				p.must(0, "ctx 0")
+				if used := containers[i].used(0); used != ctxBytes {
+					t.Errorf("container %d is charged %d bytes for its context, want %d", i, used, ctxBytes)
+				}
+			}
+			for i, p := range programs {
+				wg.Go(func() { got[i] = float64(p.must(1, "busy kernel %d %d", kernel, horizon)) / 10000 })
+			}
+			wg.Wait()
+			wantWithin(t, got[0], 30)
+			wantWithin(t, got[1], 70)
+		})
+	}
+}
+
+// Modules of any size are counted, in each PID namespace, also by processes that have not measured a context.
+func TestLargeModules(t *testing.T) {
+	for _, driver := range olderDrivers {
+		for _, offset := range []int{0, 100000} {
+			c := newContainer(t, newMachineFile(t, 64<<30, 0, offset), newLimits(2<<30, 100))
+			for _, process := range []string{"first", "second"} { // the first has stored the size of a context
+				load := func(mib, want int) {
+					t.Helper()
+					p := startProgram(t, withEnvironment(c.withDriver(c.command("proc"), driver), "STANDIN_MODULE_MIB", fmt.Sprint(mib)))
+					p.must(0, "ctx 0")
+					p.want(want, 1, "module")
+					used, _ := c.deviceUsage(0)
+					if charged := c.used(0); charged != used {
+						t.Errorf("driver %q, PIDs + %d, %s process, %d MiB: the device has %d bytes, the usage file %d", driver, offset, process, mib, used, charged)
+					}
+					p.end()
+				}
+				load(900, 0)
+				load(1500, 0)
+				load(2500, outOfMemory)
+			}
+		}
+	}
 }
 
 // Containers that start at the same time, with NVML in another PID namespace, each find

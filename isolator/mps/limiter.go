@@ -37,6 +37,8 @@ type ControlConfig struct {
 	arguments []string
 	// Simulated is set on a host with simulated GPUs.
 	Simulated bool
+	// Driver, if set, returns the version of the host's driver.
+	Driver func() string
 	// Exclusive sets the compute mode of a device in use to EXCLUSIVE_PROCESS, so that no
 	// process can use the device without the daemon. Otherwise the mode is not changed.
 	Exclusive bool
@@ -92,6 +94,11 @@ const minComputeMajor = 7
 func (m *Limiter) CheckDevice(_ context.Context, d gpu.Device) error {
 	if m.cfg.Simulated {
 		return errors.New("the GPU is simulated: it has no driver")
+	}
+	if m.cfg.Driver != nil {
+		if err := share.CheckDriver(gpu.EnforcedByMPS, m.cfg.Driver()); err != nil {
+			return err
+		}
 	}
 	if d.MIG != nil {
 		return errors.New("MPS for MIG devices is not supported")

@@ -64,7 +64,7 @@ func layoutInstances(made []existingInstance) []layout.GPUInstance {
 }
 
 // ListMIGGPUs returns the physical GPUs in MIG mode, if the driver lets programs change
-// instances, as from release 470 on. They have no NVLinks in MIG mode.
+// instances, as releases newer than 470. They have no NVLinks in MIG mode.
 func (l *Library) ListMIGGPUs() ([]gpu.Device, error) {
 	return callWithTimeout(l.hostToken, loadTimeout, "list the GPUs in MIG mode", func() ([]gpu.Device, error) {
 		nvmlGate.enter()
@@ -201,7 +201,7 @@ func (s *nvmlSession) supportsPartitioning() bool {
 
 func (s *nvmlSession) listProfiles(handle nvml.Device) ([]layout.InstanceProfile, error) {
 	if !s.supportsPartitioning() {
-		return nil, errors.New("the driver does not list MIG profiles: update it to 470 or later")
+		return nil, errors.New("the driver does not list MIG profiles: update it to a release newer than 470")
 	}
 	var list []layout.InstanceProfile
 	for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {

@@ -38,6 +38,8 @@ type LibraryLimiterConfig struct {
 	// Simulated is set on a host with simulated GPUs, which has no driver functions for the
 	// library to hook.
 	Simulated bool
+	// Driver, if set, returns the version of the host's driver.
+	Driver func() string
 }
 
 // LibraryLimiter implements share.Limiter. All its state is in files, so a later process
@@ -59,6 +61,11 @@ func (lim *LibraryLimiter) Method() gpu.EnforcementMethod { return gpu.EnforcedB
 func (lim *LibraryLimiter) CheckDevice(context.Context, gpu.Device) error {
 	if lim.cfg.Simulated {
 		return errors.New("the GPU is simulated: there is no driver to limit")
+	}
+	if lim.cfg.Driver != nil {
+		if err := share.CheckDriver(gpu.EnforcedByPreload, lim.cfg.Driver()); err != nil {
+			return err
+		}
 	}
 	if info, err := os.Stat(lim.cfg.Library); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("no library at %s: install it there, or say where it is by --share-library", lim.cfg.Library)

@@ -88,10 +88,11 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 			cfg.Provider, cfg.Stock, cfg.Role = common.advertise == advertiseProvider, common.stock, common.role
 			cfg.MIG, cfg.MIGLayout = common.mig.list, common.mig.layout
 			cfg.SharedDevices, cfg.ShareLimit, cfg.Scaling = common.share.List, common.share.Limit, common.share.Scaling
-			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, common.simulate != "", log); err != nil {
+			var known atomic.Pointer[gpu.Host] // set before the first request
+			driver := func() string { return known.Load().Driver }
+			if cfg.Limiters, err = common.share.NewLimiters(cfg.RuntimeDir, common.simulate != "", driver, log); err != nil {
 				return err
 			}
-			var known atomic.Pointer[gpu.Host] // set before the first request
 			cfg.OnDiscovered = func(h gpu.Host) { known.Store(&h) }
 			cfg.OpenHardware = func() (daemon.Hardware, error) { return a.openHardware(common.simulate, common.stateDir, log) }
 			cfg.FaultPolicy.Ignored = convertNumbers[uint64](ignored)

@@ -40,11 +40,12 @@ func (f *ShareFlags) Register(p *pflag.FlagSet) {
 	p.BoolVar(&f.exclusive, "mps-exclusive", false, "with MPS: keep processes that do not use MPS from a shared GPU, by compute mode EXCLUSIVE_PROCESS")
 }
 
-// NewLimiters returns the enforcement methods of shares, without the one that enforces nothing.
-func (f *ShareFlags) NewLimiters(runtimeDir string, simulated bool, log logrus.FieldLogger) ([]share.Limiter, error) {
-	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Exclusive: f.exclusive, Log: log})
+// NewLimiters returns the enforcement methods of shares, without the one that enforces nothing. driver
+// returns the version of the host's driver.
+func (f *ShareFlags) NewLimiters(runtimeDir string, simulated bool, driver func() string, log logrus.FieldLogger) ([]share.Limiter, error) {
+	byMPS, err := mps.New(mps.ControlConfig{Dir: filepath.Join(runtimeDir, "mps"), Simulated: simulated, Driver: driver, Exclusive: f.exclusive, Log: log})
 	byPreload := preload.New(preload.LibraryLimiterConfig{
-		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.Scaling.Memory > 1,
+		Dir: filepath.Join(runtimeDir, "limits"), Library: f.library, Oversubscribe: f.Scaling.Memory > 1, Driver: driver,
 		Simulated: simulated && f.Limit == share.AutoMethod, // with an explicit method the driver may be simulated too
 	})
 	return []share.Limiter{share.NewMIGLimiter(), byMPS, byPreload}, err
@@ -68,7 +69,7 @@ func (f *ShareFlags) addSharing(ctx context.Context, m *advertise.MachineGPUs, s
 	if len(m.Shared) == 0 && f.Limit == share.AutoMethod && !live {
 		return nil
 	}
-	all, err := f.NewLimiters(daemon.DefaultRuntimeDir, simulated, log)
+	all, err := f.NewLimiters(daemon.DefaultRuntimeDir, simulated, func() string { return m.Host.Driver }, log)
 	if err != nil {
 		return err
 	}

@@ -153,7 +153,7 @@ func (a *daemonCommands) runLocal(ctx context.Context, f localFlags) error {
 			"MESOS_GPU_LOG_SIZE", "MESOS_GPU_LOG_FILES", "MESOS_GPU_DOCKER_CONFIG", "MESOS_GPU_SECRETS", "MESOS_GPU_ALLOW_HOST_IPC", "MESOS_GPU_ALLOW_DEVICES"),
 	}
 	cfg.NewLimiters = func(dir string) ([]share.Limiter, error) {
-		return f.share.NewLimiters(dir, hosts[0].Simulated, log)
+		return f.share.NewLimiters(dir, hosts[0].Simulated, func() string { return hosts[0].Driver }, log)
 	}
 	if !cfg.Isolate {
 		fmt.Fprintln(a.Stderr, "not root: tasks run as plain processes, devices are not isolated")

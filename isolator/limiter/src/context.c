@@ -34,14 +34,6 @@ static void store_context_bytes(int index, uint64_t bytes)
 	usage_unlock();
 }
 
-static const nvmlProcessInfo_t *find_process(const struct nvml_processes *p, unsigned pid)
-{
-	for (unsigned i = 0; i < p->count; i++)
-		if (p->list[i].pid == pid)
-			return &p->list[i];
-	return NULL;
-}
-
 // find_own_process returns NVML's entry of this process: by its own PID, or, if NVML
 // uses another PID namespace, the only entry that is new.
 static const nvmlProcessInfo_t *find_own_process(const struct nvml_processes *was, const struct nvml_processes *is)
@@ -49,9 +41,9 @@ static const nvmlProcessInfo_t *find_own_process(const struct nvml_processes *wa
 	struct process_slot self;
 	unsigned known = usage_nvml_pid(), number = 0;
 	identify_self(&self);
-	const nvmlProcessInfo_t *own = find_process(is, known ? known : self.pid), *only_new = NULL;
+	const nvmlProcessInfo_t *own = nvml_find_process(is, known ? known : self.pid), *only_new = NULL;
 	for (unsigned i = 0; !own && i < is->count; i++)
-		if (!find_process(was, is->list[i].pid)) {
+		if (!nvml_find_process(was, is->list[i].pid)) {
 			only_new = &is->list[i];
 			number++;
 		}
@@ -65,7 +57,7 @@ static uint64_t measure_growth(int index, const struct memory_snapshot *b, bool 
 	static struct nvml_processes now; // protected by measure_lock
 	uint64_t used;
 	nvml_processes(index, &now);
-	const nvmlProcessInfo_t *own = find_own_process(&b->processes, &now), *was = own ? find_process(&b->processes, own->pid) : NULL;
+	const nvmlProcessInfo_t *own = find_own_process(&b->processes, &now), *was = own ? nvml_find_process(&b->processes, own->pid) : NULL;
 	uint64_t before = was ? was->usedGpuMemory : 0;
 	if (own)
 		usage_set_nvml_pid(own->pid);

@@ -92,6 +92,7 @@ void usage_unlock(void);
 void usage_set_host_lock_missed(bool);
 void usage_set_nvml_pid(unsigned pid);
 unsigned usage_nvml_pid(void); // 0: not known
+uint64_t usage_own_bytes(int device); // charged to this process
 uint64_t slot_checksum(const struct process_slot *, uint64_t nonce);
 uint64_t device_checksum(const struct device_record *, uint64_t nonce);
 bool is_any_slot_locked(int fd, int from, int n); // true: a living process owns one of them
@@ -134,6 +135,7 @@ nvmlDevice_t nvml_device(int index);
 bool nvml_used(int index, uint64_t *bytes);
 struct nvml_processes { unsigned count; nvmlProcessInfo_t list[1024]; };
 bool nvml_processes(int index, struct nvml_processes *);
+const nvmlProcessInfo_t *nvml_find_process(const struct nvml_processes *p, unsigned pid); // NULL if it is not listed
 
 // ---- charge.c: reserve, allocate, confirm
 

@@ -5,22 +5,55 @@
 
 static struct lock module_lock;
 
-static bool read_own_use(int index, uint64_t *bytes)
+// device_use is what NVML reports of a device's processes, and what is charged to this one.
+struct device_use { struct nvml_processes processes; uint64_t charged; };
+
+static bool read_use(int index, struct device_use *u)
 {
-	static struct nvml_processes p; // protected by module_lock
-	struct process_slot self;
-	identify_self(&self);
-	if (!nvml_processes(index, &p))
-		return false;
-	for (unsigned i = 0; i < p.count; i++)
-		if (p.list[i].pid == self.pid) {
-			*bytes = p.list[i].usedGpuMemory;
-			return true;
-		}
-	return false;
+	u->charged = usage_own_bytes(index);
+	return nvml_processes(index, &u->processes);
 }
 
-struct module_load { struct charge charge; bool known; uint64_t before; };
+// bytes_of returns the use of a process, 0 if NVML does not list it.
+static uint64_t bytes_of(const struct device_use *u, unsigned pid)
+{
+	const nvmlProcessInfo_t *p = nvml_find_process(&u->processes, pid);
+	return p ? p->usedGpuMemory : 0;
+}
+
+// own_nvml_pid returns this process's PID for NVML: the one that its first
+// context had, or its own, or that of the only process whose use grew; 0 if it
+// is not known.
+static unsigned own_nvml_pid(const struct device_use *was, const struct device_use *is)
+{
+	struct process_slot self;
+	unsigned known = usage_nvml_pid(), grown = 0, number = 0;
+	if (known)
+		return known;
+	identify_self(&self);
+	if (nvml_find_process(&is->processes, self.pid))
+		return self.pid;
+	for (unsigned i = 0; i < is->processes.count; i++)
+		if (is->processes.list[i].usedGpuMemory > bytes_of(was, is->processes.list[i].pid)) {
+			grown = is->processes.list[i].pid;
+			number++;
+		}
+	return number == 1 ? grown : 0;
+}
+
+// module_bytes returns how much this process's use grew without what other
+// threads have allocated, which is charged to them.
+static uint64_t module_bytes(const struct device_use *was, const struct device_use *is)
+{
+	unsigned pid = own_nvml_pid(was, is);
+	uint64_t before = bytes_of(was, pid), after = bytes_of(is, pid);
+	uint64_t others = is->charged > was->charged ? is->charged - was->charged : 0;
+	return pid && after > before && after - before > others ? after - before - others : 0;
+}
+
+struct module_load { struct charge charge; bool known; };
+
+static struct device_use use_before, use_after; // protected by module_lock
 
 static void begin_load(struct module_load *l)
 {
@@ -28,20 +61,19 @@ static void begin_load(struct module_load *l)
 	lock_acquire(&module_lock);
 	if (device_current(&l->charge.device, &l->charge.context) != CUDA_SUCCESS)
 		l->charge.device = -1;
-	l->known = l->charge.device >= 0 && read_own_use(l->charge.device, &l->before);
+	l->known = l->charge.device >= 0 && read_use(l->charge.device, &use_before);
 }
 
 static CUresult finish_load(struct module_load *l, CUresult r, uint64_t key, CUresult (*unload)(uint64_t))
 {
-	uint64_t after;
-	const uint64_t max_module_bytes = 1ull << 30; // more than this is another thread's allocation
-	if (r == CUDA_SUCCESS && l->known && read_own_use(l->charge.device, &after) && after > l->before && after - l->before < max_module_bytes) {
-		if (charge_resize(&l->charge, after - l->before)) {
-			charge_finish(&l->charge, r, ALLOCATED_MODULE, key);
-		} else {
-			unload(key);
-			r = CUDA_ERROR_OUT_OF_MEMORY;
-		}
+	uint64_t bytes = 0;
+	if (r == CUDA_SUCCESS && l->known && read_use(l->charge.device, &use_after))
+		bytes = module_bytes(&use_before, &use_after);
+	if (bytes && charge_resize(&l->charge, bytes)) {
+		charge_finish(&l->charge, r, ALLOCATED_MODULE, key);
+	} else if (bytes) {
+		unload(key);
+		r = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	lock_release(&module_lock);
 	return r;

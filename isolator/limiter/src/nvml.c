@@ -53,11 +53,24 @@ bool nvml_used(int index, uint64_t *bytes)
 bool nvml_processes(int index, struct nvml_processes *p)
 {
 	nvmlDevice_t device = nvml_device(index);
-	p->count = sizeof p->list / sizeof p->list[0];
-	if (device && REAL(nvmlDeviceGetComputeRunningProcesses_v3)(device, &p->count, p->list) == NVML_SUCCESS)
-		return true;
-	p->count = 0;
-	return false;
+	const unsigned max = sizeof p->list / sizeof p->list[0];
+	p->count = max;
+	nvmlReturn_t r = device ? REAL(nvmlDeviceGetComputeRunningProcesses_v3)(device, &p->count, p->list) : NVML_ERROR_FUNCTION_NOT_FOUND;
+	if (device && r == NVML_ERROR_FUNCTION_NOT_FOUND) {
+		p->count = max;
+		r = REAL(nvmlDeviceGetComputeRunningProcesses_v2)(device, &p->count, p->list);
+	}
+	if (r != NVML_SUCCESS)
+		p->count = 0;
+	return r == NVML_SUCCESS;
+}
+
+const nvmlProcessInfo_t *nvml_find_process(const struct nvml_processes *p, unsigned pid)
+{
+	for (unsigned i = 0; i < p->count; i++)
+		if (p->list[i].pid == pid)
+			return &p->list[i];
+	return NULL;
 }
 
 static void nvml_after_fork(void) { atomic_store(&nvml_lock.word, 0); }

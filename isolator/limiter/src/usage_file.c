@@ -326,6 +326,14 @@ void usage_set_nvml_pid(unsigned pid)
 	unlock_file();
 }
 
+uint64_t usage_own_bytes(int device)
+{
+	lock_acquire(&mutex);
+	uint64_t bytes = self.used[device];
+	lock_release(&mutex);
+	return bytes;
+}
+
 unsigned usage_nvml_pid(void)
 {
 	lock_acquire(&mutex);

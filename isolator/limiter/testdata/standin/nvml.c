@@ -40,6 +40,13 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m)
 	machine_unlock();
 	return 0;
 }
+// DRIVER is the version whose functions the library has, by default the newest.
+#ifndef DRIVER
+#define DRIVER 550
+#endif
+#if DRIVER < 510
+#define nvmlDeviceGetComputeRunningProcesses_v3 nvmlDeviceGetComputeRunningProcesses_v2
+#else
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
 {
 	nvmlMemory_t one;
@@ -47,6 +54,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
 	m->total = one.total, m->used = one.used, m->free = one.free, m->reserved = 0;
 	return 0;
 }
+#endif
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n, nvmlProcessInfo_t *list)
 {
 	unsigned room = *n;
