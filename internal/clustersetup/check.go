@@ -124,6 +124,8 @@ type DriverFacts struct {
 	PCI             int
 	Kernel, Library string
 	Problem         string
+	// Unlinked are the driver's nodes in /dev that have no link in /dev/char, on a machine with systemd.
+	Unlinked []string
 }
 
 // WeightFacts are the weights of the scheduler's roles.
@@ -502,6 +504,10 @@ func checkDriver(f *Facts, report func(severity, problem, fix string)) {
 	case d.Library != d.Kernel:
 		report(Error, fmt.Sprintf("the driver's library is %s, its kernel module %s", d.Library, d.Kernel),
 			"reboot, or reload the module after an upgrade of the driver")
+	}
+	if !simulated && len(d.Unlinked) > 0 {
+		report(Warning, fmt.Sprintf("%s have no link in /dev/char: with Docker's cgroup driver systemd, containers lose their GPUs at systemctl daemon-reload",
+			strings.Join(d.Unlinked, ", ")), "nvidia-ctk system create-dev-char-symlinks --create-all, after each boot; or Docker's option native.cgroupdriver=cgroupfs")
 	}
 }
 

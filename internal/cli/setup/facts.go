@@ -564,6 +564,9 @@ func (c *collector) readDriver() {
 			d.PCI++
 		}
 	}
+	if _, err := os.Stat(c.root + "/run/systemd/system"); err == nil {
+		d.Unlinked = c.listUnlinkedNodes()
+	}
 	text, err := os.ReadFile(c.root + "/proc/driver/nvidia/version")
 	if err != nil {
 		return
@@ -577,4 +580,21 @@ func (c *collector) readDriver() {
 		return
 	}
 	d.Library = host.Driver
+}
+
+// listUnlinkedNodes returns the driver's nodes without a link in /dev/char. systemd finds devices that
+// containers may open through these links.
+func (c *collector) listUnlinkedNodes() (nodes []string) {
+	paths, _ := filepath.Glob(c.root + "/dev/nvidia*")
+	for _, path := range paths {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+			continue
+		}
+		link := fmt.Sprintf("%s/dev/char/%d:%d", c.root, unix.Major(st.Rdev), unix.Minor(st.Rdev))
+		if _, err := os.Lstat(link); errors.Is(err, fs.ErrNotExist) {
+			nodes = append(nodes, strings.TrimPrefix(path, c.root))
+		}
+	}
+	return nodes
 }
