@@ -71,6 +71,17 @@ func TestSharesWithOlderDrivers(t *testing.T) {
 	}
 }
 
+// A device that does not exist is the driver's error, not a lack of memory.
+func TestUnknownDeviceIsDriversError(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 64<<30, 0, 0), newLimits(1<<30, 100))
+	p := c.start("proc")
+	p.want(invalidValue, 0, "ctx 7")
+	p.want(invalidValue, 0, "retain 7")
+	if text := p.end(); text != "" {
+		t.Errorf("standard error has %q", text)
+	}
+}
+
 // Modules of any size are counted, in each PID namespace, also by processes that have not measured a context.
 func TestLargeModules(t *testing.T) {
 	for _, driver := range olderDrivers {

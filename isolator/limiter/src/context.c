@@ -101,7 +101,9 @@ static CUresult create_context(CUcontext *context, void *p, int n, unsigned flag
 {
 	int index = device_index(device);
 	struct charge c = {0};
-	CUresult r = charge_device(&c, index, index < 0 ? 0 : known_context_bytes(index));
+	CUresult r = index < 0 ? device_error(device) : CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS)
+		r = charge_device(&c, index, index < 0 ? 0 : known_context_bytes(index));
 	if (r != CUDA_SUCCESS)
 		return r;
 	struct usage_file *b;

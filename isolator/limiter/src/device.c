@@ -22,6 +22,16 @@ int device_index(CUdevice device)
 	return index;
 }
 
+// device_error returns the driver's error for a device that device_index does not
+// know: it does not exist, or the driver is not initialized. It returns success
+// for a device that exists and is not listed.
+CUresult device_error(CUdevice device)
+{
+	CUuuid uuid;
+	CUresult r = REAL(cuDeviceGetUuid_v2)(&uuid, device);
+	return r == CUDA_SUCCESS ? r : REAL(cuDeviceGetUuid)(&uuid, device);
+}
+
 CUdevice device_ordinal(int index)
 {
 	CUdevice d = 0;

@@ -128,6 +128,7 @@ struct allocation *allocation_remove_context(CUcontext); // a linked list; the c
 // ---- device.c, nvml.c
 
 int device_index(CUdevice);       // index in the limits; -1: not in them
+CUresult device_error(CUdevice);
 CUdevice device_ordinal(int index); // inverse of device_index, for devices already looked up
 CUresult device_current(int *index, CUcontext *);
 CUresult device_of_stream(CUstream, CUdevice *);

@@ -10,7 +10,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t size, const CUmemAl
 	if (!prop || prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return REAL(cuMemCreate)(h, size, prop, flags); // host memory
 	struct charge c = {0};
-	CUresult r = charge_device(&c, device_index(prop->location.id), size);
+	int index = device_index(prop->location.id);
+	CUresult r = index < 0 ? device_error(prop->location.id) : CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS)
+		r = charge_device(&c, index, size);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMemCreate)(h, size, prop, flags);
