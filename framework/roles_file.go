@@ -31,7 +31,7 @@ const maxRoles = 1 << 20
 //	prod: {weight: 2, quota: "A100=32"}
 //	guests: {order: shortest, patience: 6h, policy: spread}
 //	batch: {backfill: false, one_queue: true, keep_runs: 3, keep_ended: 72h}
-//	vision: {deserved: "A100=16", limit: "A100=32"}
+//	vision: {deserved: "A100=16, cpus=128, mem=1TiB", limit: "A100=32"}
 //	school: {waiting_jobs: 500, user: {gpus: "*=4", running_jobs: 2}, users: {alice: {gpus: "*=8", running_jobs: none}}}
 //	lab: {budget: {month: 1000h, user: 100h, types: {A100: 200h}, at_limit: hold, warn_at: 80%}}
 //	night: {notify: [{to: "mailto:ops@example.org", on: [failure]}]}
@@ -133,7 +133,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 	if role.Quota, err = quota.Parse(valueOrEmpty(cmp.Or(body.Limit, body.Quota))); err != nil {
 		return role, err
 	}
-	if role.Deserved, err = parseDeserved(body.Deserved); err != nil {
+	if role.Deserved, role.DeservedHost, err = parseDeserved(body.Deserved); err != nil {
 		return role, err
 	}
 	role.WaitingJobs, role.HalfLife = body.WaitingJobs, time.Duration(body.HalfLife)
@@ -208,16 +208,48 @@ func setUserLimit(l *quota.UserLimits, key, value string) (err error) {
 	return nil
 }
 
-// parseDeserved parses what a role deserves, which is nil for a role without the setting.
-func parseDeserved(text string) (quota.Quota, error) {
-	if text == "" {
-		return nil, nil
+// parseDeserved parses what a role deserves: GPUs by type, CPUs and memory. A part without entries is nil.
+func parseDeserved(text string) (gpus quota.Quota, hosts quota.HostQuota, err error) {
+	var types []string
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !slices.Contains(quota.HostResources(), name) {
+			types = append(types, part)
+			continue
+		}
+		if _, twice := hosts[name]; twice {
+			return nil, nil, fmt.Errorf("deserved: %q: %s appears twice", text, name)
+		}
+		if hosts == nil {
+			hosts = quota.HostQuota{}
+		}
+		if hosts[name], err = parseHostAmount(name, value); err != nil {
+			return nil, nil, fmt.Errorf("deserved: %s: %w", name, err)
+		}
 	}
-	q, err := quota.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("deserved: %w", err)
+	if gpus, err = quota.Parse(strings.Join(types, ",")); err != nil {
+		return nil, nil, fmt.Errorf("deserved: %w", err)
 	}
-	return q, nil
+	if len(gpus) == 0 {
+		gpus = nil
+	}
+	return gpus, hosts, nil
+}
+
+// parseHostAmount parses a number of CPUs, or a size in MiB. 0 means none.
+func parseHostAmount(name, value string) (float64, error) {
+	if value == "0" {
+		return 0, nil
+	}
+	if name == quota.Memory {
+		return jobfile.ParseSize(value)
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(n > 0 && n <= 1e9) {
+		return 0, fmt.Errorf("%q is not a number of CPUs such as 32", value)
+	}
+	return n, nil
 }
 
 func valueOrEmpty(text *string) string {
@@ -249,7 +281,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 // decoded.
 func describeRoleError(n *yaml.Node, body any, err error) error {
 	forms := map[string]string{
-		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS", "order": "the name of an order",
+		"weight": "a number", "quota": "TYPE=GPUS", "limit": "TYPE=GPUS", "deserved": "TYPE=GPUS, cpus=NUMBER, mem=SIZE", "order": "the name of an order",
 		"backfill": "true or false", "one_queue": "true or false", "policy": "the name of a policy", "keep_runs": "a whole number", "waiting_jobs": "a whole number",
 		"users": "a mapping of users to their limits, such as {ann: {running_jobs: 2}}", "notify": "a list such as [{to: TARGET, on: [failure]}]",
 	}

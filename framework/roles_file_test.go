@@ -19,7 +19,7 @@ import (
 func TestParseRoles(t *testing.T) {
 	got, err := parseRoles([]byte("research: V100=8, A100=4, *=16\nprod: {weight: 2, quota: \"A100=32\"}\nguests: " +
 		"{}\nteam/vision:\nfast: {order: shortest, patience: 6h, policy: spread}\nbatch: {order: fifo, backfill: false}\nlab: " +
-		"{deserved: \"A100=8, *=12\", limit: \"A100=16\"}\nlab/x: {deserved: \"A100=8\"}\n"))
+		"{deserved: \"A100=8, *=12, cpus=64, mem=1.5TiB\", limit: \"A100=16\"}\nlab/x: {deserved: \"A100=8\"}\nsweeps: {deserved: \"cpus=0.5\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,9 @@ func TestParseRoles(t *testing.T) {
 		{Name: "team/vision", Quota: quota.Quota{}},
 		{Name: "fast", Quota: quota.Quota{}, Order: queue.ShortestFirst, Patience: 6 * time.Hour, FitPolicy: "spread"},
 		{Name: "batch", Quota: quota.Quota{}, Order: queue.OldestFirst, Strict: true},
-		{Name: "lab", Quota: quota.Quota{"A100": 16}, Deserved: quota.Quota{"A100": 8, "*": 12}},
+		{Name: "lab", Quota: quota.Quota{"A100": 16}, Deserved: quota.Quota{"A100": 8, "*": 12}, DeservedHost: quota.HostQuota{"cpus": 64, "mem": 1.5 * 1024 * 1024}},
 		{Name: "lab/x", Quota: quota.Quota{}, Deserved: quota.Quota{"A100": 8}},
+		{Name: "sweeps", Quota: quota.Quota{}, DeservedHost: quota.HostQuota{"cpus": 0.5}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
@@ -40,11 +41,16 @@ func TestParseRoles(t *testing.T) {
 
 func TestInvalidRolesAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                    "parse roles",
-		"[a]":                                 "write ROLE: QUOTA lines",
-		"a: V100":                             `line 1: role a: quota "V100": write TYPE=GPUS`,
-		"a: V100=8\nb: V100=-1":               "line 2: role b",
-		"a: V100=8, v100=9":                   "appears twice",
+		"":                                "parse roles",
+		"[a]":                             "write ROLE: QUOTA lines",
+		"a: V100":                         `line 1: role a: quota "V100": write TYPE=GPUS`,
+		"a: V100=8\nb: V100=-1":           "line 2: role b",
+		"a: V100=8, v100=9":               "appears twice",
+		"a: cpus=8":                       "quotas and limits count GPUs only; cpus and mem are for deserved",
+		"a: {deserved: cpus=many}":        `line 1: role a: deserved: cpus: "many" is not a number of CPUs such as 32`,
+		"a: {deserved: mem=8gb}":          `deserved: mem: "8gb" is not a size: write 8GB or 8GiB`,
+		"a: {deserved: 'cpus=8, cpus=9'}": "cpus appears twice",
+		"a: {deserved: cpus=8}\na/b: {deserved: cpus=9}": `role "a" deserves 8 CPUs, the roles below it (a/b) deserve 9 CPUs together`,
 		"a: {}\na: {}":                        "appears twice",
 		"a b: {}":                             `role "a b"`,
 		"a: {wait: 2}":                        "want weight, quota",
@@ -226,6 +232,7 @@ func TestPackagedRolesFile(t *testing.T) {
 	want.HalfLife, want.NamedUsers = 24*time.Hour, map[string]quota.UserLimits{"carol": {GPUs: quota.Quota{"A100": 16, "*": 16},
 		RunningJobs: 20, SubmissionsPerMinute: 30}}
 	got.Quota, want.Deserved = want.Quota, quota.Quota{"A100": 16}
+	want.DeservedHost = quota.HostQuota{quota.CPUs: 128, quota.Memory: 512 * 1024}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

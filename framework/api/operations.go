@@ -80,6 +80,9 @@ type RoleStatus struct {
 	// Entitled is absent unless the scheduler reclaims what roles are entitled to, and on a standby, which does not know
 	// the GPUs.
 	Entitled map[string]float64 `json:"entitled,omitempty"`
+	// Host has the CPUs ("cpus") and the MiB of memory ("mem") of the role and its descendants. It is absent unless a role
+	// deserves some.
+	Host map[string]HostUse `json:"host,omitempty"`
 	// Waiting is the number of its tasks that wait for resources.
 	Waiting int `json:"waiting"`
 	// Hold is set if the role or a role above it is held: its tasks wait.
@@ -104,6 +107,15 @@ type RoleStatus struct {
 	// Warnings lists GPU types of a newly set quota that no agent has. The quota has no
 	// effect on them yet.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// HostUse contains the CPUs or the MiB of memory that a role deserves and that the tasks of the role and its descendants
+// hold or wait for, with and without GPUs.
+type HostUse struct {
+	// Deserved is absent for a role that deserves none of them.
+	Deserved *float64 `json:"deserved,omitempty"`
+	Demanded float64  `json:"demanded"`
+	Held     float64  `json:"held"`
 }
 
 // MesosQuota is Mesos's quota of whole GPUs for a role and its descendants.

@@ -194,6 +194,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"OutputPart":        outputPart,
 		"StartEstimate":     filledValue[api.StartEstimate](),
 		"TimeRange":         filledValue[api.TimeRange](),
+		"HostUse":           filledValue[api.HostUse](),
 		"MesosQuota":        filledValue[api.MesosQuota](),
 		"BudgetUse":         filledValue[api.BudgetUse](),
 		"RoleUserLimits":    filledValue[api.RoleUserLimits](),

@@ -23,6 +23,16 @@ func RoleViews(st *sched.State) []api.RoleStatus {
 		if s.Entitled != nil {
 			r.Entitled = wholeGPUs(s.Entitled)
 		}
+		for resource, u := range s.Host {
+			if r.Host == nil {
+				r.Host = map[string]api.HostUse{}
+			}
+			use := api.HostUse{Demanded: u.Demanded, Held: u.Held}
+			if n, ok := s.DeservedHost[resource]; ok {
+				use.Deserved = &n
+			}
+			r.Host[resource] = use
+		}
 		if h, held := st.Holds().OfRole(s.Name); held {
 			r.Hold = &h
 		}

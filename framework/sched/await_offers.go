@@ -22,9 +22,9 @@ func (s *State) offersDue(role string, submitted time.Time) time.Time {
 	return since.Add(offerLatency)
 }
 
-// markAwaitingOffers marks the jobs for which offers of free GPUs may be under way: the agents have GPUs that no task of
+// markAwaitingOffers marks the jobs for which offers of what is free may be under way: the agents have GPUs that no task of
 // this framework holds and that it was not offered of late. After a failover, and after a time in which nothing waited, the
-// scheduler does not know which GPUs are free.
+// scheduler does not know which GPUs are free. CPUs and memory may always be free.
 func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.RunningTask) {
 	if !s.Reclaims() {
 		return
@@ -35,10 +35,10 @@ func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.R
 		if !s.offersDue(w.Spec.Role, w.Submitted).After(s.now) {
 			continue
 		}
-		if !known {
+		if !known && w.Spec.Request.GPUs > 0 {
 			known, unseen = true, s.hasUnseenGPUs(running)
 		}
-		w.AwaitsOffers = unseen
+		w.AwaitsOffers = unseen || w.Spec.Request.GPUs == 0
 	}
 }
 

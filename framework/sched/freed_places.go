@@ -22,8 +22,8 @@ type freedPlace struct {
 }
 
 // freedPlaceTimeout is how long Mesos takes at most to offer a freed place: it allocates each second, and the
-// scheduler's own refusals last some seconds. reclaimedPlaceTimeout applies if roles deserve GPUs: a tardy offer must not
-// cost another task its place.
+// scheduler's own refusals last some seconds. reclaimedPlaceTimeout applies to places with GPUs if roles reclaim: a tardy
+// offer must not cost another task its place. Without GPUs it is not known which offers have a place.
 const (
 	freedPlaceTimeout     = 10 * time.Second
 	reclaimedPlaceTimeout = leftoverValidity
@@ -43,7 +43,7 @@ func (s *State) freedPlaceOf(j *job.Job, t *job.Task) freedPlace {
 	r := placeOf(j, t)
 	r.Ending, r.Ends, r.Ended, r.Stuck = true, t.Ended, true, s.isClosed(t.Hostname, t.AgentID)
 	timeout := freedPlaceTimeout
-	if s.cfg.Policy.Reclaims() {
+	if s.cfg.Policy.Reclaims() && j.Spec.Request.GPUs > 0 {
 		timeout = reclaimedPlaceTimeout
 	}
 	return freedPlace{r, t.Ended.Add(timeout)}

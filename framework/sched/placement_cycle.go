@@ -106,10 +106,7 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	for _, v := range plan.Preempt {
 		message := "makes room for " + v.ForJob
 		if v.DeservedBy != "" {
-			message += fmt.Sprintf(": role %s deserves the GPUs", v.DeservedBy)
-			if s.cfg.Policy.PursuesEntitlements() {
-				message = fmt.Sprintf("makes room for %s: role %s is entitled to the GPUs", v.ForJob, v.DeservedBy)
-			}
+			message += fmt.Sprintf(": role %s %s", v.DeservedBy, v.Claim)
 		}
 		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, message)...)
 	}

@@ -26,7 +26,7 @@ func (s *State) QueueOrder() []string {
 		for level := range usage.DeservedLevels() {
 			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, placement.NextJobs(in.Reservations), usage, level)
 			for j, request, ok := claims.Next(); ok; j, request, ok = claims.Next() {
-				usage.AddClaim(j.Spec.Role, &request, len(j.Tasks))
+				usage.AddClaim(j.Spec, &request, len(j.Tasks))
 				add(j)
 			}
 			waiting = claims.Rest()

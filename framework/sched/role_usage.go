@@ -23,6 +23,9 @@ type RoleUsage struct {
 	// Demanded counts the GPUs that tasks hold or wait for. A task that accepts several types counts for each of them. Entitled is the
 	// part of the cluster that the role would have if all demand were divided by what roles deserve and by weight.
 	Demanded, Entitled map[string]int
+	// Host has what the role and the roles below it hold and demand of the CPUs and memory that roles deserve; nil if none
+	// deserves any.
+	Host map[string]quota.HostUsage
 	// Waiting is the number of the role's tasks that wait.
 	Waiting int
 	// Recent is the decayed usage of the role's own tasks, in thousandths of GPUs; 0 without a half-life.
@@ -125,7 +128,7 @@ func usersOf(role string, recent *quota.RecentUsage) (users []UserUsage) {
 	return users
 }
 
-// Reclaims reports whether roles take GPUs back from each other.
+// Reclaims reports whether roles take GPUs, or CPUs and memory, back from each other.
 func (s *State) Reclaims() bool { return s.cfg.Policy.Reclaims() }
 
 // RoleUsages returns all roles, the default one first.
@@ -144,7 +147,7 @@ func (s *State) RoleUsages() []RoleUsage {
 		list[i] = RoleUsage{
 			Role: r, QuotaOverridden: overridden, Held: usage.UsageByType(r.Name), Waiting: s.offerDemands.entry(r.Name).waiting,
 			Demanded: map[string]int{}, Users: usersOf(r.Name, in.Recent),
-			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""),
+			LimitedUsers: s.limitedUsersOf(&r), JobsWithoutTasks: s.countWaitingJobs(r.Name, ""), Host: usage.HostUsageWithin(r.Name),
 		}
 		list[i].Budgets = budgets[r.Name]
 		s.countHeldTasks(list[i].Budgets, in.Waiting)

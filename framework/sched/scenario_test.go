@@ -504,7 +504,7 @@ func (p *scenarioRunner) duration(text string) time.Duration {
 }
 
 // parseRoles reads NAME:WEIGHT:QUOTA:OPTIONS. The entries of the quota and the options (shortest, patience=, strict,
-// policy=, deserved=) are joined by +, the entries of deserved= by /.
+// policy=, deserved=) are joined by +, the entries of deserved= by /. cpus and mem (in MiB) are entries of deserved=.
 func (p *scenarioRunner) parseRoles(args []string) Policy {
 	var roles []queue.Role
 	for _, a := range args {
@@ -524,7 +524,18 @@ func (p *scenarioRunner) parseRoles(args []string) Policy {
 			FitPolicy: opt["policy"],
 		}
 		if opt["deserved"] != "" {
-			if r.Deserved, err = quota.Parse(strings.ReplaceAll(opt["deserved"], "/", ",")); err != nil {
+			var types []string
+			for _, entry := range strings.Split(opt["deserved"], "/") {
+				if name, n, _ := strings.Cut(entry, "="); !slices.Contains(quota.HostResources(), name) {
+					types = append(types, entry)
+				} else {
+					if r.DeservedHost == nil {
+						r.DeservedHost = quota.HostQuota{}
+					}
+					r.DeservedHost[name] = float(n, 0)
+				}
+			}
+			if r.Deserved, err = quota.Parse(strings.Join(types, ",")); err != nil {
 				p.t.Fatal(err)
 			}
 		}

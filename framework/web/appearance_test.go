@@ -52,6 +52,7 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 			"held": map[string]float64{"V100": 8, "A100": 4.5, "*": 12.5}, "waiting": 2},
 		{"name": "prod", "weight": 2, "order": "fifo", "policy": "binpack", "backfill": false, "quota": map[string]int{},
 			"held": map[string]float64{"A100": 12, "*": 12}, "deserved": map[string]int{"A100": 8},
+			"host":     map[string]any{"cpus": map[string]float64{"held": 12.5, "demanded": 20, "deserved": 32}, "mem": map[string]float64{"held": 5120, "demanded": 5120}},
 			"entitled": map[string]float64{"A100": 12, "*": 12}, "waiting": 0, "waiting_jobs": 1, "waiting_jobs_limit": 9,
 			"user_limits": map[string]any{"each": map[string]any{"gpus": map[string]int{"A100": 8, "*": 10}, "running_jobs": 1}, "users": []map[string]any{
 				{"user": "ada", "limits": map[string]any{"waiting_jobs": 2}, "held": map[string]float64{"*": 12}, "running_jobs": 3, "waiting_jobs": 1},
@@ -214,7 +215,7 @@ var views = []struct {
 	{"agents", "#/agents", "document.querySelectorAll('tbody tr').length === 24", "", ""},
 	{"agent", "#/agents/c1d9a6f0-S0", "document.querySelector('.matrix') && document.querySelectorAll('.gpus li').length === 4", "", ""},
 	{"roles", "#/roles",
-		"document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', " +
+		"document.querySelectorAll('.role').length === 3 && ['12 held, no quota, deserves 8, entitled to 12', '12.5 CPUs held, deserves 32 · 5 GiB of memory held', " +
 			"'1 of at most 9 waiting jobs · each user at most 8 A100, 10 GPUs, 1 running job', 'prod: at most 2 waiting jobs; " +
 			"holds 12 GPUs, 3 running, 1 waiting jobs'].every((text) => document.body.textContent.includes(text))",
 		"", ""},

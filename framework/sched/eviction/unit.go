@@ -11,6 +11,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -20,12 +21,10 @@ const ExitSlack = 5 * time.Second
 
 // Unit lists tasks that end together: one task, or all tasks of a gang.
 type Unit struct {
-	Role string
-	Harm Harm
-	// Types and Shares are the GPUs that the tasks hold.
-	Types  map[string]int
-	Shares []gpu.DeviceShare
-	Tasks  []*queue.RunningTask
+	// Holding is what the tasks hold together.
+	quota.Holding
+	Harm  Harm
+	Tasks []*queue.RunningTask
 	// Chosen is set while the unit is among those that end.
 	Chosen bool
 }
@@ -91,9 +90,12 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 		if !known || !t.Spec.Gang {
 			at = len(units)
 			gangs[t.Spec.Name] = at
-			units = append(units, Unit{Role: t.Spec.Role, Types: map[string]int{}, Harm: Harm{
-				WithinEntitlement: withinEntitlement(t.Spec.Role), NotPreemptible: !t.Spec.Preemptible && !t.Lowered, Priority: t.Priority(),
-			}})
+			units = append(units, Unit{
+				Holding: quota.Holding{Role: t.Spec.Role, HoldsGPUs: t.Spec.Request.GPUs > 0, Types: map[string]int{}},
+				Harm: Harm{
+					WithinEntitlement: withinEntitlement(t.Spec.Role), NotPreemptible: !t.Spec.Preemptible && !t.Lowered, Priority: t.Priority(),
+				},
+			})
 		}
 		u := &units[at]
 		u.Tasks = append(u.Tasks, t)
@@ -101,6 +103,7 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 			u.Types[name] += n
 		}
 		u.Shares = append(u.Shares, t.Shares...)
+		u.Amount.CPUs, u.Amount.MemMiB = u.Amount.CPUs+t.Spec.CPUs, u.Amount.MemMiB+t.Spec.MemMiB
 		u.Harm.Tasks++
 		u.Harm.Work += max(now.Sub(t.Since), 0) * time.Duration(max(t.Spec.Request.GPUs, 1))
 	}
@@ -111,13 +114,10 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 	return units
 }
 
-// HoldsGPUs reports whether the tasks hold GPUs or parts of GPUs.
-func (u *Unit) HoldsGPUs() bool { return u.Tasks[0].Spec.Request.GPUs > 0 }
-
 // frees reports whether the end of the unit could make room for a request: it holds GPUs of a type that the request
 // accepts or of an unknown type, or it holds no GPUs, but CPUs and memory of an agent whose GPUs may be free.
 func (u *Unit) frees(request *gpu.Request) bool {
-	if request.GPUs == 0 || !u.HoldsGPUs() {
+	if request.GPUs == 0 || !u.HoldsGPUs {
 		return true
 	}
 	for name := range u.Types {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -74,7 +75,7 @@ func TestCollectUnits(t *testing.T) {
 	}
 	var got []unit
 	for _, u := range CollectUnits(running, testTime, mayEnd, func(role string) bool { return role == "r" }) {
-		one := unit{Role: u.Role, Types: u.Types, Shares: len(u.Shares), Harm: u.Harm, GPUs: u.HoldsGPUs()}
+		one := unit{Role: u.Role, Types: u.Types, Shares: len(u.Shares), Harm: u.Harm, GPUs: u.HoldsGPUs}
 		for _, r := range u.Tasks {
 			one.Tasks = append(one.Tasks, r.TaskID)
 		}
@@ -113,7 +114,7 @@ func TestUnitFrees(t *testing.T) {
 		{"CPUs for a task without GPUs", 1, map[string]int{"T4": 1}, nil, gpu.Request{}, true},
 		{"CPUs beside free GPUs", 0, nil, nil, gpu.Request{GPUs: 1, Types: v100}, true},
 	} {
-		u := Unit{Types: c.types, Shares: c.shares, Tasks: []*queue.RunningTask{{Spec: &job.Spec{Request: gpu.Request{GPUs: c.held}}}}}
+		u := Unit{Holding: quota.Holding{HoldsGPUs: c.held > 0, Types: c.types, Shares: c.shares}}
 		if got := u.frees(&c.request); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}

@@ -106,7 +106,7 @@ func (s *demandSurvey) surveyJob(j *queue.WaitingJob) {
 		missing = len(j.Tasks)
 	} else if j.Spec.Guaranteed && s.Usage.Reclaims() {
 		for i := range got.Places {
-			s.Usage.AddGuaranteed(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares)
+			s.Usage.AddGuaranteed(j.Spec, 1, got.GPUTypes[i], got.Places[i].Shares)
 		}
 	}
 	if missing == 0 {
@@ -198,7 +198,7 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 		if i := slices.IndexFunc(types, func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) }); i >= 0 {
 			gpuType = types[i]
 		}
-		s.Usage.AddGuaranteed(j.Spec.Role, nil, []gpu.DeviceShare{{Type: gpuType, MilliDevices: milli}})
+		s.Usage.AddGuaranteed(j.Spec, n, nil, []gpu.DeviceShare{{Type: gpuType, MilliDevices: milli}})
 	}
 	key := (&fit.Demand{Amount: d.Amount, Request: d.Request, Constraints: d.Constraints}).Key() + strings.Join(missing, " ")
 	i, ok := s.byDemand[key]

@@ -100,6 +100,7 @@ func (a *Allocator) placeTasks(j *queue.WaitingJob, d *fit.Demand, n int, got *J
 		types := countGPUTypes(&a.Cluster.agents[places[i].Agent], &places[i], d.Request.GPUs)
 		a.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
 		a.Usage.AddUserUsage(j.Spec, types, places[i].Shares, 1)
+		a.Usage.AddHostUsage(j.Spec, 1)
 		got.GPUTypes = append(got.GPUTypes, types)
 	}
 	if len(places) > 0 && a.Usage.AddRunningJob(j.Spec) {
@@ -121,6 +122,7 @@ func (a *Allocator) UndoJob(j *queue.WaitingJob, d *fit.Demand, got *JobPlacemen
 	for i := range got.GPUTypes {
 		a.Usage.AddUsage(j.Spec.Role, got.GPUTypes[i], got.Places[i].Shares, -1)
 		a.Usage.AddUserUsage(j.Spec, got.GPUTypes[i], got.Places[i].Shares, -1)
+		a.Usage.AddHostUsage(j.Spec, -1)
 	}
 	if got.startsJob {
 		a.Usage.RemoveRunningJob(j.Spec)

@@ -21,8 +21,9 @@ type backfiller struct {
 	heads map[string]*reservation
 	// attempts counts the jobs of each role for which a reservation was sought, up to maxReservationAttempts.
 	attempts map[string]int
-	// claim is the first job for which GPUs are reserved that its role deserves, "" for none. Tasks of all roles avoid them.
-	claim string
+	// claim is the first job for which GPUs are reserved that its role deserves, or CPUs and memory for tasks without GPUs, ""
+	// for none. Tasks of all roles avoid them. claimed names which.
+	claim, claimed string
 	// victims are the tasks that must end for waiting jobs, in the order in which they were selected.
 	victims []PreemptionVictim
 	// awaiting are, by role, the tasks for which there is room once the ending tasks and the victims have ended.
@@ -293,7 +294,7 @@ func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n in
 	if head == nil {
 		return PendingCause{
 			BlockedBy: BlockedByReservation,
-			Needs:     "GPUs that no other role deserves",
+			Needs:     b.claimed + " that no other role deserves",
 			Available: fmt.Sprintf("free ones are reserved for %s, whose role deserves them", b.claim),
 		}, len(places) == n
 	}

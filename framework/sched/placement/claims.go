@@ -18,10 +18,11 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 	pl.reclaim = &reclaimer{
 		in: &ownInput, entitled: pl.policy.PursuesEntitlements(), overhead: pl.policy.Overhead, cluster: pl.alloc.Cluster, alloc: pl.alloc, returns: &pl.returns, launches: pl.launches,
 		leftoverOf: agents.LeftoverOf, newestOffers: agents.NewestOffers, fitPolicy: fitPolicy,
-		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{}, blocked: map[string]string{},
+		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{}, blocked: map[string]string{}, hostClaims: map[string]bool{},
 	}
 	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {
+		pl.reclaim.level = level
 		placed := map[string][]string{}
 		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, next, pl.alloc.Usage, level)
 		for j, request, ok := order.Next(); ok; j, request, ok = order.Next() {
@@ -76,7 +77,7 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 		}
 		return left
 	}
-	pl.backfill.claim = pl.reclaim.firstClaim
+	pl.backfill.claim, pl.backfill.claimed = pl.reclaim.firstClaim, pl.reclaim.firstClaimed
 	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, places))
 	if pl.policy.isStrict(role) {
 		pl.strictHeads[role] = strictRoleCause(j)

@@ -176,7 +176,7 @@ func joinNumbers(numbers []int) string {
 	return strings.Trim(fmt.Sprint(numbers), "[]")
 }
 
-// parseRoles parses NAME=DESERVED≤LIMIT*WEIGHT.
+// parseRoles parses NAME=DESERVED≤LIMIT*WEIGHT. DESERVED is GPUs, or GPUs/CPUs/GIB.
 func parseRoles(t *testing.T, text string) (roles []queue.Role) {
 	for _, r := range strings.Fields(text) {
 		entries, weight, weighted := strings.Cut(r, "*")
@@ -184,7 +184,11 @@ func parseRoles(t *testing.T, text string) (roles []queue.Role) {
 		name, deserved, deserves := strings.Cut(entries, "=")
 		role := queue.Role{Name: name}
 		if deserves {
-			role.Deserved = quota.Quota{quota.AllTypes: parseNumber(t, deserved)}
+			gpus, cpus, gib, hosts := cutHost(t, deserved)
+			role.Deserved = quota.Quota{quota.AllTypes: parseNumber(t, gpus)}
+			if hosts {
+				role.DeservedHost = quota.HostQuota{quota.CPUs: cpus, quota.Memory: gib * 1024}
+			}
 		}
 		if limited {
 			role.Quota = quota.Quota{quota.AllTypes: parseNumber(t, limit)}
@@ -201,6 +205,16 @@ func parseRoles(t *testing.T, text string) (roles []queue.Role) {
 	return roles
 }
 
+// cutHost splits GPUS/CPUS/GIB. It returns false for a text that is only GPUs.
+func cutHost(t *testing.T, text string) (gpus string, cpus, gib float64, ok bool) {
+	gpus, rest, ok := strings.Cut(text, "/")
+	if ok {
+		c, m, _ := strings.Cut(rest, "/")
+		cpus, gib = float64(parseNumber(t, c)), float64(parseNumber(t, m))
+	}
+	return gpus, cpus, gib, ok
+}
+
 // peerCase is a case that a plan is made for.
 type peerCase struct {
 	t      *testing.T
@@ -211,6 +225,10 @@ type peerCase struct {
 // newJob returns a job with the flags !PRIORITY, + for preemptible, - for guaranteed, and g for a gang.
 func (c *peerCase) newJob(name, role string, tasks int, gpus, flags string) *job.Spec {
 	s := waitingJob(name, tasks, nil).Spec
+	gpus, cpus, gib, hosts := cutHost(c.t, gpus)
+	if hosts {
+		s.CPUs, s.MemMiB = cpus, gib*1024
+	}
 	s.Role, s.Tasks, s.Request.GPUs = role, tasks, parseNumber(c.t, gpus)
 	s.Gang = strings.HasPrefix(flags, "g")
 	s.Preemptible, s.Guaranteed = strings.HasSuffix(flags, "+"), strings.HasSuffix(flags, "-")
@@ -260,20 +278,28 @@ func (c *peerCase) parseWaiting(text string) {
 // makePlan makes the plan. What is free on the agents, at least CPUs, is offered to the role of the first waiting job.
 func (c *peerCase) makePlan(gpus []string) Plan {
 	c.in.Now = planTime()
-	free := map[string]int{}
+	free, amounts := map[string]int{}, map[string]fit.Amount{}
 	for i, n := range gpus {
-		free[fmt.Sprint("a", i)] = parseNumber(c.t, n)
+		id := fmt.Sprint("a", i)
+		count, cpus, gib, hosts := cutHost(c.t, n)
+		free[id], gpus[i] = parseNumber(c.t, count), count
+		if amounts[id] = gpuOffer(id, 0).Free; hosts {
+			amounts[id] = fit.Amount{CPUs: cpus + 1, MemMiB: gib*1024 + 1024, DiskMiB: 1000} // with executors
+		}
 	}
 	for i := range c.in.Running {
 		r := &c.in.Running[i]
 		if free[r.AgentID] -= r.Spec.Request.GPUs; free[r.AgentID] < 0 {
 			c.t.Fatalf("agent %s has too few GPUs", r.AgentID)
 		}
+		left, uses := amounts[r.AgentID], queue.TaskAmount(r.Spec, c.policy.Overhead)
+		amounts[r.AgentID] = fit.Amount{CPUs: left.CPUs - uses.CPUs, MemMiB: left.MemMiB - uses.MemMiB, DiskMiB: left.DiskMiB}
 	}
 	var offers []fit.Offer
 	for _, id := range slices.Sorted(maps.Keys(free)) {
 		for _, role := range c.policy.Roles {
 			o := roleOffer(role.Name, id, free[id])
+			o.Free = amounts[id]
 			if role.Name == c.in.Waiting[0].Spec.Role {
 				offers = append(offers, o)
 			} else {

@@ -176,9 +176,9 @@ const (
 
 // PreemptionVictim is a task that must end to make room.
 type PreemptionVictim struct {
-	// TaskID is a running task: of the same role and a lower priority, or of a role that borrows GPUs.
+	// TaskID is a running task: of the same role and a lower priority, or of a role that borrows.
 	TaskID string
-	// ForJob is the job that needs the place. DeservedBy is its role if the role deserves the GPUs, "" if the job has the
-	// higher priority.
-	ForJob, DeservedBy string
+	// ForJob is the job that needs the place. DeservedBy is its role if the role deserves the place, "" if the job has the
+	// higher priority. Claim is what the role does, such as "deserves the GPUs".
+	ForJob, DeservedBy, Claim string
 }

@@ -221,7 +221,7 @@ func (pl *planner) launchTasks(j *queue.WaitingJob, got *JobPlacements) {
 		if pl.reclaim != nil {
 			pl.reclaim.takeLaunch(p.Agent, &launch)
 			if j.Spec.Guaranteed {
-				pl.alloc.Usage.AddGuaranteed(j.Spec.Role, launch.GPUTypes, launch.Shares)
+				pl.alloc.Usage.AddGuaranteed(j.Spec, 1, launch.GPUTypes, launch.Shares)
 			}
 		}
 		if j.Spec.Group != "" {

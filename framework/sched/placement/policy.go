@@ -71,9 +71,9 @@ func (p *Policy) Validate() error {
 // PursuesEntitlements reports whether reclaim gives roles what they are entitled to.
 func (p *Policy) PursuesEntitlements() bool { return p.Reclaim == ReclaimEntitled && len(p.Roles) > 1 }
 
-// Reclaims reports whether roles take GPUs back from each other.
+// Reclaims reports whether roles take GPUs, or CPUs and memory, back from each other.
 func (p *Policy) Reclaims() bool {
-	return p.PursuesEntitlements() || slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return len(r.Deserved) > 0 })
+	return p.PursuesEntitlements() || slices.ContainsFunc(p.Roles, func(r queue.Role) bool { return len(r.Deserved) > 0 || len(r.DeservedHost) > 0 })
 }
 
 // DefaultRole returns the role of jobs that name none.

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +20,8 @@ type reclaimer struct {
 	in *PlanInput
 	// entitled copies Policy.PursuesEntitlements.
 	entitled bool
+	// level is the level of the present claims, as of quota.Tracker.RestrictToDeserved.
+	level int
 	// overhead is the amount that a task's executor frees.
 	overhead fit.Amount
 	// cluster is the cluster of the plan, in which GPUs are reserved. usage has the GPUs that roles hold and deserve.
@@ -52,8 +53,10 @@ type reclaimer struct {
 	blocked map[string]string
 	// ends are the tasks that must end, in the order in which they were chosen.
 	ends []PreemptionVictim
-	// firstClaim is the job of the first claim that GPUs are reserved for, "" for none.
-	firstClaim string
+	// firstClaim is the job of the first claim that something is reserved for, "" for none, firstClaimed what that is.
+	firstClaim, firstClaimed string
+	// hostClaims are the agents with claims of tasks without GPUs.
+	hostClaims map[string]bool
 }
 
 // claimKey is equal for claims that need the same victims.
@@ -62,8 +65,8 @@ type claimKey struct {
 	role   string
 	// gang is the number of tasks that start together, 0 for a job that is no gang.
 	gang int
-	// within is the role that victims must be in, "" for any role.
-	within string
+	// within is the role that victims must be in, "" for any role. outside is the role that they must not be in.
+	within, outside string
 	// notBefore is when the job's PreemptAfter has passed, zero if it has none.
 	notBefore time.Time
 }
@@ -112,13 +115,14 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit 
 	if limit != nil {
 		key.within = limit.Role
 	}
+	key.outside = r.alloc.Usage.ClaimingRole(j.Spec, r.level)
 	if wait := j.Spec.PreemptAfter; wait > 0 {
 		key.notBefore = j.Submitted.Add(wait)
 	}
 	if r.failed[key] {
 		return nil
 	}
-	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, n)
+	r.alloc.Usage.AddClaim(j.Spec, &shared.Request, n)
 	places := r.pool.PlaceTasks(&shared, n)
 	switch {
 	case limit == nil && len(places) == n:
@@ -132,7 +136,7 @@ func (r *reclaimer) reclaimFor(j *queue.WaitingJob, d *fit.Demand, n int, limit 
 		r.pool.UndoPlacements(&shared, places)
 		places = nil
 	}
-	r.alloc.Usage.AddClaim(j.Spec.Role, &shared.Request, len(places)-n)
+	r.alloc.Usage.AddClaim(j.Spec, &shared.Request, len(places)-n)
 	if len(places) == 0 {
 		if !j.AwaitsOffers {
 			r.failed[key] = true
@@ -218,23 +222,23 @@ func (r *reclaimer) chooseVictims(j *queue.WaitingJob, d *fit.Demand, key claimK
 
 // mayEnd reports whether a unit may end for a claim. With keepsDeserved, its role keeps what it deserves.
 func (r *reclaimer) mayEnd(j *queue.WaitingJob, key claimKey, u *eviction.Unit, keepsDeserved bool) bool {
-	if u.Chosen || key.within != "" && !quota.IsWithinRole(u.Role, key.within) ||
+	if u.Chosen || key.within != "" && !quota.IsWithinRole(u.Role, key.within) || key.outside != "" && quota.IsWithinRole(u.Role, key.outside) ||
 		slices.ContainsFunc(u.Tasks, func(t *queue.RunningTask) bool { return eviction.IsTooEarly(j, t.Spec, r.in.Now) }) {
 		return false
 	}
-	usage := r.alloc.Usage
-	if !u.HoldsGPUs() { // no role deserves CPUs or memory: GPUs that a role deserves come first
-		return u.Role != key.role
-	}
-	return usage.CanReclaim(key.role, u.Role, u.Types, u.Shares, keepsDeserved) && usage.IsInsideDeserved(key.role, u.Role, u.Types, u.Shares)
+	return r.alloc.Usage.MayTake(key.role, j.Spec.Request.GPUs > 0, &u.Holding, keepsDeserved)
 }
 
 // endChosen makes the tasks of chosen units victims of a claim.
 func (r *reclaimer) endChosen(j *queue.WaitingJob, chosen []*eviction.Unit) {
+	claim := r.verb() + " the GPUs"
+	if j.Spec.Request.GPUs == 0 {
+		claim = "deserves the CPUs and memory"
+	}
 	for _, u := range chosen {
 		for _, t := range u.End(r.in.Now) {
 			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
-			r.ends = append(r.ends, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role})
+			r.ends = append(r.ends, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role, Claim: claim})
 		}
 	}
 }
@@ -312,20 +316,20 @@ func (r *reclaimer) takeLaunch(agent int, l *TaskLaunch) {
 
 // collectVictims sets the tasks that may be victims.
 func (r *reclaimer) collectVictims() {
-	above, withGPUs := r.rolesAboveEntitlement(), map[string]bool{}
+	above, useful := r.rolesAboveEntitlement(), map[string]bool{}
 	for i := range r.cluster.agents {
-		if a := &r.cluster.agents[i]; a.HasGPUs() {
-			withGPUs[a.ID] = true // tasks without GPUs may keep these from being used
+		if a := &r.cluster.agents[i]; a.HasGPUs() || r.alloc.Usage.DeservesHost() {
+			useful[a.ID] = true // tasks without GPUs may keep GPUs from being used, or hold what roles deserve
 		}
 	}
 	mayEnd := func(t *queue.RunningTask) bool {
-		return !t.Spec.Guaranteed && (t.Spec.Request.GPUs > 0 || withGPUs[t.AgentID]) && !r.isOnReserved(t) && eviction.HasRunEnough(t, r.in.Now)
+		return !t.Spec.Guaranteed && (t.Spec.Request.GPUs > 0 || useful[t.AgentID]) && !r.isOnReserved(t) && eviction.HasRunEnough(t, r.in.Now)
 	}
 	r.victims = &eviction.Selector{
 		Cluster: r.pool, Role: poolRole, Overhead: r.overhead,
 		Units: eviction.CollectUnits(r.in.Running, r.in.Now, mayEnd, func(role string) bool { return !above[role] }),
 		OnChange: func(u *eviction.Unit, sign int) {
-			r.alloc.Usage.AddEnding(u.Role, u.Types, u.Shares, sign)
+			r.alloc.Usage.AddEnding(&u.Holding, sign)
 		},
 	}
 }
@@ -348,7 +352,12 @@ func (r *reclaimer) rolesAboveEntitlement() map[string]bool {
 // reserve keeps the places of a claim for it: later tasks of the plan do not use what is free of them, and offers of them
 // to other roles are returned, so that Mesos offers them to this one.
 func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Placement) {
-	r.firstClaim = cmp.Or(r.firstClaim, j.Spec.Name)
+	if r.firstClaim == "" {
+		r.firstClaim, r.firstClaimed = j.Spec.Name, "GPUs"
+		if j.Spec.Request.GPUs == 0 {
+			r.firstClaimed = "CPUs and memory"
+		}
+	}
 	changed := map[string]bool{}
 	pool := r.pool.Agents()
 	for i := range places {
@@ -358,6 +367,7 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 			r.needs[id] = &remainder{namesDevices: len(a.Inventory) > 0 || len(a.AllShared) > 0 || len(places[i].DeviceIDs) > 0}
 		}
 		r.needs[id].addPlacement(d, &places[i])
+		r.hostClaims[id] = r.hostClaims[id] || d.Request.GPUs == 0
 		changed[id] = true
 	}
 	for id := range changed {
@@ -370,7 +380,7 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 }
 
 // reserveOn reserves on an agent that has offers what claims need beyond what tasks that end will free there. It reports
-// whether GPUs are reserved.
+// whether GPUs are reserved, or CPUs or memory for tasks without GPUs.
 func (r *reclaimer) reserveOn(at int) bool {
 	a := &r.cluster.agents[at]
 	left := *r.needs[a.ID]
@@ -383,7 +393,7 @@ func (r *reclaimer) reserveOn(at int) bool {
 	}
 	left.GPUs = max(left.GPUs, 0)
 	left.Shares = slices.DeleteFunc(left.Shares, func(s gpu.DeviceShare) bool { return s.MemMiB == 0 && s.Cores == 0 })
-	if left.GPUs == 0 && len(left.Shares) == 0 {
+	if left.GPUs == 0 && len(left.Shares) == 0 && !(r.hostClaims[a.ID] && (left.Amount.CPUs > 0 || left.Amount.MemMiB > 0)) {
 		return false
 	}
 	key := KeyOfAgent(a)
@@ -433,11 +443,12 @@ func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
 	if wait := j.Spec.PreemptAfter; wait > 0 && r.in.Now.Before(j.Submitted.Add(wait)) {
 		return fmt.Sprintf("; nothing ends for it before its preempt_after of %s has passed", wait)
 	}
+	withGPUs := j.Spec.Request.GPUs > 0
 	var young, guaranteed, stuck, others int
 	var earliest time.Duration
 	for i := range r.in.Running {
 		t := &r.in.Running[i]
-		if t.Ending || t.Spec.Request.GPUs == 0 || !r.alloc.Usage.CanReclaim(j.Spec.Role, t.Spec.Role, t.GPUTypes, t.Shares, false) {
+		if t.Ending || withGPUs && t.Spec.Request.GPUs == 0 || !r.alloc.Usage.MayTake(j.Spec.Role, withGPUs, t.Holding(), false) {
 			continue
 		}
 		switch left := t.Since.Add(t.Spec.MinRunTime).Sub(r.in.Now); {
@@ -480,10 +491,20 @@ func (r *reclaimer) verb() string {
 // explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.
 func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) PendingCause {
 	usage := r.alloc.Usage
-	c := PendingCause{
-		BlockedBy: BlockedByReclaim,
-		Needs:     fmt.Sprintf("%s that role %s %s", quota.FormatGPUCount(len(places)*usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)), j.Spec.Role, r.verb()),
-		Available: usage.DescribeDeserved(j.Spec.Role),
+	c := PendingCause{BlockedBy: BlockedByReclaim}
+	free, borrowedBy := "GPUs are", func(role string) string {
+		if borrowed := usage.BorrowedOf(role); borrowed > 0 {
+			return quota.FormatGPUCount(borrowed)
+		}
+		return ""
+	}
+	if j.Spec.Request.GPUs > 0 {
+		gpus := quota.FormatGPUCount(len(places) * usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
+		c.Needs, c.Available = fmt.Sprintf("%s that role %s %s", gpus, j.Spec.Role, r.verb()), usage.DescribeDeserved(j.Spec.Role)
+	} else {
+		c.Needs = fmt.Sprintf("%s that role %s deserves", usage.DescribeHost(j.Spec, len(places)), j.Spec.Role)
+		c.Available = usage.DescribeDeservedHost(j.Spec.Role)
+		free, borrowedBy = "CPUs and memory are", usage.BorrowedHost
 	}
 	ends, tasks, visited := r.in.Now, map[string]int{}, map[int]bool{}
 	pool := r.pool.Agents()
@@ -502,7 +523,7 @@ func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) Pe
 		}
 	}
 	if len(tasks) == 0 {
-		c.Available += "; free GPUs are reserved for it until Mesos offers them"
+		c.Available += "; free " + free + " reserved for it until Mesos offers them"
 		return c
 	}
 	sum := 0
@@ -510,8 +531,8 @@ func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) Pe
 		n := tasks[role]
 		sum += n
 		c.Available += fmt.Sprintf("; %d %s of role %s", n, gpu.Plural(n, "task"), role)
-		if borrowed := usage.BorrowedOf(role); borrowed > 0 {
-			c.Available += fmt.Sprintf(", which borrows %s,", quota.FormatGPUCount(borrowed))
+		if borrowed := borrowedBy(role); borrowed != "" {
+			c.Available += fmt.Sprintf(", which borrows %s,", borrowed)
 		}
 	}
 	verb := "end"

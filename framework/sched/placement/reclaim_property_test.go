@@ -22,19 +22,24 @@ type lendingWorld struct {
 	t        *rapid.T
 	now      time.Time
 	policy   Policy
-	agents   map[string]int // GPUs
-	turns    map[string]int // the role that an agent is offered to next
+	agents   map[string]int        // GPUs
+	amounts  map[string]fit.Amount // CPUs and memory of agents, nil for more than all tasks need
+	turns    map[string]int        // the role that an agent is offered to next
 	jobs     []*job.Spec
 	waiting  map[string][]queue.WaitingTask
 	running  []queue.RunningTask
 	attempts int
 	// preempted counts the tasks that ended for others.
 	preempted int
+	// onPreempt, if set, is called for each task that ends for another one, before it does.
+	onPreempt func(r *queue.RunningTask, v PreemptionVictim)
+	// unused are the jobs whose tasks have ended for others, by agent, until another job starts a task there.
+	unused map[string]string
 }
 
 // drawLendingWorld returns a cluster with roles that deserve part of it, one of them below another one.
 func drawLendingWorld(t *rapid.T, gangs bool) *lendingWorld {
-	w := &lendingWorld{t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}}
+	w := &lendingWorld{t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}, unused: map[string]string{}}
 	capacity := 0
 	for i := range rapid.IntRange(1, 4).Draw(t, "agents") {
 		n := rapid.IntRange(1, 4).Draw(t, "gpus")
@@ -133,10 +138,16 @@ func (w *lendingWorld) round() bool {
 		if free < 0 {
 			w.t.Fatalf("agent %s has %d GPUs more in use than it has", id, -free)
 		}
+		if left := w.freeAmount(id); w.amounts != nil && (left.CPUs < 0 || left.MemMiB < 0) {
+			w.t.Fatalf("agent %s has more in use than it has: %v", id, left)
+		}
 		to := w.policy.Roles[w.turns[id]%len(w.policy.Roles)].Name
 		for _, role := range w.policy.Roles {
 			o := roleOffer(role.Name, id, free)
-			if role.Name == to && free > 0 {
+			if w.amounts != nil {
+				o.Free = w.freeAmount(id)
+			}
+			if role.Name == to && (free > 0 || w.amounts != nil) {
 				offers = append(offers, o)
 				continue
 			}
@@ -158,6 +169,18 @@ func (w *lendingWorld) round() bool {
 		}
 	}
 	return active || len(plan.Accept) > 0 || len(plan.Preempt) > 0
+}
+
+// freeAmount returns the CPUs and memory of an agent that no task uses.
+func (w *lendingWorld) freeAmount(agent string) fit.Amount {
+	free := w.amounts[agent]
+	for i := range w.running {
+		if r := &w.running[i]; r.AgentID == agent {
+			uses := queue.TaskAmount(r.Spec, w.policy.Overhead)
+			free.CPUs, free.MemMiB = free.CPUs-uses.CPUs, free.MemMiB-uses.MemMiB
+		}
+	}
+	return free
 }
 
 func (w *lendingWorld) plan(offers []fit.Offer, in PlanInput) Plan {
@@ -185,6 +208,9 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 				w.t.Fatalf("%s does not wait", l.TaskID)
 			}
 			w.waiting[l.Spec.Name] = slices.Delete(slices.Clone(list), at, at+1)
+			if w.unused[a.AgentID] != l.Spec.Name {
+				delete(w.unused, a.AgentID)
+			}
 			w.running = append(w.running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, GPUTypes: l.GPUTypes, Since: w.now})
 		}
 	}
@@ -196,6 +222,10 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		if ran := w.now.Sub(w.running[at].Since); ran < w.running[at].Spec.MinRunTime {
 			w.t.Fatalf("%s ends after %s, before its min_run_time of %s", v.TaskID, ran, w.running[at].Spec.MinRunTime)
 		}
+		if w.onPreempt != nil {
+			w.onPreempt(&w.running[at], v)
+		}
+		w.unused[w.running[at].AgentID] = w.running[at].Spec.Name
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
 		w.preempted++
 		if v.DeservedBy == w.running[at].Spec.Role {

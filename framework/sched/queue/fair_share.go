@@ -280,7 +280,7 @@ func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
 func AddDemand(usage *quota.Tracker, waiting []WaitingJob) {
 	for i := range waiting {
 		w := &waiting[i]
-		usage.AddDemand(quota.UserOf(w.Spec), &w.Spec.Request, len(w.Tasks))
+		usage.AddDemand(w.Spec, len(w.Tasks))
 	}
 }
 
@@ -291,10 +291,10 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 		for i := range running {
 			r := &running[i]
 			if r.Ending && !r.Ended {
-				usage.AddEnding(r.Spec.Role, r.GPUTypes, r.Shares, 1)
+				usage.AddEnding(r.Holding(), 1)
 			}
 			if r.Spec.Guaranteed && !r.Ended {
-				usage.AddGuaranteed(r.Spec.Role, r.GPUTypes, r.Shares)
+				usage.AddGuaranteed(r.Spec, 1, r.GPUTypes, r.Shares)
 			}
 		}
 	}
@@ -302,6 +302,7 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 		if r := &running[i]; !r.Ended {
 			usage.AddUserUsage(r.Spec, r.GPUTypes, r.Shares, 1)
 			usage.AddRunningJob(r.Spec)
+			usage.AddHostUsage(r.Spec, 1)
 		}
 	}
 	role, gpuType, milli := "", "", -1

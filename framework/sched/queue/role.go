@@ -25,6 +25,8 @@ type Role struct {
 	Quota quota.Quota
 	// Deserved has the GPUs that the role gets while it demands them. Other roles may use the GPUs that it does not demand.
 	Deserved quota.Quota
+	// DeservedHost has the CPUs and memory that the role gets while it demands them, for its tasks with and without GPUs.
+	DeservedHost quota.HostQuota
 	// EachUser limits each user of the role and of the roles below it. Users with an entry in NamedUsers have those limits
 	// instead. WaitingJobs is how many jobs of the role and of the roles below it may wait without a placed task, 0 for any number.
 	EachUser    quota.UserLimits
@@ -117,7 +119,15 @@ func ValidateHalfLife(half time.Duration) error {
 func Entitlements(roles []Role) []quota.RoleEntitlement {
 	list := make([]quota.RoleEntitlement, len(roles))
 	for i, r := range roles {
-		list[i] = quota.RoleEntitlement{Role: r.Name, Weight: r.Weight, Quota: r.Quota, Deserved: r.Deserved, EachUser: r.EachUser, NamedUsers: r.NamedUsers}
+		list[i] = quota.RoleEntitlement{
+			Role:         r.Name,
+			Weight:       r.Weight,
+			Quota:        r.Quota,
+			Deserved:     r.Deserved,
+			DeservedHost: r.DeservedHost,
+			EachUser:     r.EachUser,
+			NamedUsers:   r.NamedUsers,
+		}
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
@@ -108,6 +109,17 @@ func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
 	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), Shares: r.Shares, Ports: r.Ports}
 	h.GPUs, h.DeviceIDs = gpu.ExcludeShared(r.Spec.Request.GPUs, r.DeviceIDs, r.Shares)
 	return h
+}
+
+// Holding returns what the task holds of what its role deserves.
+func (r *RunningTask) Holding() *quota.Holding {
+	return &quota.Holding{
+		Role:      r.Spec.Role,
+		HoldsGPUs: r.Spec.Request.GPUs > 0,
+		Types:     r.GPUTypes,
+		Shares:    r.Shares,
+		Amount:    quota.AmountOf(r.Spec),
+	}
 }
 
 // TaskAmount returns the CPUs, memory and disk of one task and its executor.

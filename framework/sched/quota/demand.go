@@ -6,12 +6,14 @@ import (
 
 	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
-// AddDemand adds waiting tasks of a user to what the role demands. A task counts for each type that it accepts, and once in
+// AddDemand adds waiting tasks of a job to what its role demands. A task counts for each type that it accepts, and once in
 // AllTypes. What the user's limits or used-up budgets do not permit is no demand.
-func (t *Tracker) AddDemand(u User, r *gpu.Request, tasks int) {
-	role := u.Role
+func (t *Tracker) AddDemand(spec *job.Spec, tasks int) {
+	t.addHostDemand(spec, tasks)
+	role, r, u := spec.Role, &spec.Request, UserOf(spec)
 	if r.GPUs == 0 || tasks == 0 || t.IsBlockedByBudget(u, *r) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // TestClaims: a role claims what it holds and what its tasks wait for, by type; the capacity is that of agents that
@@ -27,9 +28,9 @@ func TestClaims(t *testing.T) {
 	}, agents)
 	u.AddUsage("x", map[string]int{"A100": 2, "T4|P4": 1}, nil, 1)
 	u.AddUsage("x/z", map[string]int{"A100": 1}, nil, 1)
-	u.AddDemand(User{Role: "x"}, &gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"a100", "V100"}}}, 3)
-	u.AddDemand(User{Role: "x"}, &gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemPercent: 25}, Types: gpu.TypeSelector{Include: []string{"T4"}}}, 2)
-	u.AddDemand(User{Role: "x"}, &gpu.Request{}, 5)
+	u.AddDemand(&job.Spec{Role: "x", Request: gpu.Request{GPUs: 2, Types: gpu.TypeSelector{Include: []string{"a100", "V100"}}}}, 3)
+	u.AddDemand(&job.Spec{Role: "x", Request: gpu.Request{GPUs: 1, Share: gpu.ShareRequest{MemPercent: 25}, Types: gpu.TypeSelector{Include: []string{"T4"}}}}, 2)
+	u.AddDemand(&job.Spec{Role: "x", Request: gpu.Request{}}, 5)
 	if diff := cmp.Diff([]string{"*", "A100", "H100", "P4", "T4", "V100"}, u.GPUTypes()); diff != "" {
 		t.Error(diff)
 	}

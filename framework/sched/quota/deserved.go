@@ -65,7 +65,7 @@ func ValidateDeserved(roles []RoleEntitlement) error {
 	for _, parent := range slices.Sorted(maps.Keys(children)) {
 		errs = append(errs, validateChildren(deserving[parent], children[parent]))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, validateDeservedHost(roles))...)
 }
 
 func validateDeservedEntries(r *RoleEntitlement) error {

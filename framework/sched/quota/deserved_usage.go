@@ -229,12 +229,16 @@ func (l *Limit) CountsUsage(role string, types map[string]int, shares []gpu.Devi
 	return IsWithinRole(role, l.Role) && e.milliOf(types, shares) > 0
 }
 
-// AddGuaranteed counts tasks that run only inside what their role deserves. They count as usage too.
-func (t *Tracker) AddGuaranteed(role string, types map[string]int, shares []gpu.DeviceShare) {
+// AddGuaranteed counts tasks of a job that run only inside what its role deserves, with the GPUs that all of them hold. They
+// count as usage too.
+func (t *Tracker) AddGuaranteed(spec *job.Spec, tasks int, types map[string]int, shares []gpu.DeviceShare) {
+	if t.host != nil {
+		t.host.addHost(spec.Role, AmountOf(spec), tasks, func(e *deservedEntry) *int { return &e.guaranteed })
+	}
 	if t.deserved == nil {
 		return
 	}
-	for _, n := range t.deserved.chainOf(role) {
+	for _, n := range t.deserved.chainOf(spec.Role) {
 		for e := range t.deserved.nodes[n].entries {
 			entry := &t.deserved.nodes[n].entries[e]
 			entry.guaranteed += entry.milliOf(types, shares)
@@ -243,11 +247,14 @@ func (t *Tracker) AddGuaranteed(role string, types map[string]int, shares []gpu.
 }
 
 // RestrictGuaranteed returns how many of n tasks of a guaranteed job may run, and the request without the types of which
-// guaranteed tasks hold all that the role deserves. The tasks of a gang count all or none. Other jobs, and all jobs if no
-// role deserves GPUs, are not restricted.
+// guaranteed tasks hold all that the role deserves. The tasks of a gang count all or none. Other jobs, and jobs of which no
+// role deserves the resources, are not restricted.
 func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Request, tasks int) {
 	r := spec.Request
-	if !t.Reclaims() || !spec.Guaranteed || r.GPUs == 0 {
+	if !spec.Guaranteed {
+		return r, n
+	}
+	if n = t.restrictGuaranteedToHost(spec, n); n == 0 || r.GPUs == 0 || !t.reclaimsGPUs() {
 		return r, n
 	}
 	if t.deserved == nil {
@@ -284,6 +291,9 @@ func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Requ
 
 // ExplainGuaranteed returns why tasks of a guaranteed job may not run.
 func (t *Tracker) ExplainGuaranteed(spec *job.Spec, tasks int) LimitExplanation {
+	if t.restrictGuaranteedToHost(spec, tasks) < tasks {
+		return t.explainGuaranteedHost(spec, tasks)
+	}
 	var parts []string
 	who := "role " + spec.Role + " deserves none"
 	var chain []int
@@ -341,12 +351,15 @@ func (t *Tracker) DescribeDeserved(role string) string {
 	return who + " deserves " + strings.Join(parts, ", ")
 }
 
-// DeservedFraction returns how much of what a role deserves it holds or reclaims, 0 for nothing. It is 1 for a role
-// that deserves nothing.
+// DeservedFraction returns how much of the GPUs that a role deserves it holds or reclaims, 0 for nothing. Of a role that
+// deserves none it is the larger one of CPUs and memory, and 1 if the role deserves nothing.
 func (t *Tracker) DeservedFraction(role string) float64 {
-	chain := t.pursued.chainOf(role)
+	var chain []int
+	if t.pursued != nil {
+		chain = t.pursued.chainOf(role)
+	}
 	if len(chain) == 0 {
-		return 1
+		return t.deservedHostFraction(role)
 	}
 	held, deserved := 0, 0
 	for _, e := range t.pursued.nodes[chain[0]].entries {
@@ -382,24 +395,27 @@ func (t *Tracker) BorrowedOf(role string) int {
 	return max(t.total[role]-sum, 0)
 }
 
-// ShareNote returns the sentence to append to a reason why a job with GPUs waits: what its role deserves, holds and
-// borrows. It returns "" if no role deserves GPUs, and for guaranteed jobs, whose reason has these numbers.
+// ShareNote returns the sentence to append to a reason why a job waits: what its role deserves, holds and borrows. It
+// returns "" if no role deserves what the job needs, and for guaranteed jobs, whose reason has these numbers.
 func (t *Tracker) ShareNote(spec *job.Spec) string {
-	if !t.Reclaims() || spec.Request.GPUs == 0 || spec.Guaranteed {
+	if spec.Guaranteed {
 		return ""
 	}
+	if !t.reclaimsGPUs() || spec.Request.GPUs == 0 {
+		return t.hostNote(spec)
+	}
 	if t.entitled {
-		return "; role " + spec.Role + strings.TrimPrefix(t.describeEntitled(spec.Role), "it")
+		return "; role " + spec.Role + strings.TrimPrefix(t.describeEntitled(spec.Role), "it") + t.hostNote(spec)
 	}
 	borrowed := FormatMilliGPUs(t.BorrowedOf(spec.Role))
 	if len(t.deserved.chainOf(spec.Role)) == 0 {
-		return fmt.Sprintf("; role %s deserves none and borrows %s", spec.Role, borrowed)
+		return fmt.Sprintf("; role %s deserves none and borrows %s%s", spec.Role, borrowed, t.hostNote(spec))
 	}
 	deserved := t.DescribeDeserved(spec.Role)
 	if own, ok := strings.CutPrefix(deserved, "it "); ok {
 		deserved = "role " + spec.Role + " " + own
 	}
-	return fmt.Sprintf("; %s, borrows %s", deserved, borrowed)
+	return fmt.Sprintf("; %s, borrows %s%s", deserved, borrowed, t.hostNote(spec))
 }
 
 // FormatGPUCount writes thousandths of GPUs with their unit: "1 GPU", "2.5 GPUs".

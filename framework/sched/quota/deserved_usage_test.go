@@ -112,9 +112,9 @@ func TestCanReclaim(t *testing.T) {
 				u.AddUsage(role, map[string]int{"A100": n}, nil, 1)
 			}
 			if c.ending != "" {
-				u.AddEnding(c.ending, one, nil, 1)
+				u.AddEnding(&Holding{Role: c.ending, Types: one}, 1)
 			}
-			u.AddClaim(c.claimant, &gpu.Request{GPUs: 1}, 1)
+			u.AddClaim(&job.Spec{Role: c.claimant}, &gpu.Request{GPUs: 1}, 1)
 			if got := u.IsInsideDeserved(c.claimant, c.lender, one, nil); got != c.inside {
 				t.Errorf("the claimant is inside what it deserves: %t, want %t", got, c.inside)
 			}
@@ -145,14 +145,14 @@ func TestReclaimOfLargerTasks(t *testing.T) {
 func TestClaimsUseUpWhatIsDeserved(t *testing.T) {
 	v100 := gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}}
 	u := lendingTracker()
-	u.AddClaim("prod", &v100, 3)
+	u.AddClaim(&job.Spec{Role: "prod"}, &v100, 3)
 	if _, n := u.RestrictToDeserved(&job.Spec{Role: "prod", Request: gpu.Request{GPUs: 1}}, 0, 9); n != 1 {
 		t.Errorf("%d more tasks are inside, want 1 for the A100", n)
 	}
 	if !u.IsInsideDeserved("prod", "guests", map[string]int{"V100": 1}, nil) {
 		t.Error("as much as is deserved is not inside")
 	}
-	if u.AddClaim("prod", &v100, 1); u.IsInsideDeserved("prod", "guests", map[string]int{"V100": 1}, nil) {
+	if u.AddClaim(&job.Spec{Role: "prod"}, &v100, 1); u.IsInsideDeserved("prod", "guests", map[string]int{"V100": 1}, nil) {
 		t.Error("more than is deserved is inside")
 	}
 	unknown := NewTracker([]RoleEntitlement{{Role: "lab", Deserved: Quota{AllTypes: 2}}}, nil)

@@ -24,7 +24,7 @@ func entitledTracker(held, demanded map[string]map[string]int) *Tracker {
 	for role, types := range demanded {
 		for gpuType, n := range types {
 			r := requestOf(1, gpuType)
-			t.AddDemand(User{Role: role}, &r, n)
+			t.AddDemand(&job.Spec{Role: role, Request: r}, n)
 		}
 	}
 	t.UpdateEntitlements()
@@ -43,7 +43,7 @@ func TestEntitlements(t *testing.T) {
 	for role, want := range map[string]string{
 		"prod":       "it is entitled to 8.25 GPUs and holds 0",
 		"research/x": "it is entitled to 2 GPUs and holds 0",
-		"research/y": "role research is entitled to 1.75 GPU and holds 6",
+		"research/y": "role research is entitled to 1.75 GPUs and holds 6",
 		"elsewhere":  "it is entitled to no GPUs",
 	} {
 		if got := u.DescribeDeserved(role); got != want {
@@ -63,14 +63,14 @@ func TestEntitlements(t *testing.T) {
 		}
 	}
 	one := map[string]int{"A100": 1}
-	u.AddClaim("prod", &gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}, 1)
+	u.AddClaim(&job.Spec{Role: "prod"}, &gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}, 1)
 	if !u.IsInsideDeserved("prod", "research", one, nil) || !u.CanReclaim("prod", "research", one, nil, true) {
 		t.Error("prod cannot reclaim from research")
 	}
 	if u.CanReclaim("research", "prod", one, nil, false) {
 		t.Error("research can reclaim from prod, which holds nothing")
 	}
-	u.AddClaim("prod", &gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}, 7)
+	u.AddClaim(&job.Spec{Role: "prod"}, &gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"A100"}}}, 7)
 	if u.IsInsideDeserved("prod", "research", one, nil) {
 		t.Error("prod is inside its entitlement with 8 A100")
 	}
@@ -101,7 +101,7 @@ func TestRolesAboveEntitlement(t *testing.T) {
 func TestUsageOfEntitlements(t *testing.T) {
 	u := entitledTracker(map[string]map[string]int{"research": {"A100": 6}}, map[string]map[string]int{"prod": {"A100": 8}})
 	one := map[string]int{"A100": 1}
-	u.AddEnding("research", map[string]int{"A100": 4}, nil, 1)
+	u.AddEnding(&Holding{Role: "research", Types: map[string]int{"A100": 4}}, 1)
 	if !strings.HasSuffix(u.DescribeDeserved("research"), "holds 6") || u.CanReclaim("prod", "research", one, nil, false) {
 		t.Errorf("research can lose more than it borrows: %s", u.DescribeDeserved("research"))
 	}

@@ -33,7 +33,7 @@ func TestRestrictGuaranteed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := lendingTracker()
-			u.AddGuaranteed(c.spec.Role, c.held, nil)
+			u.AddGuaranteed(&job.Spec{Role: c.spec.Role}, 1, c.held, nil)
 			if r, got := u.RestrictGuaranteed(&c.spec, c.n); got != c.want {
 				t.Errorf("%d tasks of %s, want %d", got, r.Types, c.want)
 			}
@@ -49,7 +49,7 @@ func TestRestrictGuaranteed(t *testing.T) {
 		})
 	}
 	plain := NewTracker(nil, nil)
-	plain.AddGuaranteed("lab", map[string]int{"A100": 1}, nil)
+	plain.AddGuaranteed(&job.Spec{Role: "lab"}, 1, map[string]int{"A100": 1}, nil)
 	if _, n := plain.RestrictGuaranteed(&job.Spec{Role: "lab", Guaranteed: true, Request: gpu.Request{GPUs: 1}}, 9); n != 9 {
 		t.Errorf("%d tasks may run where no role deserves GPUs, want 9", n)
 	}
@@ -67,7 +67,7 @@ func TestRestrictGuaranteedExcludesTypes(t *testing.T) {
 		{nil, false, 2, "A100 V100 "}, {map[string]int{"A100": 1}, false, 2, "V100 "}, {nil, true, 2, "V100 "}, {nil, true, 1, "A100 V100 "},
 	} {
 		u.deserved = newDeservedTree(u.entitlements, u.agents)
-		u.AddGuaranteed("lab", c.held, nil)
+		u.AddGuaranteed(&job.Spec{Role: "lab"}, 1, c.held, nil)
 		r, _ := u.RestrictGuaranteed(&job.Spec{Role: "lab", Guaranteed: true, Request: gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Same: c.same}}}, c.n)
 		got := ""
 		for _, name := range []string{"A100", "V100"} {
@@ -88,7 +88,7 @@ func TestExplainDeserved(t *testing.T) {
 	u.AddUsage("lab/z", map[string]int{"A100": 1}, nil, 1)
 	u.AddUsage("prod", map[string]int{"A100": 1, "V100": 3}, []gpu.DeviceShare{{Type: "V100", MilliDevices: 500}}, 1)
 	u.AddUsage("guests", map[string]int{"A100": 2}, nil, 1)
-	u.AddGuaranteed("prod", map[string]int{"A100": 1}, []gpu.DeviceShare{{Type: "V100", MilliDevices: 500}})
+	u.AddGuaranteed(&job.Spec{Role: "prod"}, 1, map[string]int{"A100": 1}, []gpu.DeviceShare{{Type: "V100", MilliDevices: 500}})
 	for role, want := range map[string]struct {
 		note, guaranteed string
 		borrowed         int
@@ -163,7 +163,7 @@ func TestLimitBelowClaim(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			u := NewTracker(entitlements, nil)
 			u.AddUsage("lab/x", map[string]int{"A100": 2}, nil, 1)
-			u.AddEnding("lab/x", map[string]int{"A100": c.ending}, nil, 1)
+			u.AddEnding(&Holding{Role: "lab/x", Types: map[string]int{"A100": c.ending}}, 1)
 			spec := jobOfUser("j", "lab/x", c.owner, requestOf(1, c.types...))
 			if got := describe(u.LimitBelowClaim(spec, &spec.Request, c.n)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)

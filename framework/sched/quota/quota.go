@@ -31,6 +31,9 @@ func Parse(text string) (Quota, error) {
 		}
 		name, number, ok := strings.Cut(part, "=")
 		name = strings.TrimSpace(name)
+		if slices.Contains(HostResources(), name) {
+			return nil, fmt.Errorf("quota %q: quotas and limits count GPUs only; cpus and mem are for deserved", strings.TrimSpace(part))
+		}
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if !ok || name == "" || err != nil || n < 0 || n > maxGPUs {
 			return nil, fmt.Errorf("quota %q: write TYPE=GPUS with commas between, for example V100=8, *=16", strings.TrimSpace(part))
@@ -151,10 +154,14 @@ func (l *Limit) remainingForClaims() int {
 	return max(l.Max-l.Held+l.Ending-l.Reserved-l.HeldByOthers, 0)
 }
 
-// String returns the limit as "8 V100" or "8 GPUs".
+// String returns the limit as "8 V100", "1 GPU" or "1.5 GPUs".
 func (l *Limit) String() string {
 	if l.Type == AllTypes {
-		return fmt.Sprintf("%s %s", FormatMilliGPUs(l.Max), gpu.Plural(l.Max/MilliPerGPU, "GPU"))
+		unit := "GPUs"
+		if l.Max == MilliPerGPU {
+			unit = "GPU"
+		}
+		return FormatMilliGPUs(l.Max) + " " + unit
 	}
 	return fmt.Sprintf("%s %s", FormatMilliGPUs(l.Max), l.Type)
 }

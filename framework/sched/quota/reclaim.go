@@ -16,22 +16,27 @@ func (t *deservedTree) addEnding(role, gpuType string, milli int) {
 	}
 }
 
-// AddEnding records that tasks which hold GPUs will end: they do not protect other tasks of their role from reclaim, and
-// what they hold of limits may be reserved. sign -1 takes it back.
-func (t *Tracker) AddEnding(role string, types map[string]int, shares []gpu.DeviceShare, sign int) {
+// AddEnding records that tasks will end: they do not protect other tasks of their role from reclaim, and what they hold of
+// limits may be reserved. sign -1 takes it back.
+func (t *Tracker) AddEnding(h *Holding, sign int) {
 	if !t.Reclaims() {
 		return
 	}
 	if t.pursued != nil {
-		for gpuType, milli := range milliByType(types, shares) {
-			t.pursued.addEnding(role, gpuType, sign*milli)
+		for gpuType, milli := range milliByType(h.Types, h.Shares) {
+			t.pursued.addEnding(h.Role, gpuType, sign*milli)
 		}
 	}
-	addOfTask(t.ending, role, types, shares, sign)
+	if t.host != nil {
+		t.host.addHost(h.Role, h.Amount, sign, func(e *deservedEntry) *int { return &e.ending })
+	}
+	addOfTask(t.ending, h.Role, h.Types, h.Shares, sign)
 }
 
-// Reclaims reports whether roles lend and reclaim GPUs.
-func (t *Tracker) Reclaims() bool { return t.deserved != nil || t.entitled }
+// Reclaims reports whether roles lend and reclaim anything.
+func (t *Tracker) Reclaims() bool { return t.reclaimsGPUs() || t.host != nil }
+
+func (t *Tracker) reclaimsGPUs() bool { return t.deserved != nil || t.entitled }
 
 // roomFor returns how many thousandths of GPUs of one type the role may take so that it is inside what it deserves. With a
 // level above 0, the limit is the amount that the role that many levels above it deserves, counting roles that deserve GPUs.
@@ -55,10 +60,14 @@ func (t *deservedTree) roomFor(role string, level int, gpuType string) (room int
 	return room
 }
 
-// DeservedLevels returns the most levels of roles above each other that deserve GPUs.
+// DeservedLevels returns the most levels of roles above each other that deserve GPUs, or CPUs and memory.
 func (t *Tracker) DeservedLevels() (levels int) {
-	for i := range t.entitlements {
-		levels = max(levels, len(t.pursued.chainOf(t.entitlements[i].Role)))
+	for _, tree := range []*deservedTree{t.pursued, t.host} {
+		for i := range t.entitlements {
+			if tree != nil {
+				levels = max(levels, len(tree.chainOf(t.entitlements[i].Role)))
+			}
+		}
 	}
 	return levels
 }
@@ -67,13 +76,19 @@ func (t *Tracker) DeservedLevels() (levels int) {
 // above it, and the request without the types of which that is used up. The tasks of a gang count all or none.
 func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted gpu.Request, tasks int) {
 	r := spec.Request
-	if t.pursued == nil || r.GPUs == 0 || level >= len(t.pursued.chainOf(spec.Role)) {
+	if r.GPUs > 0 && (t.pursued == nil || level >= len(t.pursued.chainOf(spec.Role))) {
+		return r, 0
+	}
+	if n = t.restrictToHost(spec, level, n); n == 0 {
 		return r, 0
 	}
 	if spec.Guaranteed {
 		if r, n = t.RestrictGuaranteed(spec, n); n == 0 || level > 0 {
 			return r, 0
 		}
+	}
+	if r.GPUs == 0 {
+		return r, n
 	}
 	types := t.pursued.types
 	if len(types) == 0 {
@@ -115,10 +130,16 @@ func (t *deservedTree) addClaim(role, gpuType string, milli int) {
 	}
 }
 
-// AddClaim counts tasks that wait for reclaimed GPUs against what their role deserves, of every type that the request
-// accepts, so that later jobs of the role do not take their part.
-func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
-	for _, n := range t.pursued.chainOf(role) {
+// AddClaim counts tasks that wait for what is reclaimed against what their role deserves, with GPUs of every type that the
+// request accepts, so that later jobs of the role do not take their part.
+func (t *Tracker) AddClaim(spec *job.Spec, r *gpu.Request, tasks int) {
+	if t.host != nil {
+		t.host.addHost(spec.Role, AmountOf(spec), tasks, func(e *deservedEntry) *int { return &e.claimed })
+	}
+	if r.GPUs == 0 {
+		return
+	}
+	for _, n := range t.pursued.chainOf(spec.Role) {
 		for i := range t.pursued.nodes[n].entries {
 			e := &t.pursued.nodes[n].entries[i]
 			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
@@ -133,10 +154,11 @@ func (t *Tracker) AddClaim(role string, r *gpu.Request, tasks int) {
 // lends them holds more than it deserves, not counting tasks that are about to end. With keepsDeserved, it also keeps what
 // it deserves once the task has ended. Roles above both of them lose nothing.
 func (t *Tracker) CanReclaim(claimant, lender string, types map[string]int, shares []gpu.DeviceShare, keepsDeserved bool) bool {
-	if claimant == lender {
-		return false
-	}
-	shared := t.pursued.chainOf(claimant)
+	return claimant != lender && t.lendsGPUs(t.pursued.chainOf(claimant), lender, types, shares, keepsDeserved)
+}
+
+// lendsGPUs is CanReclaim with the nodes that are above the claimant too, which are not compared.
+func (t *Tracker) lendsGPUs(shared []int, lender string, types map[string]int, shares []gpu.DeviceShare, keepsDeserved bool) bool {
 	for _, n := range t.pursued.chainOf(lender) {
 		if slices.Contains(shared, n) {
 			continue

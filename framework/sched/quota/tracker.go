@@ -11,13 +11,15 @@ import (
 	"mesos-gpu/job"
 )
 
-// RoleEntitlement contains the operator's settings for a role: its weight in fair share, its quota and its deserved GPUs.
+// RoleEntitlement contains the operator's settings for a role: its weight in fair share, its quota and what it deserves.
 type RoleEntitlement struct {
 	Role string
 	// Weight is the role's part of the GPUs where roles compete. 0 means 1.
 	Weight float64
 	// Quota is the most that the role may hold, Deserved what it gets while it demands it.
 	Quota, Deserved Quota
+	// DeservedHost has the CPUs and memory that the role gets while it demands them.
+	DeservedHost HostQuota
 	// EachUser limits each user of the role and of the roles below it, except those who have an entry in NamedUsers.
 	EachUser   UserLimits
 	NamedUsers map[string]UserLimits
@@ -56,6 +58,10 @@ type Tracker struct {
 	// pursued is what reclaim gives roles: deserved or, if entitled is set, a tree of what roles are entitled to.
 	pursued  *deservedTree
 	entitled bool
+	// host counts the CPUs and memory that roles deserve; nil if no role deserves any. heldHost and demandHost are thousandths
+	// of what roles themselves hold and wait for, by role and resource. They are only counted with host.
+	host                 *deservedTree
+	heldHost, demandHost map[string]map[string]int
 	// heldByUser counts the GPUs that users hold in a role itself, of all types.
 	heldByUser map[User]int
 	// users counts what users hold by type; nil if no entry limits users.
@@ -83,6 +89,9 @@ func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tr
 		agents:       agents,
 		deserved:     deserved,
 		pursued:      deserved,
+		host:         newHostTree(entitlements),
+		heldHost:     map[string]map[string]int{},
+		demandHost:   map[string]map[string]int{},
 		users:        newUserUsage(entitlements),
 		heldByUser:   map[User]int{},
 		held:         map[string]map[string]int{},

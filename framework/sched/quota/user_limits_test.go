@@ -77,7 +77,7 @@ func TestUsersAreCountedIfLimited(t *testing.T) {
 			t.Errorf("%s: the job is counted: %t", c.name, counted)
 		}
 		tracker.RemoveRunningJob(spec)
-		tracker.AddDemand(UserOf(spec), &spec.Request, 2)
+		tracker.AddDemand(spec, 2)
 		if got := tracker.DemandWithin("free", AllTypes); got != 2000 {
 			t.Errorf("%s: the demand in another role is %d, want 2000", c.name, got)
 		}
@@ -339,7 +339,7 @@ func TestDemandIsWithinLimitsOfUser(t *testing.T) {
 			tracker.AddUserUsage(jobOfUser("j", "team", "ann", requestOf(1)), map[string]int{"V100": c.held}, nil, 1)
 			r := requestOf(1, c.types...)
 			for _, u := range c.add {
-				tracker.AddDemand(u, &r, c.tasks)
+				tracker.AddDemand(&job.Spec{Role: u.Role, Owner: u.Name, Request: r}, c.tasks)
 			}
 			for gpuType, want := range c.want {
 				if got := tracker.DemandWithin("team", gpuType); got != want {

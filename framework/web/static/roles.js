@@ -1,6 +1,6 @@
-// The roles as a tree, with the GPUs that each holds by type, its quota and what it deserves, and
+// The roles as a tree, with the GPUs, CPUs and memory that each holds, its quota and what it deserves, and
 // the users who have jobs.
-import { createCard, createElement, createLink, drawBadge, formatCount, formatNumber, setAttribute, syncChildren, setText } from './dom.js';
+import { createCard, createElement, createLink, drawBadge, formatCount, formatNumber, formatSize, setAttribute, syncChildren, setText } from './dom.js';
 import { countHeldByRole, countHolders } from './cluster.js';
 import { drawActions } from './actions.js';
 import { describeHold, groupHoldAction } from './queue_actions.js';
@@ -57,6 +57,15 @@ function drawRole(item, role, store) {
   const types = [...new Set([role.quota, role.deserved, role.held].flatMap((gpus) => Object.keys(gpus ?? {})))].sort(compareTypes);
   syncChildren(bars, types, String, (type) => createElement('li', {}, createElement('span', {}, type === '*' ? 'all types' : type), createElement('span'), createElement('meter', { min: 0, optimum: 0, 'aria-label': type })),
     (bar, type) => drawBar(bar, role.held?.[type] ?? 0, role.quota?.[type], describeShare(role, type)));
+}
+
+// describeHost returns the CPUs and memory that the role holds and deserves, one text each.
+function describeHost(role) {
+  return Object.entries(role.host ?? {}).sort().map(([resource, { held, deserved }]) => {
+    const isMemory = resource === 'mem';
+    const amount = isMemory ? `${formatSize(held)} of memory` : formatCount(held, 'CPU');
+    return `${amount} held${deserved === undefined ? '' : `, deserves ${isMemory ? formatSize(deserved) : formatNumber(deserved)}`}`;
+  });
 }
 
 function drawHold(node, hold) {
@@ -133,6 +142,7 @@ function describeRole(role) {
     role.order, role.policy,
     role.backfill === false && 'no backfill',
     role.quota_set && 'quota set by hand',
+    ...describeHost(role),
     ...(role.budgets ?? []).map(describeBudget),
     role.mesos_quota && `Mesos's quota: ${role.mesos_quota.used} of ${formatCount(role.mesos_quota.limit, 'GPU')} used`,
   ];

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,12 +102,12 @@ func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 	columns := []term.TableColumn[api.RoleStatus]{
 		{Name: "ROLE", Value: func(r api.RoleStatus) string { return r.Name }},
 		{Name: "QUOTA", Value: func(r api.RoleStatus) string { return formatQuota(&r) }},
-		{Name: "HELD", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Allocated)) }},
+		{Name: "HELD", Value: func(r api.RoleStatus) string { return formatWithHost(&r, r.Allocated, hostHeld) }},
 		{Name: "WAITING", Value: func(r api.RoleStatus) string { return fmt.Sprint(r.Waiting) }},
 	}
 	shares := []term.TableColumn[api.RoleStatus]{
-		{Name: "DESERVED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Deserved)) }},
-		{Name: "DEMANDED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Demanded)) }},
+		{Name: "DESERVED", Value: func(r api.RoleStatus) string { return formatWithHost(&r, r.Deserved, hostDeserved) }},
+		{Name: "DEMANDED", Value: func(r api.RoleStatus) string { return formatWithHost(&r, r.Demanded, hostDemanded) }},
 	}
 	pursued := slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.Entitled != nil })
 	if pursued {
@@ -114,7 +115,7 @@ func printRoles(p *term.TablePrinter, roles []api.RoleStatus) error {
 			Name: "ENTITLED", Value: func(r api.RoleStatus) string { return term.DashIfEmpty(formatByType(r.Entitled)) },
 		})
 	}
-	if pursued || slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 }) {
+	if pursued || slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return len(r.Deserved) > 0 || r.Host != nil }) {
 		columns = slices.Insert(columns, 2, shares...)
 	}
 	if slices.ContainsFunc(roles, func(r api.RoleStatus) bool { return r.HalfLifeSeconds > 0 }) {
@@ -154,6 +155,33 @@ func formatQuota(r *api.RoleStatus) string {
 		text += " (set)"
 	}
 	return text
+}
+
+// hostDeserved, hostDemanded and hostHeld return one amount of CPUs or memory, nil for none.
+func hostDeserved(u api.HostUse) *float64 { return u.Deserved }
+func hostDemanded(u api.HostUse) *float64 { return &u.Demanded }
+func hostHeld(u api.HostUse) *float64     { return &u.Held }
+
+// formatWithHost formats counts by GPU type, followed by CPUs and memory if roles deserve some: "V100=8, cpus=32, mem=64GiB".
+func formatWithHost[N int | float64](r *api.RoleStatus, gpus map[string]N, amount func(api.HostUse) *float64) string {
+	parts := []string{formatByType(gpus)}
+	for _, resource := range slices.Sorted(maps.Keys(r.Host)) {
+		if n := amount(r.Host[resource]); n != nil {
+			parts = append(parts, resource+"="+formatHostAmount(resource, *n))
+		}
+	}
+	return term.DashIfEmpty(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", "))
+}
+
+// formatHostAmount formats CPUs, or MiB of memory as "64GiB".
+func formatHostAmount(resource string, n float64) string {
+	unit := ""
+	if resource == "mem" {
+		if unit = "MiB"; n >= 1024 || n == 0 {
+			n, unit = n/1024, "GiB"
+		}
+	}
+	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64) + unit
 }
 
 // formatByType formats counts by GPU type, such as "V100=8, *=16", with "*" last.

@@ -20,6 +20,8 @@ import (
 type quotaExplanation struct {
 	Role  string           `json:"role"`
 	Types []typeAllocation `json:"types"`
+	// Host are the CPUs and the MiB of memory; empty unless a role deserves some.
+	Host []hostAllocation `json:"host,omitempty"`
 	// MesosQuota is Mesos's quota of GPUs for the role, nil without one.
 	MesosQuota *api.MesosQuota `json:"mesos_quota,omitempty"`
 	// HalfLifeSeconds is the half-life of the fair share, Recent the mean number of GPUs of the role's own tasks; 0 without
@@ -38,6 +40,8 @@ type quotaExplanation struct {
 	// Borrowers are other roles that hold more than they deserve of a type of which the role
 	// has less than it deserves and demands.
 	Borrowers []borrowedGPUs `json:"borrowers"`
+	// HostBorrowers are the same for CPUs and memory.
+	HostBorrowers []borrowedHost `json:"host_borrowers,omitempty"`
 }
 
 // typeAllocation contains a role's entitlement and allocation of one GPU type; "*" counts all.
@@ -64,6 +68,21 @@ type borrowedGPUs struct {
 	Held     float64 `json:"held"`
 }
 
+// hostAllocation contains what a role deserves and has of CPUs ("cpus"), or of memory in MiB ("mem").
+type hostAllocation struct {
+	Resource string `json:"resource"`
+	api.HostUse
+	// Borrowed is what the role holds beyond what it deserves, Missing what it demands and deserves, and does not hold.
+	Borrowed float64 `json:"borrowed"`
+	Missing  float64 `json:"missing"`
+}
+
+// borrowedHost is the CPUs or the MiB of memory that a role holds beyond what it deserves.
+type borrowedHost struct {
+	Role string `json:"role"`
+	hostAllocation
+}
+
 func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 	c := a.NewShowCommand("explain", "Show what a role deserves, demands and holds, and who borrows",
 		[]string{"ROLE"}, func(ctx context.Context, api *client.Client, args []string) (cli.CommandResult, error) {
@@ -79,7 +98,7 @@ func (a *clusterCommands) quotaExplainCommand() *cobra.Command {
 			return cli.CommandResult{Data: e, Print: func(p *term.TablePrinter) error { return printQuotaExplanation(p, &e) }}, nil
 		})
 	c.Long = "Show, by GPU type, what a role deserves, its limit, what it demands, holds and borrows, and with --reclaim entitled of the\n" +
-		"scheduler what it is entitled to.\n" +
+		"scheduler what it is entitled to. CPUs and memory follow if roles deserve some.\n" +
 		"The numbers include the roles below it. If it has less than it deserves and demands, the roles that borrow follow.\n" +
 		"With a half-life of the fair share, the role and its users follow with the mean number of GPUs that they have used of " +
 		"late, the one served first at first.\n" +
@@ -134,7 +153,27 @@ func explainQuota(r *api.RoleStatus, roles []api.RoleStatus) quotaExplanation {
 			}
 		}
 	}
+	for _, resource := range slices.Sorted(maps.Keys(r.Host)) {
+		own := newHostAllocation(r, resource)
+		e.Host = append(e.Host, own)
+		for i := range roles {
+			o := &roles[i]
+			if theirs := newHostAllocation(o, resource); own.Missing > 0 && theirs.Borrowed > 0 && o.Name != r.Name && !isRelated(o.Name, r.Name) {
+				e.HostBorrowers = append(e.HostBorrowers, borrowedHost{o.Name, theirs})
+			}
+		}
+	}
 	return e
+}
+
+// newHostAllocation returns what a role has of a resource of agents.
+func newHostAllocation(r *api.RoleStatus, resource string) hostAllocation {
+	h, deserved := hostAllocation{Resource: resource, HostUse: r.Host[resource]}, 0.0
+	if h.Deserved != nil {
+		deserved = *h.Deserved
+	}
+	h.Borrowed, h.Missing = max(h.Held-deserved, 0), max(min(h.Demanded, deserved)-h.Held, 0)
+	return h
 }
 
 // compareTypeNames sorts "*" last.
@@ -171,26 +210,44 @@ func borrowedBy(r *api.RoleStatus, name string) float64 {
 }
 
 func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
-	columns := []term.TableColumn[typeAllocation]{
-		{Name: "TYPE", Value: func(t typeAllocation) string { return t.Type }},
-		{Name: "DESERVED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Deserved) }},
-		{Name: "LIMIT", Value: func(t typeAllocation) string {
-			if t.Limit == nil {
-				return "-"
-			}
-			return fmt.Sprint(*t.Limit)
-		}},
-		{Name: "DEMANDED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Demanded) }},
-		{Name: "HELD", Value: func(t typeAllocation) string { return fmt.Sprint(t.Held) }},
-		{Name: "BORROWED", Value: func(t typeAllocation) string { return fmt.Sprint(t.Borrowed) }},
-		{Name: "MISSING", Value: func(t typeAllocation) string { return fmt.Sprint(t.Missing) }},
+	rows, entitles := make([]allocationRow, 0, len(e.Types)+len(e.Host)), false
+	for i := range e.Types {
+		t := &e.Types[i]
+		row := allocationRow{
+			name:     t.Type,
+			deserved: fmt.Sprint(t.Deserved),
+			limit:    "-",
+			demanded: fmt.Sprint(t.Demanded),
+			held:     fmt.Sprint(t.Held),
+			borrowed: fmt.Sprint(t.Borrowed),
+			missing:  fmt.Sprint(t.Missing),
+		}
+		if t.Limit != nil {
+			row.limit = fmt.Sprint(*t.Limit)
+		}
+		if t.Entitled != nil {
+			row.entitled, entitles = fmt.Sprint(*t.Entitled), true
+		}
+		rows = append(rows, row)
 	}
-	if len(e.Types) > 0 && e.Types[0].Entitled != nil {
-		columns = slices.Insert(columns, 4, term.TableColumn[typeAllocation]{
-			Name: "ENTITLED", Value: func(t typeAllocation) string { return fmt.Sprint(*t.Entitled) },
+	for i := range e.Host {
+		rows = append(rows, e.Host[i].row())
+	}
+	columns := []term.TableColumn[allocationRow]{
+		{Name: "TYPE", Value: func(r allocationRow) string { return r.name }},
+		{Name: "DESERVED", Value: func(r allocationRow) string { return r.deserved }},
+		{Name: "LIMIT", Value: func(r allocationRow) string { return r.limit }},
+		{Name: "DEMANDED", Value: func(r allocationRow) string { return r.demanded }},
+		{Name: "HELD", Value: func(r allocationRow) string { return r.held }},
+		{Name: "BORROWED", Value: func(r allocationRow) string { return r.borrowed }},
+		{Name: "MISSING", Value: func(r allocationRow) string { return r.missing }},
+	}
+	if entitles {
+		columns = slices.Insert(columns, 4, term.TableColumn[allocationRow]{
+			Name: "ENTITLED", Value: func(r allocationRow) string { return r.entitled },
 		})
 	}
-	err := term.PrintTable(p, e.Types, columns)
+	err := term.PrintTable(p, rows, columns)
 	if err == nil && e.MesosQuota != nil {
 		err = term.PrintTable(p, []*api.MesosQuota{e.MesosQuota}, []term.TableColumn[*api.MesosQuota]{
 			{Name: "MESOS LIMIT", Value: func(q *api.MesosQuota) string { return fmt.Sprint(q.Limit) }},
@@ -220,16 +277,54 @@ func printQuotaExplanation(p *term.TablePrinter, e *quotaExplanation) error {
 	if err == nil && len(e.Budgets) > 0 {
 		err = printBudgets(p, e.Role, e.Budgets)
 	}
-	if err != nil || len(e.Borrowers) == 0 {
+	var borrowers []allocationRow
+	for _, b := range e.Borrowers {
+		borrowers = append(borrowers, allocationRow{
+			role:     b.Role,
+			name:     b.Type,
+			borrowed: fmt.Sprint(b.Borrowed),
+			deserved: fmt.Sprint(b.Deserved),
+			held:     fmt.Sprint(b.Held),
+		})
+	}
+	for i := range e.HostBorrowers {
+		borrowers = append(borrowers, e.HostBorrowers[i].row())
+		borrowers[len(borrowers)-1].role = e.HostBorrowers[i].Role
+	}
+	if err != nil || len(borrowers) == 0 {
 		return err
 	}
-	return term.PrintTable(p, e.Borrowers, []term.TableColumn[borrowedGPUs]{
-		{Name: "BORROWER", Value: func(b borrowedGPUs) string { return b.Role }},
-		{Name: "TYPE", Value: func(b borrowedGPUs) string { return b.Type }},
-		{Name: "BORROWED", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Borrowed) }},
-		{Name: "DESERVED", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Deserved) }},
-		{Name: "HELD", Value: func(b borrowedGPUs) string { return fmt.Sprint(b.Held) }},
+	return term.PrintTable(p, borrowers, []term.TableColumn[allocationRow]{
+		{Name: "BORROWER", Value: func(r allocationRow) string { return r.role }},
+		{Name: "TYPE", Value: func(r allocationRow) string { return r.name }},
+		{Name: "BORROWED", Value: func(r allocationRow) string { return r.borrowed }},
+		{Name: "DESERVED", Value: func(r allocationRow) string { return r.deserved }},
+		{Name: "HELD", Value: func(r allocationRow) string { return r.held }},
 	})
+}
+
+// allocationRow is the text of what a role has of a GPU type or of a resource of agents.
+type allocationRow struct {
+	role, name, deserved, limit, demanded, entitled, held, borrowed, missing string
+}
+
+// row returns the text of the allocation.
+func (h *hostAllocation) row() allocationRow {
+	format := func(n float64) string { return formatHostAmount(h.Resource, n) }
+	row := allocationRow{
+		name:     h.Resource,
+		deserved: "-",
+		limit:    "-",
+		demanded: format(h.Demanded),
+		entitled: "-",
+		held:     format(h.Held),
+		borrowed: format(h.Borrowed),
+		missing:  format(h.Missing),
+	}
+	if h.Deserved != nil {
+		row.deserved = format(*h.Deserved)
+	}
+	return row
 }
 
 // printUserLimits prints the limits of the role and of its users, with what is used of them.
