@@ -12,7 +12,8 @@ import (
 )
 
 // TestEachCauseOfAnEndHonoursTheSameKeys: whatever a task ends for, the keys of its job and of the waiting one that are
-// about that mean the same. Each cause has one running job and one waiting job, in a cluster that is full.
+// about that mean the same. Each cause has one running job and one waiting job, in a cluster that is full. A drain is no
+// such cause: it is for no job, and stops tasks at any time (testdata/min_run_time_drain.txt).
 func TestEachCauseOfAnEndHonoursTheSameKeys(t *testing.T) {
 	gpus := func(n int) quota.Quota { return quota.Quota{quota.AllTypes: n} }
 	causes := map[string]struct {
