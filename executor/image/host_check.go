@@ -36,6 +36,8 @@ type IncompatibleError struct {
 	// RequiredBy is the variable or label with the requirement, Required the
 	// requirement, and Found what the host has.
 	RequiredBy, Required, Found string
+	// TooNew is set if no newer driver satisfies the requirement either.
+	TooNew bool
 }
 
 // MismatchCause is the part of a host that an image is incompatible with.
@@ -52,7 +54,10 @@ const (
 
 func (e *IncompatibleError) Error() string {
 	remedy := "update the agent's driver, or use an image for an older one"
-	if e.Cause == GPUMismatch {
+	switch {
+	case e.TooNew:
+		remedy = "a newer driver does not help: use an image for this one"
+	case e.Cause == GPUMismatch:
 		remedy = "ask for another type of GPU, or use an image for this one"
 	}
 	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s", e.Cause.messagePrefix(), e.Required, e.RequiredBy, e.Found, remedy)
@@ -103,12 +108,18 @@ func (d DriverRequest) CheckHost(h HostDriver) error {
 	for _, r := range d.Requirements {
 		for _, g := range gpus {
 			if !r.Alternatives.holdFor(h, g) {
-				return &IncompatibleError{Cause: r.mismatchCause(h), RequiredBy: r.Source, Required: r.Alternatives.describeFirst(), Found: h.describeWith(g)}
+				e := &IncompatibleError{Cause: r.mismatchCause(h), RequiredBy: r.Source, Required: r.Alternatives.describeFirst(), Found: h.describeWith(g)}
+				newest := HostDriver{Driver: newestVersion, CUDA: newestVersion}
+				e.TooNew = e.Cause == DriverMismatch && !r.Alternatives.holdFor(newest, HostGPU{})
+				return e
 			}
 		}
 	}
 	return nil
 }
+
+// newestVersion is newer than all versions.
+const newestVersion = "4294967295"
 
 // mismatchCause is the driver if the requirement would not hold for any GPU.
 func (r Requirement) mismatchCause(h HostDriver) MismatchCause {

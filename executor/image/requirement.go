@@ -136,6 +136,9 @@ func joinTexts[T any](list []T, separator string) string {
 	return strings.Join(texts, separator)
 }
 
+// disableAdvice ends the error about a requirement that cannot be read.
+const disableAdvice = "; " + envDisableRequire + "=true in the job's environment starts the image without its requirements"
+
 // listRequirements returns the requirements of an image. The label is used
 // only without NVIDIA_REQUIRE_CUDA, which is more precise: an image with
 // NVIDIA's compatibility libraries runs on drivers older than its CUDA
@@ -151,7 +154,7 @@ func listRequirements(labels map[string]string, vars imageVariables) ([]Requirem
 		}
 		alternatives, err := ParseAlternatives(vars[name])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w%s", name, err, disableAdvice)
 		}
 		if len(alternatives) > 0 {
 			list = append(list, Requirement{Source: name, Alternatives: alternatives})
@@ -166,7 +169,7 @@ func listRequirements(labels map[string]string, vars imageVariables) ([]Requirem
 		}
 		v, err := majorMinor(own.version)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", own.from, err)
+			return nil, fmt.Errorf("%s: %w%s", own.from, err, disableAdvice)
 		}
 		list = append(list, Requirement{Source: own.from, Alternatives: RequirementAlternatives{{{CUDA, GreaterEqual, v}}}})
 	}

@@ -2,6 +2,7 @@ package image
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,6 +210,23 @@ func TestToolkitDevices(t *testing.T) {
 	for _, tt := range tests {
 		if got := ParseDevices(tt.text); !slices.Equal(got, tt.want) {
 			t.Errorf("ParseDevices(%q): got %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestAdviceOnUnfitDrivers checks that a newer driver is the advice only where it helps.
+func TestAdviceOnUnfitDrivers(t *testing.T) {
+	host := HostDriver{Driver: "535.104.05", CUDA: "12.2"}
+	for requirement, want := range map[string]string{
+		"cuda>=12.4":               "update the agent's driver",
+		"cuda=10.0":                "a newer driver does not help",
+		"driver<535":               "a newer driver does not help",
+		"driver<500 cuda>=13.0":    "update the agent's driver",
+		"cuda>=12.4,driver<=535.1": "a newer driver does not help",
+	} {
+		_, err := Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_REQUIRE_CUDA=" + requirement}, nil, host)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", requirement, err, want)
 		}
 	}
 }
