@@ -72,7 +72,8 @@ func TestDiscoverHost(t *testing.T) {
 		{name: "driver not loaded", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 9}},
 			err: "start LIBRARY: no NVIDIA driver: Driver Not Loaded (NVML error 9)", none: true},
 		{name: "version mismatch", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 18}},
-			err: "start LIBRARY: Stand-in error (NVML error 18)"},
+			err: "start LIBRARY: Stand-in error (NVML error 18): the driver's libraries are of another version than the kernel module that is loaded, " +
+				"as after an upgrade: restart the machine, or unload and load the module"},
 		{name: "no driver version", fails: []nvmltest.FunctionFailure{{Function: "nvmlSystemGetDriverVersion", Index: -1, Return: 999}},
 			err: "read the driver's version from NVML: Stand-in error (NVML error 999)"},
 		{name: "no CUDA version", fails: []nvmltest.FunctionFailure{{Function: "nvmlSystemGetCudaDriverVersion", Index: -1, Return: 999}},

@@ -166,7 +166,7 @@ func hostWithMIG() gpu.Host {
 	return gpu.Host{Driver: "535.104.05", CUDA: "12.2", Devices: []gpu.Device{
 		slice(1, "1g.5gb", 4864, 7, 0, 66, 67),
 		slice(2, "1c.3g.20gb", 19968, 2, 0, 21, 22),
-		slice(3, "1c.3g.20gb", 19968, 2, 1, 21, 23),
+		slice(3, "1c.3g.20gb", 19968, 3, 0, 31, 32),
 		{UUID: uuid(9), Model: "NVIDIA A100-SXM4-40GB", Arch: "8.0", Brand: "nvidia", MemMiB: 40960, Minor: 0, PCI: "0000:0f:00.0", NUMA: 0},
 	}}
 }

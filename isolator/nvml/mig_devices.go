@@ -4,9 +4,13 @@ package nvml
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/gpu"
 )
@@ -21,7 +25,7 @@ func (s *nvmlSession) inMIGMode(handle nvml.Device) bool {
 }
 
 // describeMIGDevices describes the MIG devices of a GPU. It logs and leaves out a device that
-// cannot be described, or whose capabilities are unknown.
+// cannot be described, whose capabilities are unknown, or that shares its memory with another one.
 func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability]int) []migDevice {
 	log := s.cfg.Log.WithField("gpu", w.device.UUID)
 	count, ret := w.handle.GetMaxMigDeviceCount()
@@ -29,7 +33,7 @@ func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability
 		log.WithError(newNVMLError(ret)).Warn("MIG devices left out")
 		return nil
 	}
-	var slices []migDevice
+	var found []migDevice
 	for i := range count {
 		handle, ret := w.handle.GetMigDeviceHandleByIndex(i)
 		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
@@ -43,9 +47,41 @@ func (s *nvmlSession) describeMIGDevices(w physicalGPU, minors map[migCapability
 			log.WithField("index", i).WithError(err).Warn("MIG device left out")
 			continue
 		}
-		slices = append(slices, migDevice{handle, d})
+		found = append(found, migDevice{handle, d})
 	}
-	return slices
+	return onePerGPUInstance(found, log)
+}
+
+// onePerGPUInstance returns the devices without those that share the memory of their GPU instance with another one. Of the
+// compute instances of one GPU instance, it keeps the one with the most compute.
+func onePerGPUInstance(found []migDevice, log logrus.FieldLogger) (kept []migDevice) {
+	for _, d := range found {
+		mig := d.device.MIG
+		at := slices.IndexFunc(kept, func(k migDevice) bool { return k.device.MIG.GPUInstance == mig.GPUInstance })
+		if at < 0 {
+			kept = append(kept, d)
+			continue
+		}
+		best, other := kept[at], d
+		if computeSlices(mig.Profile) > computeSlices(best.device.MIG.Profile) {
+			best, other = d, kept[at]
+		}
+		kept[at] = best
+		log.WithFields(logrus.Fields{
+			"device": other.device.UUID, "profile": other.device.MIG.Profile, "offered": best.device.UUID, "instance": mig.GPUInstance,
+		}).Warn("MIG device left out: it shares the memory of its GPU instance with the device that is offered. " +
+			"Create one compute instance for each GPU instance (nvidia-smi mig -dci, then -cci)")
+	}
+	return kept
+}
+
+// computeSlices returns 2 for the profile "2c.3g.40gb". A compute instance with all of its GPU instance has no number.
+func computeSlices(profile string) int {
+	number, _, ok := strings.Cut(profile, "c.")
+	if n, err := strconv.Atoi(number); ok && err == nil {
+		return n
+	}
+	return math.MaxInt
 }
 
 func describeMIGDevice(parent gpu.Device, handle nvml.Device, minors map[migCapability]int) (gpu.Device, error) {

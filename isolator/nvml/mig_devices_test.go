@@ -26,6 +26,28 @@ func TestDiscoverMIG(t *testing.T) {
 	}
 }
 
+// Compute instances of one GPU instance share its memory: the one with the most compute is the only device of them.
+func TestComputeInstancesThatShareMemoryAreOneDevice(t *testing.T) {
+	host := hostWithMIG()
+	large, small := &host.Devices[2], host.Devices[1]
+	large.Model, large.MIG = "NVIDIA A100-SXM4-40GB MIG 2c.3g.20gb", &gpu.MIG{
+		Parent: small.MIG.Parent, Profile: "2c.3g.20gb", GPUInstance: small.MIG.GPUInstance, ComputeInstance: 1, GPUInstanceCap: small.MIG.GPUInstanceCap, ComputeInstanceCap: 23,
+	}
+	m := nvmltest.ReportHost(t, host)
+	log, hook := logtest.NewNullLogger()
+	got, err := DiscoverHost(LibraryConfig{Library: buildStandIn(t), SysRoot: m.SysRoot, ProcRoot: m.ProcRoot, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []gpu.Device{host.Devices[0], *large, host.Devices[3]}
+	if diff := cmp.Diff(want, got.Devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if e := hook.LastEntry(); e == nil || !strings.Contains(e.Message, "shares the memory of its GPU instance") || e.Data["device"] != small.UUID {
+		t.Errorf("logged %v, want the device that is left out", e)
+	}
+}
+
 // A MIG device that cannot be accessed is not listed, and the reason is logged. Its GPU
 // is not listed either.
 func TestDiscoverMIGWithout(t *testing.T) {

@@ -184,7 +184,12 @@ type nvmlError struct {
 }
 
 func newNVMLError(ret nvml.Return) error {
-	return nvmlError{fmt.Sprintf("%s (NVML error %d)", oneLine(ret.Error()), int(ret)), ret}
+	text := fmt.Sprintf("%s (NVML error %d)", oneLine(ret.Error()), int(ret))
+	if ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH {
+		text += ": the driver's libraries are of another version than the kernel module that is loaded, as after an upgrade: " +
+			"restart the machine, or unload and load the module"
+	}
+	return nvmlError{text, ret}
 }
 
 func (e nvmlError) Error() string { return e.text }
