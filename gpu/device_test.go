@@ -28,7 +28,7 @@ func TestTypeOf(t *testing.T) {
 		"NVIDIA GH200 480GB":                 "GH200",
 		"GeForce GTX 1080 Ti":                "GTX 1080 Ti",
 		"V100":                               "V100",
-		"a100":                               "a100",
+		"a100":                               "A100",
 		"":                                   "",
 		"NVIDIA":                             "NVIDIA",
 		"NVIDIA A100-SXM4-40GB MIG 1g.5gb":   "A100",
@@ -63,7 +63,7 @@ func TestTypesMatch(t *testing.T) {
 		{TypeSelector{Include: []string{"rtx 3090"}}, rtx, true},
 		{TypeSelector{Include: []string{"V100"}}, "V100", true},
 	} {
-		if got := c.types.Match(c.model); got != c.want {
+		if got := c.types.Match(Product{Model: c.model}); got != c.want {
 			t.Errorf("%s matches %q: got %t, want %t", c.types, c.model, got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Request contains one task's requirements for the GPUs of its agent.
@@ -22,6 +23,65 @@ type Request struct {
 	MinCUDA   string `json:"min_cuda,omitempty"`
 	// Topology is how the devices of one task must be connected.
 	Topology Topology `json:"topology,omitempty"`
+	// MIG is which MIG devices are acceptable, for requests that lack what MIGUse derives it from.
+	MIG MIGUse `json:"-"`
+}
+
+// MIGUse is whether a task may get MIG devices.
+type MIGUse int
+
+const (
+	// NoMIG accepts no MIG devices, and only whole GPUs.
+	NoMIG MIGUse = iota + 1
+	// OnlyMIG accepts only MIG devices.
+	OnlyMIG
+	// AnyMIG accepts both, for a task with one device or with shares.
+	AnyMIG
+)
+
+// MIGUse returns which MIG devices are acceptable. They are for requests that name them, by type, profile, constraint or
+// UUID, and for shares. A task for several devices never gets both.
+func (r *Request) MIGUse() MIGUse {
+	switch {
+	case r.MIG != 0:
+		return r.MIG
+	case !r.Share.IsWhole():
+		return AnyMIG
+	case !r.namesMIG():
+		return NoMIG
+	case r.GPUs > 1:
+		return OnlyMIG
+	default:
+		return AnyMIG
+	}
+}
+
+func (r *Request) namesMIG() bool {
+	for i := range r.Types.Rules {
+		if r.Types.Rules[i].namesMIG() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Types.Include, NamesMIG) || slices.ContainsFunc(r.Devices.Include, IsMIGUUID)
+}
+
+// IsMIGUUID reports whether a UUID is that of a MIG device.
+func IsMIGUUID(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
+
+// AcceptsProduct reports whether the request accepts devices of a product.
+func (r *Request) AcceptsProduct(p Product) bool {
+	switch use := r.MIGUse(); {
+	case use == NoMIG && p.IsMIG(), use == OnlyMIG && !p.IsMIG(), p.IsDisplayCard() && !r.Types.namesDisplayCard():
+		return false
+	default:
+		return r.Types.Match(p)
+	}
+}
+
+// MayUse reports whether the request may accept a GPU that a name includes: that of a type, such as one in a quota, or of a
+// product.
+func (r *Request) MayUse(name string) bool {
+	return !(r.MIGUse() == NoMIG && NamesMIG(name)) && r.Types.MayMatch(name)
 }
 
 // DeviceSelector selects devices by UUID. A device matches if Include is empty or

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -96,16 +97,20 @@ func (s ShareRequest) shortString() string {
 // DeviceShare is the part of one shared device that a task has.
 type DeviceShare struct {
 	UUID string `json:"uuid"`
-	// Type is the device's GPU type, or "" if it is not known.
-	Type   string `json:"type,omitempty"`
-	MemMiB int64  `json:"mem_mib"`
-	Cores  int    `json:"cores,omitempty"`
+	// Type is the device's short GPU type, or "" if it is not known. Product is the name of the product, if more is known.
+	Type    string `json:"type,omitempty"`
+	Product string `json:"product,omitempty"`
+	MemMiB  int64  `json:"mem_mib"`
+	Cores   int    `json:"cores,omitempty"`
 	// MilliDevices is the amount by which the share counts in quotas, in
 	// thousandths of a device: the larger of its fractions of memory and of compute.
 	MilliDevices int `json:"milli,omitempty"`
 	// LimitedBy is how the agent enforces the share, or "" if that is not known.
 	LimitedBy EnforcementMethod `json:"limit,omitempty"`
 }
+
+// ProductName returns the name of the device's product, or its type if no more is known.
+func (d *DeviceShare) ProductName() string { return cmp.Or(d.Product, d.Type) }
 
 // String returns, for example, "GPU-5e7f… (4096 MiB, 30 %, by mps)".
 func (d DeviceShare) String() string {

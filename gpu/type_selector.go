@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// TypeSelector selects GPU types. A device matches if Include is empty or contains
-// its type, and Exclude does not contain it. A name matches the product name or the
-// short type of a device, in any case.
+// TypeSelector selects GPU types by their names, which TypeName describes. A device matches if Include is empty or has a
+// name that includes it, and Exclude has none.
 type TypeSelector struct {
 	Include []string `json:"include,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
@@ -23,7 +22,7 @@ type TypeSelector struct {
 type TypeRule struct {
 	// Text describes the rule. Rules with equal texts accept the same types.
 	Text string
-	// Type is the accepted type, compared as the names of a TypeSelector.
+	// Type is the name of accepted GPUs.
 	Type string
 	// Pattern matches the product name or the short type of accepted devices. Negated accepts the others instead, also
 	// devices of unknown type.
@@ -31,31 +30,101 @@ type TypeRule struct {
 	Negated bool
 }
 
-// accepts reports whether a device of that model satisfies the rule. The model is "" if it is unknown.
-func (r *TypeRule) accepts(model string) bool {
+// accepts reports whether a product satisfies the rule.
+func (r *TypeRule) accepts(p Product) bool {
 	switch {
 	case r.Pattern == nil:
-		return r.Type != "" && sameType(r.Type, model)
-	case model == "":
+		return r.Type != "" && p.Model != "" && parseTypeName(r.Type).relate(p.typeName()) == includes
+	case p.Model == "":
 		return r.Negated
 	default:
-		return (r.Pattern.MatchString(model) || r.Pattern.MatchString(TypeOf(model))) != r.Negated
+		return (r.Pattern.MatchString(p.Model) || r.Pattern.MatchString(p.Type())) != r.Negated
 	}
 }
+
+// mayAccept reports whether the rule may accept a GPU that the name includes.
+func (r *TypeRule) mayAccept(n *TypeName) bool {
+	if r.Pattern == nil {
+		return r.Type != "" && parseTypeName(r.Type).relate(n.withoutProduct()) != excludes
+	}
+	return (r.Pattern.MatchString(n.String()) || r.Pattern.MatchString(n.family)) != r.Negated
+}
+
+// namesMIG reports whether the rule is about MIG devices. A pattern is if it contains MIG or a part of a profile.
+func (r *TypeRule) namesMIG() bool {
+	if r.Pattern == nil {
+		return NamesMIG(r.Type)
+	}
+	return !r.Negated && migInPattern.MatchString(r.Pattern.String())
+}
+
+// namesDisplayCard reports whether a name or a constraint is about display cards.
+func (t *TypeSelector) namesDisplayCard() bool {
+	is := func(name string) bool { return TypeOf(name) == displayCard }
+	return slices.ContainsFunc(t.Include, is) || slices.ContainsFunc(t.Rules, func(r TypeRule) bool {
+		return is(r.Type) || r.Pattern != nil && !r.Negated && strings.Contains(strings.ToLower(r.Pattern.String()), "display")
+	})
+}
+
+// migInPattern finds "MIG" and "1g.", also with an escaped dot.
+var migInPattern = regexp.MustCompile(`(?i)mig|[0-9]g\\?\.`)
 
 // AcceptsAny reports whether every device matches.
 func (t TypeSelector) AcceptsAny() bool {
 	return len(t.Include) == 0 && len(t.Exclude) == 0 && len(t.Rules) == 0
 }
 
-// Match reports whether a device of that model matches, by its product name or its
-// short type.
-func (t TypeSelector) Match(model string) bool {
-	names := func(name string) bool { return sameType(name, model) }
-	if slices.ContainsFunc(t.Exclude, names) || !t.rulesAccept(model) {
+// Match reports whether a device of that product matches. What is not known of the product does not match a name in
+// Include that requires it, and matches one in Exclude.
+func (t TypeSelector) Match(p Product) bool {
+	if p.Model == "" {
+		return t.MatchUnknown()
+	}
+	n := p.typeName()
+	if slices.ContainsFunc(t.Exclude, func(name string) bool { return parseTypeName(name).relate(n) != excludes }) || !t.rulesAccept(p) {
 		return false
 	}
-	return len(t.Include) == 0 || slices.ContainsFunc(t.Include, names)
+	return len(t.Include) == 0 || slices.ContainsFunc(t.Include, func(name string) bool { return parseTypeName(name).relate(n) == includes })
+}
+
+// MayMatch reports whether the selector may match a GPU that a name includes: that of a type or of a product.
+func (t TypeSelector) MayMatch(name string) bool {
+	n := parseTypeName(name)
+	if len(t.Include) == 0 {
+		return t.mayMatch(n)
+	}
+	return slices.ContainsFunc(t.Include, func(included string) bool {
+		both, ok := n.intersect(parseTypeName(included))
+		return ok && t.mayMatch(&both)
+	})
+}
+
+// mayMatch is MayMatch without Include.
+func (t *TypeSelector) mayMatch(n *TypeName) bool {
+	for i := range t.Rules {
+		if !t.Rules[i].mayAccept(n) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(t.Exclude, func(name string) bool { return parseTypeName(name).relate(n) == includes })
+}
+
+// OfType returns the selector of the matching products of one short type, which need not be of the same type then.
+func (t TypeSelector) OfType(name string) TypeSelector {
+	var include []string
+	for _, included := range t.Include {
+		if both, ok := parseTypeName(name).intersect(parseTypeName(included)); ok {
+			if !both.isPrecise() {
+				include = nil
+				break
+			}
+			include = append(include, both.String())
+		}
+	}
+	if t.Same, t.Include = false, include; include == nil {
+		t.Include = []string{name}
+	}
+	return t
 }
 
 // Named returns the names of which each matching device has one: Include, or else the types of rules. It is empty if the
@@ -75,12 +144,12 @@ func (t TypeSelector) Named() []string {
 
 // MatchUnknown reports whether a device of unknown type matches.
 func (t TypeSelector) MatchUnknown() bool {
-	return len(t.Include) == 0 && len(t.Exclude) == 0 && t.rulesAccept("")
+	return len(t.Include) == 0 && len(t.Exclude) == 0 && t.rulesAccept(Product{})
 }
 
-func (t TypeSelector) rulesAccept(model string) bool {
+func (t *TypeSelector) rulesAccept(p Product) bool {
 	for i := range t.Rules {
-		if !t.Rules[i].accepts(model) {
+		if !t.Rules[i].accepts(p) {
 			return false
 		}
 	}
@@ -127,71 +196,4 @@ func (t TypeSelector) rulesText() string {
 		text, join = text+join+t.Rules[i].Text, " and "
 	}
 	return text
-}
-
-func sameType(name, model string) bool {
-	return strings.EqualFold(name, model) || strings.EqualFold(stripSpaces(TypeOf(name)), stripSpaces(TypeOf(model)))
-}
-
-// stripSpaces makes "RTX 3090" and "RTX3090" equal.
-func stripSpaces(s string) string { return strings.ReplaceAll(s, " ", "") }
-
-var (
-	vendorWords = []string{"nvidia", "tesla", "quadro", "geforce"}
-	// seriesWords mean nothing without the word after them.
-	seriesWords = []string{"rtx", "gtx", "titan", "grid", "pro"}
-	// suffixWords belong to the model before them.
-	suffixWords = []string{"ti", "super", "ada"}
-)
-
-// isOneOf reports whether word is in the list, in upper or lower case.
-func isOneOf(list []string, word string) bool {
-	return slices.ContainsFunc(list, func(known string) bool { return strings.EqualFold(known, word) })
-}
-
-// TypeOf returns the short name of a product, which users ask for:
-//
-//	Tesla V100-SXM2-16GB       V100
-//	NVIDIA A100 80GB PCIe      A100
-//	NVIDIA GeForce RTX 3090 Ti RTX 3090 Ti
-//	NVIDIA RTX A6000           RTX A6000
-//
-// It returns a name that is already short unchanged.
-func TypeOf(model string) string {
-	words := strings.Fields(model)
-	for len(words) > 1 && isOneOf(vendorWords, words[0]) {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return ""
-	}
-	head, _, _ := strings.Cut(words[0], "-")
-	kept := []string{head}
-	rest := words[1:]
-	for len(rest) > 0 && isOneOf(seriesWords, kept[len(kept)-1]) {
-		next, _, _ := strings.Cut(rest[0], "-")
-		kept = append(kept, next)
-		rest = rest[1:]
-	}
-	for len(rest) > 0 && isOneOf(suffixWords, rest[0]) {
-		kept = append(kept, rest[0])
-		rest = rest[1:]
-	}
-	return strings.Join(kept, " ")
-}
-
-// knownTypes lists the data-centre and workstation types that NVIDIA sells or sold.
-// They distinguish a request for hardware that the cluster does not have yet from
-// a misspelt one.
-var knownTypes = []string{
-	"K20", "K40", "K80", "M10", "M40", "M60", "P4", "P6", "P40", "P100", "V100", "T4", "T10", "A2", "A10", "A10G", "A16", "A30", "A40",
-	"A100", "A800", "L2", "L4", "L20", "L40", "L40S", "H20", "H100", "H200", "H800", "GH200", "B100", "B200", "B300", "GB200", "GB300", "GB10",
-	"RTX 2080", "RTX 2080 Ti", "RTX 3060", "RTX 3070", "RTX 3080", "RTX 3080 Ti", "RTX 3090", "RTX 3090 Ti", "RTX 4070", "RTX 4080", "RTX 4090",
-	"RTX 5080", "RTX 5090", "RTX 4000", "RTX 5000", "RTX 6000", "RTX 8000", "RTX A2000", "RTX A4000", "RTX A4500", "RTX A5000", "RTX A6000",
-	"RTX 4000 Ada", "RTX 5000 Ada", "RTX 6000 Ada", "GTX 1080", "GTX 1080 Ti", "TITAN V", "TITAN Xp", "TITAN RTX",
-}
-
-// IsKnownType reports whether name is a GPU type that NVIDIA makes or made.
-func IsKnownType(name string) bool {
-	return slices.ContainsFunc(knownTypes, func(c string) bool { return sameType(name, c) })
 }

@@ -47,6 +47,7 @@ func (n *Interner) InternTask(t *Task) {
 		n.internText(text)
 	}
 	n.InternCounts(&t.GPUTypes)
+	n.InternCounts(&t.Products)
 }
 
 // InternCounts replaces a map by an equal one of earlier calls.

@@ -188,9 +188,10 @@ type Task struct {
 	Hostname string `json:"hostname,omitempty"`
 	AgentURL string `json:"agent_url,omitempty"`
 	// DeviceIDs are the UUIDs of its devices, if the agent advertises UUIDs.
-	// GPUTypes counts its devices that are not shared by type. "" is an unknown type.
+	// GPUTypes counts its devices that are not shared by short type, Products by gpu.Product. "" is an unknown one.
 	DeviceIDs []string       `json:"device_ids,omitempty"`
 	GPUTypes  map[string]int `json:"gpu_types,omitempty"`
+	Products  map[string]int `json:"gpu_products,omitempty"`
 	// Shares are its shares of shared devices. A task for whole GPUs has all of
 	// each. DeviceIDs contains their UUIDs; GPUTypes does not count them.
 	Shares []gpu.DeviceShare `json:"shares,omitempty"`
@@ -353,13 +354,22 @@ func (j *Job) ExitCode() int {
 	return 1
 }
 
+// HeldProducts counts the task's devices that are not shared by product, in records of earlier releases by short type.
+func (t *Task) HeldProducts() map[string]int {
+	if t.Products == nil {
+		return t.GPUTypes
+	}
+	return t.Products
+}
+
 // Clone returns a copy that shares nothing that either side may change. Both have the same Spec.
 func (j *Job) Clone() *Job {
 	c := *j
 	c.Tasks = append([]Task(nil), j.Tasks...)
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		t.DeviceIDs, t.Ports, t.GPUTypes = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports), maps.Clone(t.GPUTypes)
+		t.DeviceIDs, t.Ports = slices.Clone(t.DeviceIDs), slices.Clone(t.Ports)
+		t.GPUTypes, t.Products = maps.Clone(t.GPUTypes), maps.Clone(t.Products)
 		t.Shares, t.ImageExclusions, t.Addresses = slices.Clone(t.Shares), slices.Clone(t.ImageExclusions), slices.Clone(t.Addresses)
 	}
 	return &c

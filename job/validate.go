@@ -130,11 +130,18 @@ func (s *Spec) validateFields(bad reportFunc) {
 	if s.Request.Types.Same && !s.Gang && (s.Tasks > 1 || s.Matrix != nil || s.Service != nil) {
 		bad(field("gpu_type").and("gang"), "gpu_type: same is for the tasks of a gang, which start together: set gang: true")
 	}
-	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.Match) {
+	if t := s.Request.Types; len(t.Include) > 0 && !slices.ContainsFunc(t.Include, t.MayMatch) {
 		bad(field("gpu_type"), "gpu_type: %s leaves no type", t)
 	}
-	if slices.Contains(s.Request.Types.Include, "") || slices.Contains(s.Request.Types.Exclude, "") {
-		bad(field("gpu_type"), "gpu_type: a type is empty")
+	for _, name := range slices.Concat(s.Request.Types.Include, s.Request.Types.Exclude) {
+		if err := gpu.CheckTypeName(name); err != nil {
+			bad(field("gpu_type"), "gpu_type: %v", err)
+		}
+	}
+	if t := s.Request.Types.Include; s.Request.GPUs > 1 && s.Request.Share.IsWhole() && slices.ContainsFunc(t, gpu.NamesMIG) &&
+		slices.ContainsFunc(t, func(name string) bool { return !gpu.NamesMIG(name) }) {
+		bad(field("gpu_type").and("gpus"), "gpu_type: %s: a task with several devices gets whole GPUs or MIG devices, not both: name one of them",
+			strings.Join(t, " or "))
 	}
 	if !(s.CPUs > 0 && s.CPUs <= maxCPUs) { // also rejects NaN
 		bad(field("cpus"), "cpus: %g is not above 0 and at most %d", s.CPUs, maxCPUs)

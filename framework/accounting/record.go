@@ -68,7 +68,7 @@ func newRecord(e *sched.AttemptEnd) attemptRecord {
 	shared := map[string]bool{}
 	for i := range t.Shares {
 		p := &t.Shares[i]
-		r.types, r.devices = addGPUs(r.types, p.Type, p.MilliDevices), addGPUs(r.devices, p.UUID, p.MilliDevices)
+		r.types, r.devices = addGPUs(r.types, p.ProductName(), p.MilliDevices), addGPUs(r.devices, p.UUID, p.MilliDevices)
 		shared[p.UUID] = true
 	}
 	for _, id := range t.DeviceIDs {
@@ -76,13 +76,21 @@ func newRecord(e *sched.AttemptEnd) attemptRecord {
 			r.devices = addGPUs(r.devices, id, milliPerGPU)
 		}
 	}
-	for name, n := range t.GPUTypes {
+	for name, n := range t.HeldProducts() {
 		r.types = addGPUs(r.types, name, n*milliPerGPU)
 	}
 	if t.AgentURL == "" || len(r.types) == 0 || r.launched == 0 {
 		r.usageState = usageUnknown
 	}
 	return r
+}
+
+// shortTypes returns the GPUs that the attempt held by short type. types are by product, which budgets distinguish.
+func (r *attemptRecord) shortTypes() (list []heldGPUs) {
+	for _, g := range r.types {
+		list = addGPUs(list, gpu.TypesOf(g.name), g.milli)
+	}
+	return list
 }
 
 // addGPUs adds thousandths to the entry of a name.
@@ -149,7 +157,7 @@ func (r *attemptRecord) view() api.AccountedAttempt {
 		Owner: r.owner, Role: r.role, Host: r.host,
 		State: job.State(r.state), Reason: r.reason, ExitCode: r.exitCode,
 		Queued: timeOf(r.queued), Launched: timeOf(r.launched), Started: timeOf(r.started), Ended: timeOf(r.ended),
-		CPUs: float64(r.milliCPUs) / 1000, GPUTypes: gpuFractions(r.types), Devices: gpuFractions(r.devices),
+		CPUs: float64(r.milliCPUs) / 1000, GPUTypes: gpuFractions(r.shortTypes()), Devices: gpuFractions(r.devices),
 		WaitSeconds: r.waitSeconds(), GPUSeconds: r.gpuSeconds(),
 	}
 	if r.usageState == usageMeasured {

@@ -110,17 +110,20 @@ func (g *groupSums) addRecord(r *attemptRecord) bool {
 	if len(g.by) == 0 {
 		return true
 	}
-	kind := ""
-	if len(r.types) == 1 {
-		kind = r.types[0].name
+	kind, types := "", []heldGPUs(nil)
+	if g.byType {
+		types = r.shortTypes()
+	}
+	if len(types) == 1 {
+		kind = types[0].name
 	}
 	switch {
 	case g.byDevice && len(r.devices) > 0:
 		for _, d := range r.devices {
 			addSums(g.groupOf(r, kind, d.name), r, d.milli, all)
 		}
-	case g.byType && len(r.types) > 0:
-		for _, t := range r.types {
+	case g.byType && len(types) > 0:
+		for _, t := range types {
 			addSums(g.groupOf(r, t.name, ""), r, t.milli, all)
 		}
 	default:

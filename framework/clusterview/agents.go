@@ -329,13 +329,46 @@ func CheckUnknownTypes(names []string, agents []master.ListedAgent) error {
 	return nil
 }
 
-// anyAgentHasType reports whether an agent has a GPU that the selector matches, by its type or by the full name of its
-// model.
+// anyAgentHasType reports whether an agent has a GPU that the selector matches.
 func anyAgentHasType(agents []master.ListedAgent, types gpu.TypeSelector) bool {
-	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool {
-		return slices.ContainsFunc(gpuTypesOf(&a), types.Match) ||
-			slices.ContainsFunc(a.Host.Devices, func(d gpu.Device) bool { return types.Match(d.Model) })
-	})
+	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool { return slices.ContainsFunc(productsOf(&a), types.Match) })
+}
+
+// anyAgentMayHave reports whether a GPU of an agent counts in an entry with that name.
+func anyAgentMayHave(agents []master.ListedAgent, name string) bool {
+	counts := func(p gpu.Product) bool { return quota.CountsProduct(name, p.String()) }
+	return slices.ContainsFunc(agents, func(a master.ListedAgent) bool { return slices.ContainsFunc(productsOf(&a), counts) })
+}
+
+// productsOf returns the products of an agent's GPUs, from its inventory if it has one.
+func productsOf(a *master.ListedAgent) (list []gpu.Product) {
+	for i := range a.Host.Devices {
+		list = append(list, a.Host.Devices[i].Product())
+	}
+	if list != nil {
+		return list
+	}
+	for _, name := range a.Types {
+		list = append(list, gpu.Product{Model: name})
+	}
+	return list
+}
+
+// formatPresentTypes returns a text with the GPUs of the cluster: by product if they are of the type that a precise name is
+// of, or else by short type.
+func formatPresentTypes(name string, agents []master.ListedAgent) string {
+	count, family := map[string]int{}, gpu.TypeOf(name)
+	for i := range agents {
+		for _, p := range productsOf(&agents[i]) {
+			if p.Type() == family {
+				count[p.Model]++
+			}
+		}
+	}
+	if len(count) == 0 {
+		count = countGPUTypes(agents)
+	}
+	return formatTypeCounts(count)
 }
 
 // formatTypeCounts returns a text such as "V100 (4), K80 (1)", the most frequent type first.
@@ -363,14 +396,13 @@ func CordonTag(c sched.CordonState) string { return request.ComputeETag(c) }
 // is not an error because operators may set quotas before they add machines.
 func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 	var warnings []string
-	count := countGPUTypes(agents)
 	for _, name := range slices.Sorted(maps.Keys(q)) {
-		switch types := (gpu.TypeSelector{Include: []string{name}}); {
-		case name == quota.AllTypes || anyAgentHasType(agents, types):
+		switch {
+		case name == quota.AllTypes || anyAgentMayHave(agents, name):
 		case gpu.IsKnownType(name):
-			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatTypeCounts(count)))
+			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatPresentTypes(name, agents)))
 		default:
-			suggestion := ""
+			suggestion, count := "", countGPUTypes(agents)
 			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
 				suggestion = fmt.Sprintf("; did you mean %s?", best)
 			}

@@ -141,7 +141,7 @@ func TestTypeLabels(t *testing.T) {
 		return n.requestLabel(&gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: types}})
 	}
 	for _, c := range []struct{ got, want string }{
-		{wish("rtx 3090 ti"), "RTX 3090 TI"}, // no agent has it
+		{wish("rtx 3090 ti"), "RTX 3090 Ti"}, // no agent has it
 		{n.deviceLabel("RTX 3090 Ti"), "RTX 3090 Ti"},
 		{wish("rtx 3090 ti"), "RTX 3090 Ti"},
 		{wish("GeForce RTX3090 Ti"), "RTX 3090 Ti"},

@@ -130,17 +130,21 @@ func (v *labelValues) joinLabels(kinds []string) string {
 	return v.bounded(strings.Join(slices.Compact(kinds), "|"))
 }
 
-// canonicalType returns a type in the spelling of the agents, or in capitals if no agent
-// has it. It returns labelOther for a name that is not an NVIDIA type.
+// canonicalType returns the short type of a name in the spelling of the agents, or in NVIDIA's if no agent has it. It
+// returns labelOther for a name that is not an NVIDIA type.
 func canonicalType(name string, models []string) string {
-	requested := gpu.TypeSelector{Include: []string{name}}
-	if i := slices.IndexFunc(models, requested.Match); i >= 0 {
+	short := gpu.TypeOf(name)
+	if i := slices.IndexFunc(models, func(model string) bool { return gpu.IsSameTypeName(short, model) }); i >= 0 {
 		return models[i]
 	}
-	if gpu.IsKnownType(name) {
-		return strings.ToUpper(gpu.TypeOf(name))
+	switch {
+	case !gpu.IsKnownType(name):
+		return labelOther
+	case gpu.IsKnownType(short) && !gpu.NamesMIG(short):
+		return short
+	default:
+		return "MIG"
 	}
-	return labelOther
 }
 
 // GPUsByLabel returns the counts by label instead of type, so that they match the labels

@@ -56,11 +56,12 @@ func eachGPUTime(t *job.Task, spec *job.Spec, do func(k budget.Key, milli int)) 
 	if t.Launched.IsZero() {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.GPUTypes)) {
-		do(budget.Key{Role: spec.Role, User: spec.Owner, Type: name}, t.GPUTypes[name]*quota.MilliPerGPU)
+	held := t.HeldProducts()
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		do(budget.Key{Role: spec.Role, User: spec.Owner, Type: name}, held[name]*quota.MilliPerGPU)
 	}
 	for i := range t.Shares {
-		do(budget.Key{Role: spec.Role, User: spec.Owner, Type: t.Shares[i].Type}, t.Shares[i].MilliDevices)
+		do(budget.Key{Role: spec.Role, User: spec.Owner, Type: t.Shares[i].ProductName()}, t.Shares[i].MilliDevices)
 	}
 }
 
@@ -212,10 +213,10 @@ func concernsJob(e *budget.Entry, spec *job.Spec, placed *job.Task) bool {
 	case spec.Request.GPUs == 0 || !e.Counts(spec.Role, spec.Owner):
 		return false
 	case placed == nil:
-		return e.Type == quota.AllTypes || spec.Request.Types.Match(e.Type)
+		return e.Type == quota.AllTypes || spec.Request.MayUse(e.Type)
 	}
 	found := false
-	eachGPUTime(placed, spec, func(k budget.Key, _ int) { found = found || budget.MatchesType(e.Type, k.Type) })
+	eachGPUTime(placed, spec, func(k budget.Key, _ int) { found = found || quota.CountsProduct(e.Type, k.Type) })
 	return found
 }
 
@@ -238,7 +239,7 @@ func (b *budgetLedger) lowerRoles(roles []queue.Role) []queue.Role {
 				r.Deserved, r.Weight = nil, loweredWeight
 			default:
 				r.Deserved = maps.Clone(r.Deserved)
-				maps.DeleteFunc(r.Deserved, func(name string, _ int) bool { return name != quota.AllTypes && budget.MatchesType(e.Type, name) })
+				maps.DeleteFunc(r.Deserved, func(name string, _ int) bool { return name != quota.AllTypes && quota.CountsProduct(e.Type, name) })
 			}
 		}
 	}

@@ -52,15 +52,15 @@ func TestSchedulerPlacesNothingOnWhatATaskHolds(t *testing.T) {
 		},
 		{
 			"MIG device", "", "ids=MIG-1 have=" + mig1, "ids=MIG-1 have=" + mig1,
-			"gpus=1", "gpus=1", "GPU MIG-1",
+			"gpus=1 type=MIG", "gpus=1 type=MIG", "GPU MIG-1",
 		},
 		{
 			"GPU of a MIG device that is held", "", "ids=MIG-1 have=" + mig1, "ids=GPU-m have=" + gpuM + "," + mig1,
-			"gpus=1", "gpus=1", "GPU GPU-m",
+			"gpus=1 type=MIG", "gpus=1", "GPU GPU-m",
 		},
 		{
 			"MIG device of a GPU that is held", "", "ids=GPU-m have=" + gpuM, "ids=MIG-1 have=" + gpuM + "," + mig1,
-			"gpus=1", "gpus=1", "GPU MIG-1",
+			"gpus=1", "gpus=1 type=MIG", "GPU MIG-1",
 		},
 		{
 			"share of a MIG device of a GPU that is held", "", "ids=GPU-m have=" + gpuM, "shared=MIG-1:5000:100 have=" + gpuM + "," + mig1,

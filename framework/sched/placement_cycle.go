@@ -2,12 +2,14 @@ package sched
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/placement"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -163,10 +165,15 @@ func (s *State) recordLaunches(a *placement.AgentLaunches) Operation {
 		permissions := s.permissionsFor(ref.job.Spec.Role)
 		l.Spec, l.FetchHosts = permissions.ResolveVolumes(l.Spec, ref.job.Spec.Role), permissions.FetchHosts()
 		l.Run, l.Attempt = ref.job.RunID().Run, t.Attempt
-		s.submittedParts.InternCounts(&l.GPUTypes)
+		types, products := gpu.CountTypes(l.GPUTypes), l.GPUTypes
+		if maps.Equal(types, products) {
+			products = nil // no more is known than the types
+		}
+		s.submittedParts.InternCounts(&types)
+		s.submittedParts.InternCounts(&products)
 		t.NotBefore = time.Time{}
 		t.AgentID, t.Hostname, t.AgentURL = a.AgentID, a.Hostname, a.AgentURL
-		t.DeviceIDs, t.GPUTypes, t.Shares, t.Ports = l.DeviceIDs, l.GPUTypes, l.Shares, l.Ports
+		t.DeviceIDs, t.GPUTypes, t.Products, t.Shares, t.Ports = l.DeviceIDs, types, products, l.Shares, l.Ports
 		s.deadlines[t.ID] = &taskDeadlines{confirmBy: s.now.Add(s.cfg.LaunchTimeout)}
 		t.Launched = s.now
 		s.runTimes.noteLaunch(ref.job, s.now)

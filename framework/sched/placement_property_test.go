@@ -240,7 +240,7 @@ func checkAccounts(t *rapid.T, offers []Offer, plan placement.Plan, p placement.
 				if !ok {
 					t.Fatalf("%s got %s, which is not offered or taken twice", l.TaskID, id)
 				}
-				if w := l.Spec.Request.Types; !w.AcceptsAny() && (model == "" || !w.Match(model)) {
+				if w := l.Spec.Request.Types; !w.AcceptsAny() && (model == "" || !w.Match(gpu.Product{Model: model})) {
 					t.Fatalf("%s requires type %s, got %s", l.TaskID, w, model)
 				}
 				delete(devices, id)
@@ -282,7 +282,7 @@ func checkSameTypes(t *rapid.T, offers []Offer, plan placement.Plan) {
 				types[l.Spec.Name][stdcmp.Or(typeOfDevice[id], "unknown "+id)] = true
 			}
 			for name := range l.GPUTypes {
-				types[l.Spec.Name][name] = true
+				types[l.Spec.Name][gpu.TypesOf(name)] = true
 			}
 			for _, s := range l.Shares {
 				types[l.Spec.Name][stdcmp.Or(gpu.TypeOf(s.Type), "unknown "+s.UUID)] = true
@@ -345,7 +345,7 @@ func fitsByBruteForce(offers []Offer, j queue.WaitingJob) bool {
 		return slices.ContainsFunc([]string{"V100", "K80", "A100"}, func(name string) bool {
 			spec := *j.Spec
 			spec.Request.Types = gpu.TypeSelector{Include: []string{name}}
-			return types.Match(name) && fitsByBruteForce(offers, queue.WaitingJob{Spec: &spec, Tasks: j.Tasks})
+			return types.MayMatch(name) && fitsByBruteForce(offers, queue.WaitingJob{Spec: &spec, Tasks: j.Tasks})
 		})
 	}
 	type room struct {
@@ -397,12 +397,12 @@ func countUsableGPUs(offers []Offer, w gpu.TypeSelector) int {
 		scalar += o.GPUs
 		if len(o.Inventory) == 0 {
 			for _, m := range o.Types {
-				all = all && (w.AcceptsAny() || w.Match(m))
+				all = all && (w.AcceptsAny() || w.Match(gpu.Product{Model: m}))
 			}
 			all = all && (w.AcceptsAny() || len(o.Types) > 0)
 		}
 		for _, d := range o.Inventory {
-			all = all && (w.AcceptsAny() || w.Match(d.Model))
+			all = all && (w.AcceptsAny() || w.Match(d.Product()))
 		}
 		for _, id := range o.DeviceIDs {
 			named++
@@ -415,7 +415,7 @@ func countUsableGPUs(offers []Offer, w gpu.TypeSelector) int {
 					model = d.Model
 				}
 			}
-			if w.AcceptsAny() || model != "" && w.Match(model) {
+			if w.AcceptsAny() || model != "" && w.Match(gpu.Product{Model: model}) {
 				good++
 			}
 		}

@@ -134,7 +134,7 @@ func (s *State) restoreOperatorSettings() {
 		if !ok || json.Unmarshal(value, &stored) != nil {
 			continue
 		}
-		if q, err := quota.Parse(stored.Quota); err == nil {
+		if q, err := quota.ParseStored(stored.Quota); err == nil {
 			s.operatorQuotas[role] = q
 		}
 	}

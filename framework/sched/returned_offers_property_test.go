@@ -152,7 +152,7 @@ func TestReturnsLeaveNoGPUIdle(t *testing.T) {
 func (m *conservingMaster) findUser(specs []job.Spec, gpuType string) string {
 	for i := range specs {
 		j, ok := m.st.Job(specs[i].Name)
-		if !ok || !specs[i].Request.Types.Match(gpuType) {
+		if !ok || !specs[i].Request.Types.Match(gpu.Product{Model: gpuType}) {
 			continue
 		}
 		for k := range j.Tasks {

@@ -8,6 +8,7 @@ import (
 	"mesos-gpu/framework/sched/budget"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
 )
 
 // RoleUsage is a role with its settings, defaults filled in, and what it holds. Amounts are thousandths of GPUs by type,
@@ -77,11 +78,11 @@ func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
 			continue
 		}
 		u := userOf(spec.Owner)
-		for name, n := range t.GPUTypes {
+		for name, n := range t.HeldProducts() {
 			u.addHeld(name, n*quota.MilliPerGPU)
 		}
 		for i := range t.Shares {
-			u.addHeld(t.Shares[i].Type, t.Shares[i].MilliDevices)
+			u.addHeld(t.Shares[i].ProductName(), t.Shares[i].MilliDevices)
 		}
 	}
 	for j := range s.placed.jobs.all() {
@@ -97,10 +98,16 @@ func (s *State) limitedUsersOf(r *queue.Role) (list []LimitedUser) {
 	return list
 }
 
-func (u *LimitedUser) addHeld(gpuType string, milli int) {
+// addHeld adds GPUs of a product to all, to those of its type, and to the limits with a more precise name that count it.
+func (u *LimitedUser) addHeld(product string, milli int) {
 	u.Held[quota.AllTypes] += milli
-	if gpuType != "" {
-		u.Held[gpuType] += milli
+	if product != "" {
+		u.Held[gpu.TypesOf(product)] += milli
+	}
+	for name := range u.Limits.GPUs {
+		if name != quota.AllTypes && gpu.IsPreciseTypeName(name) && quota.CountsProduct(name, product) {
+			u.Held[name] += milli
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 func placeOf(j *job.Job, t *job.Task) queue.RunningTask {
 	return queue.RunningTask{
 		TaskID: t.ID, AgentID: t.AgentID, Spec: j.SpecOf(t),
-		GPUTypes: t.GPUTypes, DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: cmp.Or(t.Started, t.Changed),
+		GPUTypes: t.HeldProducts(), DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: cmp.Or(t.Started, t.Changed),
 	}
 }
 

@@ -237,7 +237,8 @@ func (p *scenarioRunner) runCommand(words []string) {
 				if t := &j.Tasks[i]; t.State.IsPlaced() {
 					fmt.Fprintf(&p.out, "%s.%d holds %v %v", j.Spec.Name, i, t.DeviceIDs, t.GPUTypes)
 					for _, part := range t.Shares {
-						fmt.Fprintf(&p.out, " %+v", shareText(part))
+						part.Product = "" // that of the agent's inventory
+						p.out.WriteString(strings.Replace(fmt.Sprintf(" %+v", shareText(part)), "Product: ", "", 1))
 					}
 					fmt.Fprintln(&p.out)
 				}

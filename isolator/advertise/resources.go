@@ -131,7 +131,7 @@ func scalarResource(name string, value float64) mesos.Resource {
 
 // Attributes returns the attributes of all devices, including stock devices:
 // each type once, the versions of driver and CUDA, and the memory of the
-// smallest device in MiB; and the inventory of the named devices, if there are
+// smallest device in MiB, display cards excepted; and the inventory of the named devices, if there are
 // any. A machine without GPUs has no attributes.
 func (m MachineGPUs) Attributes() []mesos.Attribute {
 	all := gpu.Host{Devices: slices.Concat(m.Host.Devices, m.repartitioned, m.Stock)}
@@ -142,8 +142,12 @@ func (m MachineGPUs) Attributes() []mesos.Attribute {
 	for _, t := range all.Types() {
 		list = append(list, textAttribute(AttributeType, t))
 	}
-	smallest := all.Devices[0].MemMiB
-	for _, d := range all.Devices {
+	computing := slices.DeleteFunc(slices.Clone(all.Devices), func(d gpu.Device) bool { return (&d).Product().IsDisplayCard() })
+	if len(computing) == 0 {
+		computing = all.Devices
+	}
+	smallest := computing[0].MemMiB
+	for _, d := range computing {
 		smallest = min(smallest, d.MemMiB)
 	}
 	list = append(list, textAttribute(AttributeDriver, m.Host.Driver), textAttribute(AttributeCUDA, m.Host.CUDA), mesos.Attribute{

@@ -238,3 +238,16 @@ func TestMarkRepartitioned(t *testing.T) {
 		})
 	}
 }
+
+// The memory of a display card is not that of the GPUs for jobs.
+func TestMemoryIsWithoutDisplayCards(t *testing.T) {
+	card := gpu.Device{UUID: "GPU-d", Model: "NVIDIA DGX Display", MemMiB: 4096}
+	a100 := gpu.Device{UUID: "GPU-a", Model: "NVIDIA A100-SXM4-80GB", MemMiB: 81920, Minor: 1}
+	for want, devices := range map[float64][]gpu.Device{81920: {card, a100}, 4096: {card}} {
+		for _, a := range (MachineGPUs{Host: gpu.Host{Devices: devices}}).Attributes() {
+			if a.Name == AttributeMemory && a.Scalar.Value != want {
+				t.Errorf("gpu_memory of %v is %g, want %g", devices, a.Scalar.Value, want)
+			}
+		}
+	}
+}

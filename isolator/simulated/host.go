@@ -31,11 +31,11 @@ const maxGPUs = 254
 var uuidNamespace = uuid.MustParse("6c0e0f3a-9d0b-5a43-8f6e-2f6d65736f73")
 
 // NewHost returns the host that spec describes, such as "2xV100,1xK80", in the
-// order of minor numbers; "V100" means "1xV100". Equal specs and seeds give
+// order of minor numbers; "V100" means "1xV100". "7xA100 1g.5gb" is one GPU with seven MIG devices. Equal specs and seeds give
 // equal hosts; hosts with different seeds (for example host names) have
 // different UUIDs. The error names the invalid part of spec.
 func NewHost(spec, seed string) (gpu.Host, error) {
-	h := gpu.Host{Driver: DriverVersion, CUDA: CUDAVersion, Simulated: true}
+	h, gpus := gpu.Host{Driver: DriverVersion, CUDA: CUDAVersion, Simulated: true}, 0
 	for part := range strings.SplitSeq(spec, ",") {
 		part = strings.TrimSpace(part)
 		count, p, err := parsePart(part)
@@ -45,8 +45,14 @@ func NewHost(spec, seed string) (gpu.Host, error) {
 		if n := len(h.Devices) + count; n > maxGPUs {
 			return gpu.Host{}, fmt.Errorf("simulate %q: with %q there are %d GPUs, one host has at most %d", spec, part, n, maxGPUs)
 		}
+		if p.profile != "" {
+			h.Devices = append(h.Devices, newMIGDevices(p, count, gpus, seed)...)
+			gpus++
+			continue
+		}
 		for range count {
-			h.Devices = append(h.Devices, newDevice(p, len(h.Devices), seed))
+			h.Devices = append(h.Devices, newDevice(p, gpus, seed))
+			gpus++
 		}
 	}
 	assignNUMANodes(h.Devices)
@@ -100,6 +106,9 @@ func parsePart(part string) (int, gpuProduct, error) {
 		return 0, gpuProduct{}, fmt.Errorf("%q has no GPU type, want for example 2xV100", part)
 	}
 	p, ok := findProduct(name)
+	if ok && p.profile != "" && count > maxMIGDevices {
+		return 0, gpuProduct{}, fmt.Errorf("%q: one GPU has at most %d MIG devices: write another part for the next GPU", part, maxMIGDevices)
+	}
 	if !ok {
 		if kind := strings.TrimLeft(name, "0123456789"); kind != name {
 			if _, known := findProduct(kind); known {
@@ -109,6 +118,30 @@ func parsePart(part string) (int, gpuProduct, error) {
 		return 0, gpuProduct{}, fmt.Errorf("%q: no GPU type is named %q; some are %s", part, name, exampleTypes)
 	}
 	return count, p, nil
+}
+
+// maxMIGDevices is the most MIG devices of one GPU.
+const maxMIGDevices = 7
+
+// newMIGDevices returns the MIG devices of one GPU. The numbers of their capabilities are distinct on the host.
+func newMIGDevices(p gpuProduct, count, minor int, seed string) (devices []gpu.Device) {
+	parent := newDevice(p, minor, seed)
+	for i := range count {
+		d, firstCap := parent, 1000*(minor+1)+2*i
+		d.UUID = "MIG-" + uuid.NewSHA1(uuidNamespace, fmt.Appendf(nil, "%d/%d/%s", minor, i, seed)).String()
+		d.Model, d.MemMiB = p.model+" MIG "+p.profile, profileMemory(p.profile)
+		d.MIG = &gpu.MIG{Parent: parent.UUID, Profile: p.profile, GPUInstance: i + 1, GPUInstanceCap: firstCap, ComputeInstanceCap: firstCap + 1}
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// profileMemory returns the memory of a MIG device in MiB: 95 % of that in the name of its profile.
+func profileMemory(profile string) int64 {
+	_, memory, _ := strings.Cut(profile, "g.")
+	size, _, _ := strings.Cut(memory, "gb")
+	gb, _ := strconv.ParseInt(size, 10, 64)
+	return gb << 10 * 95 / 100
 }
 
 func newDevice(p gpuProduct, minor int, seed string) gpu.Device {

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -152,6 +153,29 @@ func TestIdentitiesAreUniqueAndStable(t *testing.T) {
 	}
 }
 
+func TestMIGDevices(t *testing.T) {
+	h := mustHost(t, "A100-80GB,2xA100-80GB-1g.10gb,1xH100 3g.40gb", "a")
+	var got []string
+	for _, d := range h.Devices {
+		got = append(got, fmt.Sprintf("%d %s %d", d.Minor, d.Model, d.MemMiB))
+	}
+	want := []string{
+		"0 NVIDIA A100-SXM4-80GB 81920", "1 NVIDIA A100-SXM4-80GB MIG 1g.10gb 9728", "1 NVIDIA A100-SXM4-80GB MIG 1g.10gb 9728",
+		"2 NVIDIA H100 80GB HBM3 MIG 3g.40gb 38912",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	if a, b := h.Devices[1].MIG, h.Devices[2].MIG; a.Parent != b.Parent || a.ComputeInstanceCap == b.ComputeInstanceCap || h.Devices[1].UUID == h.Devices[2].UUID {
+		t.Errorf("MIG devices of one GPU: %+v and %+v", a, b)
+	}
+	for spec, want := range map[string]string{"8xA100 1g.5gb": "at most 7", "1g.10gb": "no GPU type is named"} {
+		if _, err := NewHost(spec, "a"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", spec, err, want)
+		}
+	}
+}
+
 func TestNUMA(t *testing.T) {
 	var nodes []int
 	for _, d := range mustHost(t, "5xV100", "a").Devices {
@@ -186,12 +210,15 @@ func TestArchAndBrand(t *testing.T) {
 	}
 }
 
-// Every product is found by its own short name, which is a name in common use.
+// Every product is found by its own name, and a product of its family by the short name, which is in common use.
 func TestProducts(t *testing.T) {
 	for _, p := range products {
 		short := gpu.TypeOf(p.model)
-		if got, ok := findProduct(short); !ok || got != p {
-			t.Errorf("%q finds %v, want %v", short, got, p)
+		if got, ok := findProduct(p.model); !ok || got != p {
+			t.Errorf("%q finds %v, want %v", p.model, got, p)
+		}
+		if got, ok := findProduct(short); !ok || gpu.TypeOf(got.model) != short {
+			t.Errorf("%q finds %v, want one of its products", short, got)
 		}
 		if !gpu.IsKnownType(short) {
 			t.Errorf("%q is a type that gpu.Known does not know", short)

@@ -1,6 +1,10 @@
 package simulated
 
-import "mesos-gpu/gpu"
+import (
+	"strings"
+
+	"mesos-gpu/gpu"
+)
 
 // boardSize is the number of GPUs that NVLink connects in one machine (HGX and
 // DGX boards).
@@ -22,14 +26,14 @@ var dgx1Links = [boardSize][boardSize]int{
 // switchLinks are the products whose GPUs are connected by NVSwitches, with
 // the number of links of each GPU.
 var switchLinks = map[string]int{
-	"NVIDIA A100-SXM4-40GB": 12, "NVIDIA A800-SXM4-80GB": 8,
+	"NVIDIA A100-SXM4-40GB": 12, "NVIDIA A100-SXM4-80GB": 12, "NVIDIA A800-SXM4-80GB": 8,
 	"NVIDIA H100 80GB HBM3": 18, "NVIDIA H800": 8, "NVIDIA H20": 18, "NVIDIA H200": 18,
 	"NVIDIA B100": 18, "NVIDIA B200": 18, "NVIDIA B300 SXM6 AC": 18, "NVIDIA GB200": 18, "NVIDIA GB300": 18,
 }
 
 // linkCount returns the number of NVLinks between two positions of a board.
 func linkCount(model string, i, j int) int {
-	if model == "Tesla V100-SXM2-16GB" {
+	if strings.HasPrefix(model, "Tesla V100-SXM2-") {
 		return dgx1Links[i][j]
 	}
 	return switchLinks[model]

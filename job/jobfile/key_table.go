@@ -45,7 +45,8 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 		key("share", share(), func(s *spec) *gpu.Request { return &s.Request },
 			"a [part of each GPU](../guides/sharing.md#request-a-share): `{memory: 4GiB, cores: 30}`").withDefault("all of it"),
 		key("gpu_type", typeSelector(), func(s *spec) *gpu.TypeSelector { return &s.Request.Types },
-			"a type by its short name (`A100`) or exact product name (`NVIDIA A100-SXM4-80GB`), in any case, a list of types, "+
+			"a [name of a GPU type](#names-of-gpu-types): short (`A100`), with memory (`A100-80GB`), a product (`NVIDIA A100-SXM4-80GB`) or "+
+				"a MIG profile (`1g.10gb`), a list of names, "+
 				"or `{include: […], exclude: […]}`. [`same`](#one-gpu-type-for-a-gang), alone or in the list, is one type for all tasks of a gang").withDefault("any"),
 		key("gpu_uuid", deviceSelector(), func(s *spec) *gpu.DeviceSelector { return &s.Request.Devices },
 			"acceptable devices by UUID: one, a list, or `{include: […], exclude: […]}`").withDefault("any"),

@@ -68,6 +68,11 @@ func (b *Budget) Validate() error {
 	}{{"types", b.Types}, {"users", b.NamedUsers}, {"prices", b.Prices}} {
 		for _, name := range slices.Sorted(maps.Keys(amounts.values)) {
 			check(amounts.key+": "+name, amounts.values[name])
+			if amounts.key != "users" && name != quota.AllTypes {
+				if err := gpu.CheckTypeName(name); err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", amounts.key, err))
+				}
+			}
 		}
 	}
 	if _, ok := b.Types[quota.AllTypes]; ok {
@@ -95,7 +100,8 @@ func MonthOf(t time.Time) time.Time {
 type Usage map[Key]float64
 
 // Key names the jobs of a user in a role itself, and the type of the GPUs that they use. User is "" for jobs without an
-// owner. Type is "" where it is unknown, and "A|B" where an agent hands out GPUs of several types by count.
+// owner. Type is the product as in job.Task.Products: "" where it is unknown, and "A|B" where an agent hands out GPUs of
+// several types by count.
 type Key struct{ Role, User, Type string }
 
 // Add adds the GPU time of a task that holds milli thousandths of GPUs from one time to another. Only the time within the
@@ -157,7 +163,7 @@ func (b *Budget) Entries(role string, used Usage) (list []Entry) {
 		amount := used[k] / time.Hour.Seconds() * b.priceOf(k.Type)
 		byUser[k.User] += amount
 		for i := range list {
-			if MatchesType(list[i].Type, k.Type) {
+			if quota.CountsProduct(list[i].Type, k.Type) {
 				list[i].Used += amount
 			}
 		}
@@ -179,30 +185,25 @@ func (b *Budget) Entries(role string, used Usage) (list []Entry) {
 	return list
 }
 
-// MatchesType reports whether an entry for a type, or for quota.AllTypes, counts GPUs of another type, which is one of
-// Key.Type.
-func MatchesType(entry, gpuType string) bool {
-	if entry == quota.AllTypes {
-		return true
-	}
-	selector := gpu.TypeSelector{Include: []string{entry}}
-	for name := range strings.SplitSeq(gpuType, "|") {
-		if name != "" && selector.Match(name) {
-			return true
-		}
-	}
-	return false
-}
-
-// priceOf returns the cost of a GPU hour: the highest of the types that the GPU may be of.
-func (b *Budget) priceOf(gpuType string) float64 {
+// priceOf returns the cost of a GPU hour of a product: that of the most precise name that includes it, and the highest of
+// several such names, or of the products that the GPU may be of.
+func (b *Budget) priceOf(product string) float64 {
 	if len(b.Prices) == 0 {
 		return 1
 	}
 	price, found := 0.0, false
-	for name, p := range b.Prices {
-		if name != quota.AllTypes && MatchesType(name, gpuType) {
-			price, found = max(price, p), true
+	for one := range strings.SplitSeq(product, "|") {
+		var names []string
+		for name := range b.Prices {
+			if name != quota.AllTypes && quota.CountsProduct(name, one) {
+				names = append(names, name)
+			}
+		}
+		for _, name := range names {
+			isWider := func(other string) bool { return gpu.IncludesType(name, other) && !gpu.IncludesType(other, name) }
+			if !slices.ContainsFunc(names, isWider) {
+				price, found = max(price, b.Prices[name]), true
+			}
 		}
 	}
 	if !found {

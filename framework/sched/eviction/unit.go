@@ -121,11 +121,11 @@ func (u *Unit) frees(request *gpu.Request) bool {
 		return true
 	}
 	for name := range u.Types {
-		if name == "" || strings.Contains(name, "|") || request.Types.Match(name) {
+		if name == "" || strings.Contains(name, "|") || request.MayUse(name) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(u.Shares, func(s gpu.DeviceShare) bool { return s.Type == "" || request.Types.Match(s.Type) })
+	return slices.ContainsFunc(u.Shares, func(s gpu.DeviceShare) bool { return s.Type == "" || request.MayUse(s.ProductName()) })
 }
 
 // isSpread reports whether the tasks run on several agents.

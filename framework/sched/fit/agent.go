@@ -66,24 +66,39 @@ func (a *AgentResources) HasGPUs() bool {
 		len(a.Shared) > 0 || len(a.AllShared) > 0
 }
 
-// Models iterates over the agent's GPU models: one for each device of the inventory,
+// Products iterates over the products of the agent's GPUs: one for each device of the inventory,
 // or one for each type if there is no inventory.
-func (a *AgentResources) Models() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, d := range a.Inventory {
-			if !yield(d.Model) {
+func (a *AgentResources) Products() iter.Seq[gpu.Product] {
+	return func(yield func(gpu.Product) bool) {
+		for i := range a.Inventory {
+			if !yield(a.Inventory[i].Product()) {
 				return
 			}
 		}
 		if len(a.Inventory) > 0 {
 			return
 		}
+		if len(a.Types) == 1 {
+			yield(gpu.Product{Model: a.Types[0], MemMiB: attributeMemory(a)})
+			return
+		}
 		for _, name := range a.Types {
-			if !yield(name) {
+			if !yield(gpu.Product{Model: name}) {
 				return
 			}
 		}
 	}
+}
+
+// ProductOf returns the product of a device of the agent.
+func (a *AgentResources) ProductOf(uuid string) gpu.Product {
+	for i := range a.Inventory {
+		if a.Inventory[i].UUID == uuid {
+			return a.Inventory[i].Product()
+		}
+	}
+	d := unlistedDevice(a, uuid)
+	return d.Product()
 }
 
 // ShareLimitOf returns how an agent limits tasks to their shares of devices, by
@@ -185,6 +200,9 @@ func unlistedDevice(a *AgentResources, uuid string) gpu.Device {
 	}
 	if len(a.Inventory) == 0 {
 		d.MemMiB = attributeMemory(a)
+	}
+	if gpu.IsMIGUUID(uuid) && d.Model != "" {
+		d.MIG = &gpu.MIG{}
 	}
 	return d
 }

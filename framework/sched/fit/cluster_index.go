@@ -119,16 +119,17 @@ func (x *clusterIndex) findColumn(field string) *index.Column {
 	})
 }
 
-// findGPUTypeColumn returns the type of the GPUs that a task with these types would get on each agent, and a function for
+// findGPUTypeColumn returns the type of the GPUs that a task with this request would get on each agent, and a function for
 // the type on one. An agent with several accepted types has no value, since only the choice of devices decides which type
 // a task gets.
-func (x *clusterIndex) findGPUTypeColumn(types *gpu.TypeSelector) (*index.Column, func(*AgentResources) (string, bool)) {
-	requirement := x.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: *types})
+func (x *clusterIndex) findGPUTypeColumn(r *gpu.Request) (*index.Column, func(*AgentResources) (string, bool)) {
+	typesOnly := gpu.Request{GPUs: 1, Types: r.Types, MIG: r.MIGUse()}
+	requirement := x.hardware.FindRequirement(typesOnly)
 	valueOf := func(a *AgentResources) (only string, ok bool) {
-		for model := range a.Models() {
-			name := gpu.TypeOf(model)
+		for p := range a.Products() {
+			name := p.Type()
 			switch {
-			case !requirement.AcceptsModel(model):
+			case !requirement.AcceptsProduct(p):
 			case only != "" && name != only || name == "":
 				return "", false
 			default:
@@ -137,7 +138,7 @@ func (x *clusterIndex) findGPUTypeColumn(types *gpu.TypeSelector) (*index.Column
 		}
 		return only, only != ""
 	}
-	key := string(hardware.AppendRequest([]byte(job.GPUTypeField+" "), gpu.Request{Types: *types}))
+	key := string(hardware.AppendRequest([]byte(job.GPUTypeField+" "), typesOnly))
 	return x.fieldColumns.Get(key, func() *index.Column {
 		return index.NewColumn(len(x.agents), func(i int) (string, bool) { return valueOf(&x.agents[i]) })
 	}), valueOf

@@ -169,11 +169,15 @@ func (e *demandExplainer) foundOtherTypes(agents []int) string {
 	if len(agents) == 0 {
 		return "no agent is known yet"
 	}
-	count := map[string]int{}
+	count, named := map[string]int{}, gpu.Request{GPUs: 1, Types: e.demand.Request.Types, MIG: gpu.AnyMIG}
+	namesMIG := "" // of devices that the request gets if it names them
 	for _, i := range agents {
 		once := map[string]bool{}
-		for m := range e.index.agents[i].Models() {
-			once[gpu.TypeOf(m)] = true
+		for p := range e.index.agents[i].Products() {
+			once[e.describeProduct(p)] = true
+			if p.IsMIG() && (namesMIG == "" || p.Model < namesMIG) && named.AcceptsProduct(p) {
+				namesMIG = p.Model
+			}
 		}
 		for t := range once {
 			count[t]++
@@ -187,7 +191,26 @@ func (e *demandExplainer) foundOtherTypes(agents []int) string {
 		list = append(list, fmt.Sprintf("%s on %d", t, n))
 	}
 	slices.Sort(list)
-	return fmt.Sprintf("no agent%s has the type, %s: %s", e.openClause(), e.describeKnown(len(agents)), strings.Join(list, ", "))
+	found := fmt.Sprintf("no agent%s has the type, %s: %s", e.openClause(), e.describeKnown(len(agents)), strings.Join(list, ", "))
+	if namesMIG != "" {
+		found += fmt.Sprintf("; only tasks that name MIG devices get them: gpu_type: %s", cmp.Or(gpu.MIGProfileOf(namesMIG), "MIG"))
+	}
+	return found
+}
+
+// describeProduct returns the short type of a GPU, of a MIG device with its profile, or its product name if the request
+// names other products of the type.
+func (e *demandExplainer) describeProduct(p gpu.Product) string {
+	names := func(name string) bool { return gpu.IsPreciseTypeName(name) && gpu.TypeOf(name) == p.Type() }
+	types := &e.demand.Request.Types
+	switch {
+	case slices.ContainsFunc(types.Named(), names) || slices.ContainsFunc(types.Exclude, names):
+		return p.Model
+	case p.IsMIG():
+		return strings.TrimSpace(p.Type() + " MIG " + gpu.MIGProfileOf(p.Model))
+	default:
+		return p.Type()
+	}
 }
 
 // ExplainRefusal returns why one agent does not fit one task of the demand, with

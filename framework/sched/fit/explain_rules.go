@@ -91,7 +91,7 @@ func (e *demandExplainer) maintenanceRules() []requirementRule {
 // hasDevicesFor reports whether the agent has devices that satisfy a part of the
 // request.
 func (e *demandExplainer) hasDevicesFor(i int, part gpu.Request) bool {
-	part.GPUs, part.Types = e.demand.Request.GPUs, e.demand.Request.Types
+	part.GPUs, part.Types, part.MIG = e.demand.Request.GPUs, e.demand.Request.Types, e.demand.Request.MIGUse()
 	return e.capacities[i].hasSuitableDevices(e.index.hardware.FindRequirement(part))
 }
 
@@ -119,7 +119,7 @@ func (e *demandExplainer) memoryRule() requirementRule {
 			k := e.capacities[i].hardware
 			most := k.MemMiB
 			for _, s := range k.Slots {
-				if e.typeRequirement.AcceptsModel(s.Model) {
+				if e.typeRequirement.AcceptsProduct(s.Product()) {
 					most = max(most, s.MemMiB)
 				}
 			}

@@ -50,7 +50,7 @@ func (e *demandExplainer) surveyDevices(agents []int) *shareSurvey {
 func (e *demandExplainer) findObstacle(r *agentCapacity, s int) (o shareObstacle, has int64) {
 	class, request, slot := e.class, &e.demand.Request, r.hardware.Slots[s]
 	switch {
-	case !e.typeRequirement.AcceptsModel(slot.Model):
+	case !e.typeRequirement.AcceptsProduct(slot.Product()):
 		return isOtherType, 0
 	case !class.requirement.AcceptsUUID(r.uuids[s]):
 		return isNotNamed, 0

@@ -34,7 +34,7 @@ func (c *Cluster) newExplainer(d *Demand) demandExplainer {
 		ofTotals:        c.ofTotals,
 		demand:          d,
 		class:           c.classifyDemand(d),
-		typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types}),
+		typeRequirement: c.index.hardware.FindRequirement(gpu.Request{GPUs: 1, Types: d.Request.Types, MIG: d.Request.MIGUse()}),
 	}
 }
 

@@ -109,7 +109,7 @@ func TestMilliOfShares(t *testing.T) {
 		{Cores: 100}:              {MemMiB: 24000, Cores: 150, MilliDevices: 1000},
 	} {
 		spots := NewCluster([]AgentResources{a}, PlacementPolicy{}, noon).PlaceTasks(&Demand{Request: gpu.Request{GPUs: 1, Share: share}}, 1)
-		want.UUID, want.Type = "a0", "V100"
+		want.UUID, want.Type, want.Product = "a0", "V100", v100
 		if len(spots) != 1 || len(spots[0].Shares) != 1 || spots[0].Shares[0] != want {
 			t.Errorf("%v: got %+v, want %+v", share, spots, want)
 		}

@@ -290,7 +290,7 @@ func (a *naiveAgent) unsharedDevices(d *Demand) []gpu.Device {
 }
 
 func naiveAcceptsDevice(r gpu.Request, d gpu.Device) bool {
-	if !r.Types.AcceptsAny() && (d.Model == "" || !r.Types.Match(d.Model)) {
+	if !r.Types.AcceptsAny() && (d.Model == "" || !r.Types.Match(d.Product())) {
 		return false
 	}
 	return r.Devices.Match(d.UUID) && (r.MinMemMiB == 0 || d.MemMiB >= r.MinMemMiB)

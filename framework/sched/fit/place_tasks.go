@@ -252,6 +252,9 @@ func (c *Cluster) takeShares(i int, cl *demandClass) []gpu.DeviceShare {
 			MilliDevices: milliOfAmount(need, memory),
 			LimitedBy:    r.hardware.ShareLimit,
 		}
+		if name := r.hardware.Slots[s].Product().String(); name != parts[at].Type {
+			parts[at].Product = name
+		}
 		c.takeShare(r, s, need)
 	}
 	return parts

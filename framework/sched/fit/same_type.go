@@ -42,11 +42,12 @@ func (c *Cluster) DemandsByType(d *Demand) []Demand {
 			scores[name] = c.BestScore(&all[i])
 		}
 	}
+	nameOf := func(one *Demand) string { return gpu.TypeOf(one.Request.Types.Include[0]) }
 	listed := func(one *Demand) int {
-		return slices.IndexFunc(d.Request.Types.Include, one.Request.Types.Match)
+		return slices.IndexFunc(d.Request.Types.Include, one.Request.Types.MayMatch)
 	}
 	slices.SortFunc(all, func(x, y Demand) int {
-		nameX, nameY := x.Request.Types.Include[0], y.Request.Types.Include[0]
+		nameX, nameY := nameOf(&x), nameOf(&y)
 		return cmp.Or(cmp.Compare(listed(&x), listed(&y)), cmp.Compare(scores[nameY], scores[nameX]), cmp.Compare(nameX, nameY))
 	})
 	return all
@@ -55,7 +56,7 @@ func (c *Cluster) DemandsByType(d *Demand) []Demand {
 // demandForType returns the demand with one of its acceptable types instead of the same type for all tasks.
 func demandForType(d *Demand, name string) Demand {
 	typed := *d
-	typed.Request.Types.Same, typed.Request.Types.Include = false, []string{name}
+	typed.Request.Types = d.Request.Types.OfType(name)
 	return typed
 }
 
@@ -70,8 +71,8 @@ func (c *Cluster) acceptableTypes(d *Demand) []string {
 			continue
 		}
 		seen[k.ID] = true
-		for _, model := range k.Models() {
-			if name := gpu.TypeOf(model); name != "" && cl.requirement.AcceptsModel(model) && !slices.Contains(names, name) {
+		for _, p := range k.Products() {
+			if name := p.Type(); name != "" && cl.requirement.AcceptsProduct(p) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -106,7 +107,7 @@ func (c *Cluster) explainSameType(d *Demand, n int) Shortage {
 	c.UndoPlacements(typed, places)
 	short := c.ExplainGang(typed, n)
 	if names := c.acceptableTypes(d); len(names) > 1 && len(places) < max(n, 1) {
-		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room", strings.Join(names, " and "), typed.Request.Types.Include[0])
+		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room", strings.Join(names, " and "), gpu.TypeOf(typed.Request.Types.Include[0]))
 	}
 	return short
 }

@@ -37,7 +37,7 @@ func (c *Cluster) newCounters(d *Demand, cl *demandClass) []*constraintCounter {
 		col, valueOf := c.index.findColumn(con.Field), func(a *AgentResources) (string, bool) { return a.FieldValue(con.Field) }
 		gpuTypes := con.Field == job.GPUTypeField && cl.gpus > 0
 		if gpuTypes {
-			col, valueOf = c.index.findGPUTypeColumn(&d.Request.Types)
+			col, valueOf = c.index.findGPUTypeColumn(&d.Request)
 		}
 		t := &constraintCounter{
 			constraint:     con,

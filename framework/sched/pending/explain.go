@@ -124,6 +124,10 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
 		return placement.QuotaCause(why)
 	}
+	if limit != nil && !limit.TooSmall && usage.ExcludesPresentGPUs(&request, &restricted) {
+		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
+		return placement.QuotaCause(why)
+	}
 	d.Request = restricted
 	key := causeKey{demand: queue.DemandKey(&d, j.Spec), runs: d.RunTime}
 	if j.Spec.Gang {

@@ -188,14 +188,14 @@ func (s *demandSurvey) addUnmet(j *queue.WaitingJob, d *fit.Demand, n int, missi
 	}
 	milli, gpuType := n*s.Usage.MilliPerTask(&d.Request, quota.AllTypes), ""
 	if only := d.Request.Types.Named(); len(only) == 1 {
-		gpuType = gpu.TypeOf(only[0])
+		gpuType = only[0]
 	}
 	s.Usage.AddMilliGPUs(j.Spec.Role, gpuType, milli)
 	s.Usage.AddUserMilliGPUs(j.Spec, gpuType, milli)
 	s.Usage.AddRunningJob(j.Spec)
 	if j.Spec.Guaranteed && s.Usage.Reclaims() {
 		types := s.Usage.GPUTypes()
-		if i := slices.IndexFunc(types, func(name string) bool { return name != quota.AllTypes && d.Request.Types.Match(name) }); i >= 0 {
+		if i := slices.IndexFunc(types, func(name string) bool { return name != quota.AllTypes && d.Request.MayUse(name) }); i >= 0 {
 			gpuType = types[i]
 		}
 		s.Usage.AddGuaranteed(j.Spec, n, nil, []gpu.DeviceShare{{Type: gpuType, MilliDevices: milli}})

@@ -41,7 +41,7 @@ func NewAllocator(c *PartitionedCluster, in *PlanInput, p *Policy) *Allocator {
 type JobPlacements struct {
 	// Places are in the order of the job's tasks, for the first of them.
 	Places []fit.Placement
-	// GPUTypes counts the whole GPUs of each place by type.
+	// GPUTypes counts the whole GPUs of each place by product.
 	GPUTypes []map[string]int
 	// Limit is the quota limit that prevents more places or excludes some GPU types, or nil. AtQuota reports that the
 	// limit alone prevents more places.

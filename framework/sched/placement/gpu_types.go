@@ -8,38 +8,29 @@ import (
 	"mesos-gpu/gpu"
 )
 
-// countGPUTypes counts the GPUs of a placement that are not shared by type. gpus is the number that the task requested.
+// countGPUTypes counts the GPUs of a placement that are not shared by product. gpus is the number that the task requested.
 func countGPUTypes(a *fit.AgentResources, p *fit.Placement, gpus int) map[string]int {
 	if gpus == len(p.Shares) {
 		return nil
 	}
-	types := map[string]int{}
-	var lastModel, lastType string // most agents have one model
+	products := map[string]int{}
+	var last gpu.Product // most agents have one
+	name := ""
 	for _, id := range p.DeviceIDs {
-		if model := modelOf(a, id); model != lastModel {
-			lastModel, lastType = model, gpu.TypeOf(model)
+		if one := a.ProductOf(id); one != last {
+			last, name = one, one.String()
 		}
-		types[lastType]++
+		products[name]++
 	}
-	if n := gpus - len(p.DeviceIDs) - len(p.Shares); n > 0 { // handed out by count: one of the agent's types, "A|B"
-		all := gpuTypesOn(a)
+	if n := gpus - len(p.DeviceIDs) - len(p.Shares); n > 0 { // handed out by count: one of the agent's products, "A|B"
+		var all []string
+		for one := range a.Products() {
+			all = append(all, one.String())
+		}
 		slices.Sort(all)
-		types[strings.Join(all, "|")] += n
+		products[strings.Join(slices.Compact(all), "|")] += n
 	}
-	return types
-}
-
-// modelOf returns the model of a device of the agent, "" if it is unknown.
-func modelOf(a *fit.AgentResources, uuid string) string {
-	for i := range a.Inventory {
-		if a.Inventory[i].UUID == uuid {
-			return a.Inventory[i].Model
-		}
-	}
-	if len(a.Types) == 1 {
-		return a.Types[0]
-	}
-	return ""
+	return products
 }
 
 // demandOfPlacedType returns the demand for tasks after the placed ones: if all GPUs must be of the same type,
@@ -48,21 +39,22 @@ func demandOfPlacedType(d fit.Demand, got *JobPlacements) fit.Demand {
 	if !d.Request.NeedsSameType() || len(got.Places) == 0 {
 		return d
 	}
-	d.Request.Types.Same = false
+	placed := ""
 	for _, s := range got.Places[0].Shares {
-		d.Request.Types.Include = []string{s.Type}
+		placed = s.Type
 	}
 	for name := range got.GPUTypes[0] {
-		d.Request.Types.Include = []string{name}
+		placed = gpu.TypesOf(name)
 	}
+	d.Request.Types = d.Request.Types.OfType(placed)
 	return d
 }
 
 // gpuTypesOn lists the types of an agent's GPUs, "" for models of no known type.
 func gpuTypesOn(a *fit.AgentResources) []string {
 	var types []string
-	for m := range a.Models() {
-		if t := gpu.TypeOf(m); !slices.Contains(types, t) {
+	for p := range a.Products() {
+		if t := p.Type(); !slices.Contains(types, t) {
 			types = append(types, t)
 		}
 	}

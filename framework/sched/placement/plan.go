@@ -117,7 +117,7 @@ type TaskLaunch struct {
 	// job's files, nil for every host. The scheduler sets it when it records the launch: it is empty in a plan.
 	Spec       *job.Spec
 	FetchHosts job.FetchHosts
-	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts those that are not shared by type.
+	// DeviceIDs are the GPUs of the task if the agent names devices. GPUTypes counts those that are not shared by product.
 	DeviceIDs []string
 	GPUTypes  map[string]int
 	// Shares are the task's parts of shared devices, or all of them. DeviceIDs includes those devices, GPUTypes does not.

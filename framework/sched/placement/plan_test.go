@@ -152,8 +152,9 @@ func planText(p *Plan) string {
 	for _, a := range p.Accept {
 		for _, l := range a.Launches {
 			text := fmt.Sprintf("start %s on %s %v", l.TaskID, a.AgentID, a.OfferIDs)
-			for _, name := range slices.Sorted(maps.Keys(l.GPUTypes)) {
-				text += fmt.Sprintf(" %d %s", l.GPUTypes[name], name)
+			types := gpu.CountTypes(l.GPUTypes)
+			for _, name := range slices.Sorted(maps.Keys(types)) {
+				text += fmt.Sprintf(" %d %s", types[name], name)
 			}
 			if len(l.DeviceIDs) > 0 {
 				text += fmt.Sprint(" ", l.DeviceIDs)

@@ -267,6 +267,10 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 			cause = PendingCause{Needs: s.Missing, Available: s.Found}
 		}
 		cause.Available += got.Limit.ExcludedTypeNote()
+		if got.Limit != nil && !got.Limit.TooSmall && pl.alloc.Usage.ExcludesPresentGPUs(&j.Spec.Request, &d.Request) {
+			why, _ := pl.alloc.Usage.Explain(j.Spec, tasks, got.Limit)
+			cause = QuotaCause(why)
+		}
 	}
 	waiting := missing
 	if j.Spec.Gang {

@@ -50,7 +50,7 @@ type RunningTask struct {
 	TaskID, AgentID string
 	// Spec is shared with the job and must not be changed.
 	Spec *job.Spec
-	// GPUTypes counts the task's whole GPUs by type. DeviceIDs are its devices if the agent names them, Shares its parts
+	// GPUTypes counts the task's whole GPUs by product. DeviceIDs are its devices if the agent names them, Shares its parts
 	// of shared devices, Ports its host ports.
 	GPUTypes  map[string]int
 	DeviceIDs []string

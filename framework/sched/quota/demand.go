@@ -24,7 +24,7 @@ func (t *Tracker) AddDemand(spec *job.Spec, tasks int) {
 		t.demand[role] = map[string]int{}
 	}
 	for _, name := range t.GPUTypes() {
-		if name == AllTypes || r.Types.Match(name) {
+		if t.mayUse(r, name) {
 			t.demand[role][name] += t.limitUserDemand(u, name, tasks*t.MilliPerTask(r, name))
 		}
 	}
@@ -36,10 +36,15 @@ func (t *Tracker) GPUTypes() []string {
 		return t.types
 	}
 	t.capacity = t.countCapacity()
-	names := slices.Sorted(maps.Keys(t.capacity))
+	var names []string
 	add := func(name string) {
 		if !slices.ContainsFunc(names, func(known string) bool { return isSameType(known, name) }) {
 			names = append(names, name)
+		}
+	}
+	for _, product := range slices.Sorted(maps.Keys(t.capacity)) {
+		if product != AllTypes {
+			add(gpu.TypeOf(product))
 		}
 	}
 	for i := range t.entitlements {
@@ -55,16 +60,17 @@ func (t *Tracker) GPUTypes() []string {
 	return names
 }
 
-// countCapacity counts the thousandths of GPUs of agents that accept tasks, by type.
+// countCapacity counts the thousandths of GPUs of agents that accept tasks, by product.
 func (t *Tracker) countCapacity() map[string]int {
-	type typeCount struct {
+	type productCount struct {
 		name    string
 		devices int
 	}
 	capacity, counted := map[string]int{}, make(map[string]bool, len(t.agents))
-	types := map[string]string{} // of models
-	var model, modelType string  // of the device before
-	var found []typeCount        // of one agent
+	names := map[gpu.Product]string{}
+	var last gpu.Product // of the device before
+	var lastName string
+	var found []productCount // of one agent
 	for i := range t.agents {
 		a := &t.agents[i]
 		if counted[a.ID] || a.Closed {
@@ -72,18 +78,18 @@ func (t *Tracker) countCapacity() map[string]int {
 		}
 		counted[a.ID] = true
 		found = found[:0]
-		for next := range a.Models() {
-			if next != model {
-				name, known := types[next]
+		for next := range a.Products() {
+			if next != last {
+				name, known := names[next]
 				if !known {
-					name = gpu.TypeOf(next)
-					types[next] = name
+					name = next.String()
+					names[next] = name
 				}
-				model, modelType = next, name
+				last, lastName = next, name
 			}
-			at := slices.IndexFunc(found, func(c typeCount) bool { return c.name == modelType })
+			at := slices.IndexFunc(found, func(c productCount) bool { return c.name == lastName })
 			if at < 0 {
-				at, found = len(found), append(found, typeCount{name: modelType})
+				at, found = len(found), append(found, productCount{name: lastName})
 			}
 			found[at].devices++
 		}
@@ -112,7 +118,16 @@ func (t *Tracker) Capacity(gpuType string) int {
 	for role := range t.held {
 		held += t.heldOf(role, gpuType)
 	}
-	return max(t.capacity[gpuType], held)
+	all := t.capacity[AllTypes]
+	if gpuType != AllTypes {
+		all = 0
+		for product, n := range t.capacity {
+			if product != AllTypes && CountsProduct(gpuType, product) {
+				all += n
+			}
+		}
+	}
+	return max(all, held)
 }
 
 // heldOf returns what a role itself holds of a type, or of all.
@@ -122,7 +137,7 @@ func (t *Tracker) heldOf(role, gpuType string) int {
 	}
 	sum := 0
 	for name, n := range t.held[role] {
-		if mayBeType(gpuType, name) {
+		if CountsProduct(gpuType, name) {
 			sum += n
 		}
 	}

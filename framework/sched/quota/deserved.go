@@ -14,21 +14,32 @@ func (q Quota) Total() int {
 	if all, ok := q[AllTypes]; ok {
 		return all
 	}
-	sum := 0
-	for _, n := range q {
-		sum += n
+	return q.totalOfTypes()
+}
+
+// totalOfTypes returns the sum of the entries for types, without those that other entries include.
+func (q Quota) totalOfTypes() (sum int) {
+	for name, n := range q {
+		included := false
+		for other := range q {
+			included = included || other != name && other != AllTypes && includesEntry(other, name)
+		}
+		if name != AllTypes && !included {
+			sum += n
+		}
 	}
 	return sum
 }
 
-// EntryFor returns the entry of a type, and whether there is one.
-func (q Quota) EntryFor(gpuType string) (n int, ok bool) {
+// EntryFor returns the least number of the entries that count all GPUs of a type, and whether there is one. The entry
+// AllTypes is only that of AllTypes.
+func (q Quota) EntryFor(gpuType string) (least int, ok bool) {
 	for name, n := range q {
-		if isSameType(name, gpuType) {
-			return n, true
+		if (name == AllTypes) == (gpuType == AllTypes) && includesEntry(name, gpuType) && (!ok || n < least) {
+			least, ok = n, true
 		}
 	}
-	return 0, false
+	return least, ok
 }
 
 // ParentOf returns the nearest role above one, "" if none of the roles is above it.
@@ -70,12 +81,9 @@ func ValidateDeserved(roles []RoleEntitlement) error {
 
 func validateDeservedEntries(r *RoleEntitlement) error {
 	var errs []error
-	typed := 0
+	typed := r.Deserved.totalOfTypes()
 	for _, name := range slices.Sorted(maps.Keys(r.Deserved)) {
 		n := r.Deserved[name]
-		if name != AllTypes {
-			typed += n
-		}
 		if limit, ok := r.Quota.EntryFor(name); ok && n > limit {
 			errs = append(errs, fmt.Errorf("role %q: it deserves %s=%d, its limit is %s=%d", r.Role, name, n, name, limit))
 		}
@@ -101,13 +109,16 @@ func validateChildren(parent *RoleEntitlement, children []*RoleEntitlement) erro
 			if name == AllTypes {
 				continue
 			}
-			key := name
-			for known := range parent.Deserved {
-				if isSameType(known, name) {
-					key = known
+			counted := false
+			for entry := range parent.Deserved {
+				if entry != AllTypes && includesEntry(entry, name) {
+					byType[entry] += c.Deserved[name]
+					counted = true
 				}
 			}
-			byType[key] += c.Deserved[name]
+			if !counted {
+				byType[name] += c.Deserved[name]
+			}
 		}
 	}
 	sum := func(n int, name string, most int) {

@@ -20,7 +20,7 @@ type deservedTree struct {
 	nodes []deservedNode
 	// chains are the nodes that a role's tasks count in, from the role upwards, by role.
 	chains map[string][]int
-	// types are the GPU types of agents, without "".
+	// types divide the GPUs of agents by short type, and by product where an entry counts only some products of the type.
 	types []string
 	// allEntries means that a role may take GPUs only within all entries that count them. Otherwise each entry is a
 	// guarantee by itself.
@@ -47,7 +47,7 @@ type deservedEntry struct {
 }
 
 func (e *deservedEntry) counts(gpuType string) bool {
-	return e.gpuType == AllTypes || gpuType != "" && mayBeType(e.gpuType, gpuType)
+	return CountsProduct(e.gpuType, gpuType)
 }
 
 // newDeservedTree returns nil if no role deserves GPUs.
@@ -74,16 +74,41 @@ func newDeservedTree(entitlements []RoleEntitlement, agents []fit.AgentResources
 		t.nodes = append(t.nodes, node)
 	}
 	t.addRemainders()
-	seen := map[string]bool{}
-	for i := range agents {
-		for model := range agents[i].Models() {
-			if name := gpu.TypeOf(model); name != "" && !seen[name] {
-				seen[name], t.types = true, append(t.types, name)
+	t.types = divideTypes(entitlements, agents)
+	return t
+}
+
+// divideTypes returns names that divide the GPUs of agents such that each entry counts either all or none of a name: short
+// types, and products of a type if an entry has a more precise name.
+func divideTypes(entitlements []RoleEntitlement, agents []fit.AgentResources) (names []string) {
+	var precise []string
+	for i := range entitlements {
+		for _, entries := range []Quota{entitlements[i].Deserved, entitlements[i].Quota} {
+			for name := range entries {
+				if name != AllTypes && gpu.IsPreciseTypeName(name) {
+					precise = append(precise, name)
+				}
 			}
 		}
 	}
-	slices.Sort(t.types)
-	return t
+	seen, added := map[gpu.Product]bool{}, map[string]bool{"": true}
+	for i := range agents {
+		for p := range agents[i].Products() {
+			if seen[p] {
+				continue
+			}
+			seen[p] = true
+			name := p.Type()
+			if slices.ContainsFunc(precise, func(entry string) bool { return gpu.MayIncludeProduct(entry, name) }) {
+				name = p.String()
+			}
+			if !added[name] {
+				added[name], names = true, append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // addRemainders adds the nodes of tasks that are in no role below that has a node.
@@ -117,13 +142,13 @@ func (t *deservedTree) remainderNode(n, roles int) (own deservedNode, ok bool) {
 	return own, ok
 }
 
-// deservedOf returns what the node deserves of a type; of all types without such an entry, the sum.
+// deservedOf returns what the node deserves of a type; without such an entry, the sum of the entries that the type includes.
 func (n *deservedNode) deservedOf(gpuType string) (sum int) {
 	for i := range n.entries {
 		switch e := &n.entries[i]; {
 		case isSameType(e.gpuType, gpuType):
 			return e.deserved
-		case gpuType == AllTypes:
+		case includesEntry(gpuType, e.gpuType):
 			sum += e.deserved
 		}
 	}
@@ -210,7 +235,7 @@ func (t *Tracker) RestrictClaim(spec *job.Spec, r gpu.Request, n int) (restricte
 func (t *Tracker) LimitBelowClaim(spec *job.Spec, r *gpu.Request, n int) (lowest *Limit) {
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		switch {
-		case l.Type != AllTypes && !r.Types.Match(l.Type) || l.remainingForClaims() >= n*t.milliOf(r, &l):
+		case !t.mayUse(r, l.Type) || l.remainingForClaims() >= n*t.milliOf(r, &l):
 		case l.User != "" || l.Budget != nil:
 			return nil
 		case lowest == nil || len(l.Role) > len(lowest.Role):
@@ -265,7 +290,7 @@ func (t *Tracker) RestrictGuaranteed(spec *job.Spec, n int) (restricted gpu.Requ
 		types = []string{AllTypes} // agents report no types
 	}
 	for _, name := range types {
-		if name != AllTypes && !r.Types.Match(name) {
+		if !t.mayUse(&r, name) {
 			continue
 		}
 		room := 0
@@ -322,7 +347,7 @@ func (e *deservedEntry) milliOf(types map[string]int, shares []gpu.DeviceShare) 
 		}
 	}
 	for i := range shares {
-		if e.counts(shares[i].Type) {
+		if e.counts(shares[i].ProductName()) {
 			milli += shares[i].MilliDevices
 		}
 	}

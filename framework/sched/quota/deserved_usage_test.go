@@ -65,7 +65,7 @@ func TestRestrictToDeserved(t *testing.T) {
 			got, n := u.RestrictToDeserved(&c.spec, c.level, c.n)
 			types := ""
 			for _, name := range []string{"A100", "V100"} {
-				if got.Types.Match(name) {
+				if got.Types.MayMatch(name) {
 					types += " " + name
 				}
 			}

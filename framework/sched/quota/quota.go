@@ -22,8 +22,22 @@ const AllTypes = "*"
 // maxGPUs is the largest number that Parse accepts. No cluster has more.
 const maxGPUs = 10_000_000
 
-// Parse reads a quota such as "V100=8, A100=4, *=16". Types have the same names as in a job.
+// Parse reads a quota such as "V100=8, A100-80GB=4, *=16". Types have the same names as in a job.
 func Parse(text string) (Quota, error) {
+	q, err := ParseStored(text)
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if name == AllTypes {
+			continue
+		}
+		if err := gpu.CheckTypeName(name); err != nil {
+			return nil, fmt.Errorf("quota: %w", err)
+		}
+	}
+	return q, err
+}
+
+// ParseStored is Parse for what an earlier release may have stored: names need not be valid, so that no limit is lost.
+func ParseStored(text string) (Quota, error) {
 	q := Quota{}
 	for part := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(part) == "" {
@@ -57,23 +71,32 @@ func (q Quota) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// isSameType compares two type names as job requests do: without case, spaces and hyphens.
+// isSameType reports whether two names of entries are the same one, written in two ways.
 func isSameType(a, b string) bool {
 	if a == AllTypes || b == AllTypes {
 		return a == b
 	}
-	return gpu.TypeSelector{Include: []string{a}}.Match(b)
+	return gpu.IsSameTypeName(a, b)
 }
 
-// mayBeType reports whether a GPU of combined type "A|B" may be of the named type. An agent that hands out GPUs of
-// several types by count does not report which one a task gets.
-func mayBeType(name, combined string) bool {
-	for t := range strings.SplitSeq(combined, "|") {
-		if t != "" && isSameType(name, t) {
+// CountsProduct reports whether an entry counts GPUs of a product, by its name in job.Task.Products or the name of a type.
+// A GPU counts in every entry whose name includes it, or may include it if not enough is known of the GPU. product may be
+// a combination "A|B", since an agent that hands out GPUs of several types by count does not report which one a task gets.
+func CountsProduct(entry, product string) bool {
+	if entry == AllTypes {
+		return true
+	}
+	for one := range strings.SplitSeq(product, "|") {
+		if one != "" && gpu.MayIncludeProduct(entry, one) {
 			return true
 		}
 	}
 	return false
+}
+
+// includesEntry reports whether an entry counts all GPUs that another one counts.
+func includesEntry(entry, other string) bool {
+	return entry == AllTypes || other != AllTypes && gpu.IncludesType(entry, other)
 }
 
 // IsWithinRole reports whether role is parent or below it. The quota of "research" also limits "research/vision".

@@ -27,8 +27,8 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"V100": "write TYPE=GPUS", "=3": "write TYPE=GPUS", "V100=-1": "write TYPE=GPUS", "V100=1.5": "write TYPE=GPUS",
-		"V100=10000001":                  "write TYPE=GPUS",
-		"V100=1, Tesla V100-SXM2-16GB=2": "appears twice", "*=1,*=2": "appears twice",
+		"V100=10000001":               "write TYPE=GPUS",
+		"V100=1, nvidia-tesla-v100=2": "appears twice", "*=1,*=2": "appears twice",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)

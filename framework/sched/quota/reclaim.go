@@ -96,7 +96,7 @@ func (t *Tracker) RestrictToDeserved(spec *job.Spec, level, n int) (restricted g
 	}
 	var excluded, accepted []string
 	for _, name := range types {
-		if name != AllTypes && !r.Types.Match(name) {
+		if !t.mayUse(&r, name) {
 			continue
 		}
 		one := t.MilliPerTask(&r, name)
@@ -142,7 +142,7 @@ func (t *Tracker) AddClaim(spec *job.Spec, r *gpu.Request, tasks int) {
 	for _, n := range t.pursued.chainOf(spec.Role) {
 		for i := range t.pursued.nodes[n].entries {
 			e := &t.pursued.nodes[n].entries[i]
-			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && r.Types.Match(name) })
+			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && t.mayUse(r, name) })
 			if accepts {
 				e.claimed += tasks * t.MilliPerTask(r, e.gpuType)
 			}
@@ -237,10 +237,8 @@ func (t *Tracker) UpdateEntitlements() {
 			least := t.ClaimOf(node.role, gpuType).Deserved
 			node.entries = append(node.entries, deservedEntry{gpuType: gpuType, deserved: max(granted[node.role], least)})
 		}
-		if gpuType != AllTypes {
-			tree.types = append(tree.types, gpuType)
-		}
 	}
+	tree.types = divideTypes(t.entitlements, t.agents)
 	tree.addRemainders()
 	for role, types := range t.held {
 		for gpuType, milli := range types {

@@ -32,11 +32,11 @@ type Tracker struct {
 	entitlements []RoleEntitlement
 	// agents report the GPU models of the cluster, which determine how much of a device a share is.
 	agents []fit.AgentResources
-	// models contains the agents' reports about each GPU model, by its name. It is computed at the first use, because most requests
-	// are for whole devices.
-	models map[string]modelInfo
-	// held counts the GPUs that roles hold themselves, without the roles below them, by role and GPU type. The type is "" where it is
-	// unknown, and "A|B" where an agent hands out GPUs of several types by count.
+	// products contains the agents' reports about each GPU product. It is computed at the first use, because most requests are for
+	// whole devices.
+	products map[gpu.Product]productInfo
+	// held counts the GPUs that roles hold themselves, without the roles below them, by role and product. The product is "" where
+	// it is unknown, and "A|B" where an agent hands out GPUs of several types by count.
 	held map[string]map[string]int
 	// total is the sum of held over all types, by role.
 	total map[string]int
@@ -45,7 +45,7 @@ type Tracker struct {
 	ending, reserved map[string]map[string]int
 	// demand counts the GPUs that waiting tasks request, by role and type. AddDemand adds to it.
 	demand map[string]map[string]int
-	// types are the known GPU types, capacity the GPUs of agents by type. GPUTypes computes both.
+	// types are the known GPU types, capacity the GPUs of agents by product. GPUTypes computes both.
 	types    []string
 	capacity map[string]int
 	// shares is the part of total that is shares of devices, by role. mesosQuotas limit what is left.
@@ -73,10 +73,10 @@ type Tracker struct {
 	recentByRole map[string]float64
 }
 
-// modelInfo contains the agents' reports about the GPUs of one model.
-type modelInfo struct {
-	// minMemMiB is the memory of the smallest device in MiB, 0 if no agent reports it.
-	minMemMiB int64
+// productInfo contains the agents' reports about the GPUs of one product.
+type productInfo struct {
+	// memMiB is the memory of the smallest device in MiB, 0 if no agent reports it.
+	memMiB int64
 	// indivisible reports that some are MIG devices, which a task takes whole.
 	indivisible bool
 }
@@ -113,8 +113,8 @@ func (t *Tracker) AddUsage(role string, types map[string]int, shares []gpu.Devic
 	}
 }
 
-// milliByType yields what a task holds, in thousandths of GPUs: whole GPUs by type, then each share of a device. A type
-// may come several times.
+// milliByType yields what a task holds, in thousandths of GPUs: whole GPUs by product, then each share of a device. A
+// product may come several times.
 func milliByType(types map[string]int, shares []gpu.DeviceShare) iter.Seq2[string, int] {
 	return func(yield func(gpuType string, milli int) bool) {
 		for name, n := range types {
@@ -123,7 +123,7 @@ func milliByType(types map[string]int, shares []gpu.DeviceShare) iter.Seq2[strin
 			}
 		}
 		for i := range shares {
-			if !yield(shares[i].Type, shares[i].MilliDevices) {
+			if !yield(shares[i].ProductName(), shares[i].MilliDevices) {
 				return
 			}
 		}
@@ -167,7 +167,8 @@ func (t *Tracker) WeightedShare(role string) float64 {
 	return float64(held) / weight
 }
 
-// UsageByType returns what a role and the roles below it hold, by type. GPUs of unknown type count in AllTypes only.
+// UsageByType returns what a role and the roles below it hold, by short type, and by the names of
+// the role's entries that are more precise. GPUs of unknown type count in AllTypes only.
 func (t *Tracker) UsageByType(role string) map[string]int {
 	held := map[string]int{}
 	for name, types := range t.held {
@@ -177,11 +178,31 @@ func (t *Tracker) UsageByType(role string) map[string]int {
 		for gpuType, milli := range types {
 			held[AllTypes] += milli
 			if gpuType != "" {
-				held[gpuType] += milli
+				held[gpu.TypesOf(gpuType)] += milli
+			}
+		}
+	}
+	for i := range t.entitlements {
+		if e := &t.entitlements[i]; e.Role == role {
+			for name := range t.entriesBeside(held, e.Quota, e.Deserved) {
+				held[name] = sumOfRoles(t.held, &Limit{Role: role, Type: name})
 			}
 		}
 	}
 	return held
+}
+
+// entriesBeside yields the names of entries that are not short types, unless counts have them.
+func (t *Tracker) entriesBeside(counts map[string]int, quotas ...Quota) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, q := range quotas {
+			for name := range q {
+				if _, ok := counts[name]; !ok && name != AllTypes && gpu.IsPreciseTypeName(name) && !yield(name) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // MilliPerTask returns what one task of the request counts for at most, if its devices are of the given type. A share
@@ -191,15 +212,15 @@ func (t *Tracker) MilliPerTask(r *gpu.Request, gpuType string) int {
 		return r.GPUs * MilliPerGPU
 	}
 	least := int64(0)
-	for model, m := range t.gpuModels() {
-		if !r.Types.Match(model) || gpuType != AllTypes && !isSameType(gpuType, model) {
+	for p, m := range t.gpuProducts() {
+		if !r.AcceptsProduct(p) || !CountsProduct(gpuType, p.String()) {
 			continue
 		}
 		if m.indivisible {
 			return r.GPUs * MilliPerGPU
 		}
-		if m.minMemMiB > 0 && (least == 0 || m.minMemMiB < least) {
-			least = m.minMemMiB
+		if m.memMiB > 0 && (least == 0 || m.memMiB < least) {
+			least = m.memMiB
 		}
 	}
 	milli := int64(r.Share.Cores) * MilliPerGPU / gpu.AllCores
@@ -214,31 +235,45 @@ func (t *Tracker) MilliPerTask(r *gpu.Request, gpuType string) int {
 	return r.GPUs * int(min(max(milli, 1), MilliPerGPU))
 }
 
-func (t *Tracker) gpuModels() map[string]modelInfo {
-	if t.models != nil {
-		return t.models
+func (t *Tracker) gpuProducts() map[gpu.Product]productInfo {
+	if t.products != nil {
+		return t.products
 	}
-	t.models = map[string]modelInfo{}
+	t.products = map[gpu.Product]productInfo{}
 	for i := range t.agents {
 		mig := fit.ShareLimitOf(t.agents[i].Attributes) == gpu.EnforcedByMIG
-		for _, d := range t.agents[i].Inventory {
-			m := t.models[d.Model]
-			if d.MemMiB > 0 && (m.minMemMiB == 0 || d.MemMiB < m.minMemMiB) {
-				m.minMemMiB = d.MemMiB
-			}
-			m.indivisible = m.indivisible || mig && d.MIG != nil
-			t.models[d.Model] = m
+		for d := range t.agents[i].Inventory {
+			p := t.agents[i].Inventory[d].Product()
+			m := t.products[p]
+			m.memMiB = p.MemMiB
+			m.indivisible = m.indivisible || mig && p.IsMIG()
+			t.products[p] = m
 		}
 		if !mig {
 			continue
 		}
 		for _, gpuType := range t.agents[i].Types { // the inventory lacks the MIG devices of a GPU that is partitioned at run time
-			m := t.models[gpuType]
-			m.indivisible = true
-			t.models[gpuType] = m
+			t.products[gpu.Product{Model: gpuType}] = productInfo{indivisible: true}
 		}
 	}
-	return t.models
+	return t.products
+}
+
+// mayUse reports whether a request may accept GPUs that an entry counts: by their names or, since patterns of constraints
+// are about products, by the products of the agents.
+func (t *Tracker) mayUse(r *gpu.Request, entry string) bool {
+	if entry == AllTypes || r.MayUse(entry) {
+		return true
+	}
+	if len(r.Types.Rules) == 0 {
+		return false
+	}
+	for p := range t.gpuProducts() {
+		if CountsProduct(entry, p.String()) && r.AcceptsProduct(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // limitsFor returns the limits that apply to a user of a role, those of the roles above it included, without their usage.
@@ -291,7 +326,7 @@ func sumOfRoles(all map[string]map[string]int, l *Limit) (sum int) {
 			continue
 		}
 		for gpuType, n := range types {
-			if l.Type == AllTypes || mayBeType(l.Type, gpuType) {
+			if CountsProduct(l.Type, gpuType) {
 				sum += n
 			}
 		}
@@ -337,7 +372,7 @@ func (t *Tracker) restrict(u User, r gpu.Request, remaining func(*Limit) int) (r
 			return r, 0, &l
 		case l.Type == AllTypes:
 			tasks = min(tasks, room)
-		case !r.Types.Match(l.Type):
+		case !t.mayUse(&r, l.Type):
 		case room == 0:
 			r.Types.Exclude = append(slices.Clone(r.Types.Exclude), l.Type)
 			typed = &l
@@ -345,10 +380,30 @@ func (t *Tracker) restrict(u User, r gpu.Request, remaining func(*Limit) int) (r
 			tasks = min(tasks, room) // all devices may turn out to be of that type
 		}
 	}
-	if named := r.Types.Named(); typed != nil && len(named) > 0 && !slices.ContainsFunc(named, r.Types.Match) {
+	if named := r.Types.Named(); typed != nil && len(named) > 0 && !slices.ContainsFunc(named, r.MayUse) {
 		return r, 0, typed
 	}
 	return r, tasks, typed
+}
+
+// ExcludesPresentGPUs reports whether the agents have GPUs that a request accepts, and none that it accepts within its
+// limits, as Restrict returns it.
+func (t *Tracker) ExcludesPresentGPUs(request, restricted *gpu.Request) bool {
+	accepted := false
+	for i := range t.agents {
+		products := 0
+		for p := range t.agents[i].Products() {
+			products++
+			if restricted.AcceptsProduct(p) {
+				return false
+			}
+			accepted = accepted || request.AcceptsProduct(p)
+		}
+		if products == 0 && t.agents[i].HasGPUs() {
+			return false // they may be of any type
+		}
+	}
+	return accepted
 }
 
 // findKept reports whether the rest of a limit is kept for an earlier job of the role, whose name it sets.
@@ -380,7 +435,7 @@ func (t *Tracker) restrictTogether(u User, r gpu.Request, n int, remaining func(
 			room = 0
 		}
 		switch {
-		case room >= n || l.Type != AllTypes && !r.Types.Match(l.Type):
+		case room >= n || !t.mayUse(&r, l.Type):
 		case l.Type == AllTypes:
 			return r, false, &l
 		default:
@@ -389,7 +444,7 @@ func (t *Tracker) restrictTogether(u User, r gpu.Request, n int, remaining func(
 		}
 	}
 	named := r.Types.Named()
-	return r, limit == nil || len(named) == 0 || slices.ContainsFunc(named, r.Types.Match), limit
+	return r, limit == nil || len(named) == 0 || slices.ContainsFunc(named, r.MayUse), limit
 }
 
 // RestrictJob restricts the request of n tasks of a job, by RestrictTogether if their GPUs must be of one type. tasks is
@@ -506,13 +561,13 @@ func (t *Tracker) ImpossibleLimit(spec *job.Spec, tasks int) *Limit {
 	}
 	var smallest *Limit
 	for _, name := range r.Types.Named() {
-		if !r.Types.Match(name) {
+		if !r.MayUse(name) {
 			continue
 		}
 		most := job.MaxTasks
 		for i := range limits {
 			l := &limits[i]
-			if n := l.Max / t.MilliPerTask(r, l.Type); isSameType(l.Type, name) && n < most {
+			if n := l.Max / t.MilliPerTask(r, l.Type); l.Type != AllTypes && includesEntry(l.Type, name) && n < most {
 				most, smallest = n, l
 			}
 		}
@@ -534,7 +589,7 @@ func (t *Tracker) TightestLimit(spec *job.Spec, fallback *Limit) *Limit {
 	tightest, least := fallback, job.MaxTasks
 	for _, l := range t.limitsWithUsage(UserOf(spec)) {
 		one := t.milliOf(&spec.Request, &l)
-		if one == 0 || l.Type != AllTypes && !spec.Request.Types.Match(l.Type) {
+		if one == 0 || !t.mayUse(&spec.Request, l.Type) {
 			continue
 		}
 		if n := l.Remaining() / one; n > 0 && n < least {

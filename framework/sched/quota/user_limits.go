@@ -103,7 +103,7 @@ func sumWithin(all map[string]map[User]map[string]int, user, role, gpuType strin
 			continue
 		}
 		for name, milli := range types {
-			if gpuType == AllTypes || mayBeType(gpuType, name) {
+			if CountsProduct(gpuType, name) {
 				sum += milli
 			}
 		}
@@ -244,7 +244,7 @@ func (t *Tracker) limitUserDemand(u User, gpuType string, milli int) int {
 		return milli
 	}
 	for _, l := range t.userLimitsFor(u) {
-		if l.Type != AllTypes && !isSameType(l.Type, gpuType) {
+		if !includesEntry(l.Type, gpuType) {
 			continue
 		}
 		milli = min(milli, max(l.Max-sumWithin(t.users.gpus, u.Name, l.Role, l.Type)-t.userDemandWithin(u.Name, l.Role, gpuType), 0))

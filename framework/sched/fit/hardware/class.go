@@ -58,26 +58,34 @@ type Class struct {
 	links [][]int
 }
 
-// Slot is one device of a class. Model is empty and NUMA is -1 if unknown; Type is the type of the model.
+// Slot is one device of a class.
 type Slot struct {
-	// Type is Model in the form in which jobs request it. MemMiB is 0 and NUMA -1 where they are unknown.
+	// Model is gpu.Product.Model, "" if unknown, and Type its short type. MemMiB is 0 and NUMA -1 where they are unknown.
 	Model, Type string
 	MemMiB      int64
 	NUMA        int
 }
 
-// Models lists the models of the devices, "" for unknown ones. Without an inventory it includes those of the attributes.
-func (c *Class) Models() []string {
-	var models []string
+// Product returns what names of types distinguish about the device.
+func (s *Slot) Product() gpu.Product { return gpu.Product{Model: s.Model, MemMiB: s.MemMiB} }
+
+// Products lists the products of the devices. Without an inventory it includes the types of the attributes.
+func (c *Class) Products() []gpu.Product {
+	var products []gpu.Product
 	if !c.HasInventory {
-		models = append(models, c.types...)
-	}
-	for i := range c.Slots {
-		if !slices.Contains(models, c.Slots[i].Model) {
-			models = append(models, c.Slots[i].Model)
+		for _, name := range c.types {
+			products = append(products, gpu.Product{Model: name})
+		}
+		if len(products) == 1 {
+			products[0].MemMiB = c.MemMiB
 		}
 	}
-	return models
+	for i := range c.Slots {
+		if p := c.Slots[i].Product(); !slices.Contains(products, p) {
+			products = append(products, p)
+		}
+	}
+	return products
 }
 
 // maxLinks bounds the links that an inventory may report between two devices.
@@ -89,7 +97,8 @@ func newClass(id int32, d *Description, devices []gpu.Device) *Class {
 		ShareLimit: d.ShareLimit, Driver: parseVersion(d.Driver), CUDA: parseVersion(d.CUDA),
 	}
 	for _, d := range devices {
-		k.Slots = append(k.Slots, Slot{d.Model, gpu.TypeOf(d.Model), d.MemMiB, d.NUMA})
+		p := d.Product()
+		k.Slots = append(k.Slots, Slot{p.Model, p.Type(), d.MemMiB, d.NUMA})
 	}
 	k.links = countLinks(devices)
 	k.groupOf = slices.Repeat([]int{-1}, len(devices))
@@ -115,6 +124,10 @@ func (d *Description) appendKey(b []byte, devices []gpu.Device) []byte {
 	for i := range devices {
 		d := &devices[i]
 		b = index.AppendText(b, d.Model)
+		b = strconv.AppendBool(b, d.MIG != nil)
+		if d.MIG != nil {
+			b = index.AppendText(b, d.MIG.Profile)
+		}
 		b = binary.AppendVarint(b, d.MemMiB)
 		b = binary.AppendVarint(b, int64(d.NUMA))
 		for j := range devices {

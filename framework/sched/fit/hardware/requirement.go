@@ -18,8 +18,8 @@ type Requirement struct {
 	request gpu.Request
 	// matches caches computeMatch by class.
 	matches index.Numbered[Match]
-	// models caches which models the types accept, because types are regular expressions.
-	models index.Memo[string, bool]
+	// products caches which products the request accepts, because types are regular expressions.
+	products index.Memo[gpu.Product, bool]
 }
 
 // Match is which devices of a class satisfy a requirement. It ignores UUIDs, which differ between agents of the class.
@@ -37,6 +37,7 @@ type Match struct {
 // normalizeRequest removes what does not matter to a single device or host.
 func normalizeRequest(r gpu.Request) gpu.Request {
 	n := r.GPUs
+	r.MIG = r.MIGUse()
 	if r.GPUs = 0; n == 0 {
 		r = gpu.Request{} // a demand without GPUs requires nothing of them
 	}
@@ -60,6 +61,7 @@ func AppendRequest(b []byte, r gpu.Request) []byte {
 		b = index.AppendText(b, r.Types.Rules[i].Text)
 	}
 	b = strconv.AppendBool(b, r.Types.Same)
+	b = append(b, byte(r.MIG))
 	for _, s := range [...]string{r.MinDriver, r.MinCUDA, string(r.Topology)} {
 		b = index.AppendText(b, s)
 	}
@@ -80,24 +82,19 @@ func (req *Requirement) AsksMoreThanType() bool {
 // AcceptsUUID reports whether the requirement accepts the device by its UUID.
 func (req *Requirement) AcceptsUUID(id string) bool { return req.request.Devices.Match(id) }
 
-// AcceptsModel reports whether a model, "" if it is unknown, satisfies the types of the requirement.
-func (req *Requirement) AcceptsModel(model string) bool {
-	types := &req.request.Types
-	if types.AcceptsAny() {
-		return true
-	}
-	return req.models.Get(model, func() bool {
-		if model == "" {
-			return types.MatchUnknown()
-		}
-		return types.Match(model)
-	})
+// AcceptsProduct reports whether a product satisfies the types of the requirement.
+func (req *Requirement) AcceptsProduct(p gpu.Product) bool {
+	return req.products.Get(p, func() bool { return req.request.AcceptsProduct(p) })
 }
 
 // acceptsDevice reports whether a device satisfies the requirement, its UUID ignored. A device of unknown memory
 // satisfies only requirements without a minimum.
 func (req *Requirement) acceptsDevice(s Slot) bool {
-	return req.AcceptsModel(s.Model) && (req.request.MinMemMiB <= 0 || s.MemMiB >= req.request.MinMemMiB)
+	return req.AcceptsProduct(s.Product()) && req.hasMemory(s.MemMiB)
+}
+
+func (req *Requirement) hasMemory(memMiB int64) bool {
+	return req.request.MinMemMiB <= 0 || memMiB >= req.request.MinMemMiB
 }
 
 // MatchOn returns which devices of a class satisfy the requirement.
@@ -135,7 +132,11 @@ func (req *Requirement) matchCounted(k *Class) (all, some bool) {
 	}
 	all = true
 	for _, model := range types {
-		ok := req.acceptsDevice(Slot{Model: model, MemMiB: k.MemMiB})
+		p := gpu.Product{Model: model, MemMiB: k.MemMiB}
+		if len(types) > 1 {
+			p.MemMiB = 0 // that of another type, perhaps
+		}
+		ok := req.AcceptsProduct(p) && req.hasMemory(k.MemMiB)
 		all, some = all && ok, some || ok
 	}
 	return all, some
