@@ -42,7 +42,7 @@ const resetEvent = "event: reset\ndata: {}\n\n"
 // states, only those of live tasks, or the events that the client has missed; then each
 // change. It disconnects a client that is too slow; the client can resume the stream.
 func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
-	q := request.EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
+	q := request.EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID), Client: clientOf(r)}
 	switch state := r.URL.Query().Get("state"); state {
 	case api.LiveJobs:
 		q.LiveOnly = true

@@ -160,6 +160,17 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 	return to, false
 }
 
+// awaitTurn waits until the stream may send the present states, if it sends those of all jobs to a client.
+func (s *eventStream) awaitTurn(ctx context.Context) (done func(), ok bool) {
+	if !s.readsStates || s.query.Client == "" || s.query.Job != "" {
+		return func() {}, true
+	}
+	if done, ok = s.model.firstAnswers.awaitTurn(ctx, s.query.Client); ok {
+		s.position = s.model.hub.lastNumber() // the states are read from here on
+	}
+	return done, ok
+}
+
 // WatchEvents returns a channel of batches: first the states of all tasks, or the events
 // after q.After, then later events. The channel is closed when ctx ends, the model publishes
 // nothing further, or after a batch with Missed. It holds one batch for a slow reader.
@@ -172,6 +183,11 @@ func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 	go func() {
 		defer close(batches)
 		defer m.hub.removeListener(s.listener)
+		endTurn, ok := s.awaitTurn(ctx)
+		if !ok {
+			return
+		}
+		defer func() { endTurn() }()
 		for {
 			b, then := s.readBatch()
 			if len(b.Events) > 0 || b.Position != "" || b.Missed {
@@ -180,6 +196,10 @@ func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 				case <-ctx.Done():
 					return
 				}
+			}
+			if !s.readsStates {
+				endTurn()
+				endTurn = func() {}
 			}
 			switch then {
 			case streamEnds:

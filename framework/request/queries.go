@@ -28,6 +28,9 @@ type EventQuery struct {
 	LiveOnly bool
 	// WithInventory requests an event whenever agents or GPUs have changed.
 	WithInventory bool
+	// Client is the client of the stream, whose streams take turns to send the present states of all jobs. "" is a part of the
+	// scheduler, which waits for no turn.
+	Client string
 	// After is the ID of the last event that the client has received. If it is unknown,
 	// too old or "", the stream starts with all states.
 	After string
