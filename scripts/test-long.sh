@@ -5,7 +5,7 @@
 # with 100,000 tasks, failovers of counters from 1,000 seeds, thousands of mutated
 # answers, the CPU time and memory of schedulers beside their ranges, mesos-gpu run
 # beside docker run, 100 kills each of mesos-gpu local and of executors, shares of
-# roles on 100 agents with 8 GPUs, and the property tests with 20 times the usual
+# roles and users on 12 agents with 8 GPUs, and the property tests with 20 times the usual
 # number of cases.
 # make test runs them with fewer cases, except the hostile clients and the ranges, and
 # runs the fuzz targets on their stored inputs.
@@ -24,7 +24,7 @@ MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestHosti
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestSpeedOf' ./framework/sched ./framework/sim/replay ./internal/e2e
 go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled|TestKillStorm|TestKillStormWithoutAgentState)$' ./internal/e2e
-MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestSharesHold' ./internal/e2e/shares
+MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -parallel 2 -timeout 40m ./internal/e2e/shares
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestClientSurvivesMutatedResponses$' ./isolator/module
 
 mapfile -t files < <(grep -rl --include='*_test.go' 'rapid\.Check(' .)

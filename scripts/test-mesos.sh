@@ -14,4 +14,4 @@ for program in mesos-master mesos-agent; do
 done
 . scripts/test-machine.sh
 prepare_machine
-scripts/counted.sh -count=1 -tags mesos -p 1 -parallel 3 -run '^TestMesos|^TestEveryBehaviour' -timeout 30m ./internal/e2e ./internal/e2e/chaos ./framework/checklist ./isolator/advertise ./isolator/mesosagent ./isolator/module ./executor/unified
+scripts/counted.sh -count=1 -tags mesos -p 1 -parallel 3 -run '^TestMesos|^TestEveryBehaviour' -timeout 30m ./internal/e2e ./internal/e2e/chaos ./internal/e2e/shares ./framework/checklist ./isolator/advertise ./isolator/mesosagent ./isolator/module ./executor/unified

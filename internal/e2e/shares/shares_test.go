@@ -1,10 +1,11 @@
 // Package shares checks on running clusters that roles and users receive the part of the GPUs that they are entitled to.
-// One description of who competes runs on an embedded master, by mesos-gpu local, and in the simulator.
+// One description of who competes runs on an embedded master, by mesos-gpu local, on Apache Mesos and in the simulator.
 package shares
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/sched"
@@ -45,14 +47,16 @@ import (
 // description runs on the embedded master, by "mesos-gpu local" with real processes, on Apache Mesos and in the simulator.
 type shareCase struct {
 	name string
+	// quick cases run in every run of the tests, mesos ones on Apache Mesos.
+	quick, mesos bool
 	// roles is the text of the roles file. halfLife is the scheduler's half-life.
 	roles    string
 	halfLife time.Duration
 	// withoutMesosWeights leaves the weights of roles in Mesos at 1: the master does not permit the scheduler to set them.
 	withoutMesosWeights bool
-	// window is the least time of the measurement.
-	window time.Duration
-	loads  []shareLoad
+	// settle is the time before the measurement, window that of the measurement. 0 means that of the cluster.
+	settle, window time.Duration
+	loads          []shareLoad
 	// by returns the group of an attempt, want the part of all GPU seconds that each group is entitled to.
 	by   func(role, owner string) string
 	want map[string]float64
@@ -64,9 +68,13 @@ type shareLoad struct {
 	// gpus is the number of GPUs of each task, runs the time for which each runs.
 	gpus int
 	runs time.Duration
+	// after is when the demand begins.
+	after time.Duration
 }
 
 func byRole(role, _ string) string { return role }
+
+func byOwner(_, owner string) string { return owner }
 
 // maxShareError is the largest accepted difference between a share and the entitlement, as a part of the cluster.
 const maxShareError = 0.02
@@ -80,29 +88,42 @@ func shareCases(gpus int) []shareCase {
 		return loads
 	}
 	backlog := func(roles ...string) []shareLoad { return backlogOf(2, 2*time.Second, roles...) }
+	// users returns the loads of users of the role lab with tasks of that many GPUs.
+	users := func(runs time.Duration, gpus map[string]int) (loads []shareLoad) {
+		for _, owner := range slices.Sorted(maps.Keys(gpus)) {
+			loads = append(loads, shareLoad{role: "lab", owner: owner, gpus: gpus[owner], runs: runs})
+		}
+		return loads
+	}
 	const long = 12 * time.Second // a return of an offer takes up to a second, in which GPUs are idle
+	equal := map[string]float64{"alice": 0.5, "bob": 0.5}
+	weighted := map[string]float64{"gold": 0.75, "bronze": 0.25}
+	deserved := fmt.Sprintf("prod: {deserved: \"*=%d\"}\nlab: {deserved: \"*=%d\"}\n", gpus*3/4, gpus/4)
 	return []shareCase{
 		{
 			name:  "weights 3 and 1",
+			quick: true,
+			mesos: true,
 			roles: "gold: {weight: 3}\nbronze: {weight: 1}\n",
 			loads: backlog("gold", "bronze"),
 			by:    byRole,
-			want:  map[string]float64{"gold": 0.75, "bronze": 0.25},
+			want:  weighted,
 		},
 		{
 			name:  "large tasks at the smaller weight",
 			roles: "gold: {weight: 3}\nbronze: {weight: 1}\n",
 			loads: []shareLoad{{role: "gold", gpus: 1, runs: 2 * time.Second}, {role: "bronze", gpus: 4, runs: 2 * time.Second}},
 			by:    byRole,
-			want:  map[string]float64{"gold": 0.75, "bronze": 0.25},
+			want:  weighted,
 		},
 		{
 			name:                "weights that the scheduler may not set in Mesos",
+			mesos:               true,
 			roles:               "gold: {weight: 3}\nbronze: {weight: 1}\n",
 			withoutMesosWeights: true,
 			loads:               backlogOf(2, long, "gold", "bronze"),
 			by:                  byRole,
-			want:                map[string]float64{"gold": 0.75, "bronze": 0.25},
+			want:                weighted,
 		},
 		{
 			name:   "a tree divides level by level",
@@ -114,10 +135,22 @@ func shareCases(gpus int) []shareCase {
 		},
 		{
 			name:  "three quarters deserved",
-			roles: fmt.Sprintf("prod: {deserved: \"*=%d\"}\nlab: {deserved: \"*=%d\"}\n", gpus*3/4, gpus/4),
-			loads: backlogOf(2, long, "prod", "lab"),
+			mesos: true,
+			roles: deserved,
+			loads: backlogOf(2, 30*time.Second, "prod", "lab"),
 			by:    byRole,
 			want:  map[string]float64{"prod": 0.75, "lab": 0.25},
+		},
+		{
+			name:   "deserved GPUs are reclaimed",
+			mesos:  true,
+			settle: 20 * time.Second,
+			roles:  deserved,
+			loads: []shareLoad{
+				{role: "lab", gpus: 1, runs: 10 * time.Minute}, {role: "prod", gpus: 1, runs: 10 * time.Minute, after: 5 * time.Second},
+			},
+			by:   byRole,
+			want: map[string]float64{"prod": 0.75, "lab": 0.25},
 		},
 		{
 			name:     "weights 3 and 1 with a half-life",
@@ -125,23 +158,92 @@ func shareCases(gpus int) []shareCase {
 			halfLife: time.Minute,
 			loads:    backlog("gold", "bronze"),
 			by:       byRole,
-			want:     map[string]float64{"gold": 0.75, "bronze": 0.25},
+			want:     weighted,
+		},
+		{
+			name:  "two users of a role",
+			quick: true,
+			mesos: true,
+			roles: "lab: {}\n",
+			loads: users(2*time.Second, map[string]int{"alice": 2, "bob": 2}),
+			by:    byOwner,
+			want:  equal,
+		},
+		{
+			name:  "two users, one with large tasks",
+			roles: "lab: {}\n",
+			loads: users(4*time.Second, map[string]int{"alice": 1, "bob": 4}),
+			by:    byOwner,
+			want:  equal,
+		},
+		{
+			name:  "two users, one with three jobs",
+			roles: "lab: {}\n",
+			loads: append(users(4*time.Second, map[string]int{"alice": 2, "bob": 2}), slices.Repeat(users(4*time.Second, map[string]int{"alice": 2}), 2)...),
+			by:    byOwner,
+			want:  equal,
+		},
+		{
+			name:  "a user with a limit of a quarter",
+			roles: fmt.Sprintf("lab: {user: {gpus: \"*=%d\"}, users: {bob: {gpus: none}}}\n", gpus/4),
+			loads: users(4*time.Second, map[string]int{"alice": 2, "bob": 2}),
+			by:    byOwner,
+			want:  map[string]float64{"alice": 0.25, "bob": 0.75},
+		},
+		{
+			name:  "two users with a half-life",
+			roles: "lab: {half_life: 1m}\n",
+			loads: users(4*time.Second, map[string]int{"alice": 2, "bob": 2}),
+			by:    byOwner,
+			want:  equal,
+		},
+		{
+			// Alice has all GPUs for a minute. Bob then has all until both have used as much, where past use decays: for t minutes
+			// with 2^t = 1 + 1/2, which is 0.585. Then each has half.
+			name:   "a user who comes later catches up with a half-life",
+			settle: time.Minute,
+			window: time.Minute,
+			roles:  "lab: {half_life: 1m}\n",
+			loads: []shareLoad{
+				{role: "lab", owner: "alice", gpus: 2, runs: 2 * time.Second}, {role: "lab", owner: "bob", gpus: 2, runs: 2 * time.Second, after: time.Minute},
+			},
+			by:   byOwner,
+			want: map[string]float64{"alice": (1 - math.Log2(1.5)) / 2, "bob": (1 + math.Log2(1.5)) / 2},
+		},
+		{
+			name:   "a user who comes later has half without a half-life",
+			settle: 20 * time.Second,
+			roles:  "lab: {}\n",
+			loads: []shareLoad{
+				{role: "lab", owner: "alice", gpus: 2, runs: 4 * time.Second},
+				{role: "lab", owner: "bob", gpus: 2, runs: 4 * time.Second, after: 10 * time.Second},
+			},
+			by:   byOwner,
+			want: equal,
 		},
 	}
 }
 
-// specs returns a job for each load, with tasks for all GPUs during the given time.
-func (c *shareCase) specs(gpus int, during time.Duration) (specs []job.Spec) {
+// times returns the times before and of the measurement, which are those of the case or else the given ones.
+func (c *shareCase) times(settle, window time.Duration) (time.Duration, time.Duration) {
+	return cmp.Or(c.settle, settle), cmp.Or(c.window, window)
+}
+
+// jobs returns the jobs of each load, with tasks for all GPUs during the given time, by their arrival.
+func (c *shareCase) jobs(gpus int, during time.Duration) (jobs []replay.JobRecord) {
 	for i, l := range c.loads {
-		specs = append(specs, job.Spec{
-			Name: fmt.Sprintf("load-%d", i), Role: l.role, Owner: l.owner,
-			Tasks:   min(gpus/l.gpus*int(during/l.runs+2), 50_000),
-			Request: gpu.Request{GPUs: l.gpus}, CPUs: 0.1, MemMiB: 32,
-			Containerizer: job.Mesos,
-			Command:       []string{"sleep", strconv.FormatFloat(l.runs.Seconds(), 'f', -1, 64)},
-		})
+		for left := gpus / l.gpus * int(during/l.runs+2); left > 0; left -= job.MaxTasks {
+			jobs = append(jobs, replay.JobRecord{ArrivesAt: l.after, RunTimes: replay.TaskRunTimes{l.runs}, Spec: job.Spec{
+				Name: fmt.Sprintf("load-%d-%d", i, left), Role: l.role, Owner: l.owner,
+				Tasks:   min(left, job.MaxTasks),
+				Request: gpu.Request{GPUs: l.gpus}, CPUs: 0.1, MemMiB: 32,
+				Containerizer: job.Mesos,
+				Command:       []string{"sleep", strconv.FormatFloat(l.runs.Seconds(), 'f', -1, 64)},
+			}})
+		}
 	}
-	return specs
+	slices.SortStableFunc(jobs, func(a, b replay.JobRecord) int { return cmp.Compare(a.ArrivesAt, b.ArrivesAt) })
+	return jobs
 }
 
 // shareMeter sums what groups hold between two times.
@@ -183,30 +285,37 @@ func compareShares(t *testing.T, where string, got, want map[string]float64) {
 	}
 }
 
-// measureShares submits the loads to a scheduler and returns the parts of the GPU seconds between settle and settle + window by
-// its accounting, and the part of the GPUs that was held.
+// measureShares submits the loads, each at its time, to a scheduler and returns the parts of the GPU seconds between settle and
+// settle + window by its accounting, and the part of the GPUs that was held.
 func measureShares(t *testing.T, address string, c *shareCase, gpus int, settle, window time.Duration) (parts map[string]float64, used float64) {
 	t.Helper()
-	scheduler, err := client.New(address)
-	if err != nil {
-		t.Fatal(err)
+	owners := map[string]*client.Client{}
+	for _, l := range c.loads {
+		if owners[l.owner] == nil {
+			owners[l.owner] = newClient(t, address, l.owner)
+			if _, err := owners[l.owner].ListRoles(t.Context()); err != nil { // the first use of a token takes seconds on a busy machine
+				t.Fatal(err)
+			}
+		}
 	}
-	for _, spec := range c.specs(gpus, settle+window+30*time.Second) {
-		if _, err := scheduler.SubmitJob(t.Context(), spec); err != nil {
+	from, jobs := time.Now().Add(settle), c.jobs(gpus, settle+window+30*time.Second)
+	for i := range jobs {
+		time.Sleep(time.Until(from.Add(jobs[i].ArrivesAt - settle)))
+		if _, err := owners[jobs[i].Spec.Owner].SubmitJob(t.Context(), jobs[i].Spec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	from := time.Now().Add(settle)
 	m := &shareMeter{from: from, until: from.Add(window), seconds: map[string]float64{}}
 	time.Sleep(time.Until(m.until))
-	for i := range c.loads {
-		if err := scheduler.KillJob(t.Context(), fmt.Sprintf("load-%d", i)); err != nil {
+	for i := range jobs {
+		if err := owners[jobs[i].Spec.Owner].KillJob(t.Context(), jobs[i].Spec.Name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range c.loads {
+	scheduler := owners[jobs[0].Spec.Owner]
+	for i := range jobs {
 		for late := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-			if v, err := scheduler.GetJob(t.Context(), fmt.Sprintf("load-%d", i)); err != nil || v.Terminal || time.Now().After(late) {
+			if v, err := scheduler.GetJob(t.Context(), jobs[i].Spec.Name); err != nil || v.Terminal || time.Now().After(late) {
 				break
 			}
 		}
@@ -225,6 +334,36 @@ func measureShares(t *testing.T, address string, c *shareCase, gpus int, settle,
 		}
 	}
 	return m.shares(gpus)
+}
+
+// tokens returns the tokens of the users of all cases, and the access file that lets them submit jobs.
+var tokens = sync.OnceValues(func() (map[string]string, string) {
+	made, file := map[string]string{}, "tokens:\n"
+	for _, owner := range []string{"alice", "bob"} {
+		token, hash, err := access.NewToken(owner)
+		if err != nil {
+			panic(err) // the name is valid
+		}
+		made[owner] = token
+		file += fmt.Sprintf("- {name: %s, hash: '%s'}\n", owner, hash)
+	}
+	return made, file + "permissions:\n- {may: operate, roles: [/], users: [alice, bob]}\njobs:\n- {roles: [/], networks: [host], without_image: true}\n"
+})
+
+// newClient returns a client of a scheduler's API, with the token of a user if one is named.
+func newClient(t *testing.T, address, owner string) *client.Client {
+	t.Helper()
+	var options []client.Option
+	if owner != "" {
+		made, _ := tokens()
+		options = append(options, client.WithToken(made[owner]))
+	}
+	c, err := client.New(address, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }
 
 // simulateShares plays the case in the simulator.
@@ -248,11 +387,7 @@ func simulateShares(t *testing.T, c *shareCase, agents, gpusEach int, settle, wi
 			ID: fmt.Sprintf("agent-%03d", i), Has: sched.Amount{CPUs: 64, MemMiB: 1 << 18}, GPUs: gpusEach, Model: "V100",
 		})
 	}
-	var works []replay.JobRecord
-	for i, spec := range c.specs(agents*gpusEach, settle+window) {
-		works = append(works, replay.JobRecord{Spec: spec, RunTimes: replay.TaskRunTimes{c.loads[i].runs}})
-	}
-	if _, err := replay.RunReplay(cfg, slices.Values(works)); err != nil {
+	if _, err := replay.RunReplay(cfg, slices.Values(c.jobs(agents*gpusEach, settle+window))); err != nil {
 		t.Fatal(err)
 	}
 	return m.shares(agents * gpusEach)
@@ -345,29 +480,50 @@ func startScheduler(t *testing.T, c *shareCase, agents, gpus int) (address strin
 		server.Config.Handler = refuseWeights(m.Handler())
 	}
 	server.Start()
-	cfg := framework.SchedulerConfig{RolesFile: writeFile(t, c.roles), Sched: sched.SchedulerSettings{HalfLife: c.halfLife}}
 	registerTimedAgents(t, m, agents, gpus)
+	t.Cleanup(server.Close)
+	runUntilEnd(t, m.Run)
+	return runScheduler(t, c, server.URL, "/bin/true")
+}
+
+// runScheduler runs a scheduler of the master until the test ends, and returns the address of its API. executor is the path of
+// mesos-gpu on the agents.
+func runScheduler(t *testing.T, c *shareCase, masterURL, executor string) (address string) {
+	t.Helper()
 	up := make(chan string, 1)
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
-	cfg.Master, cfg.APIAddr, cfg.ExecutorPath, cfg.Log = server.URL, "127.0.0.1:0", "/bin/true", quiet
-	cfg.JournalPath, cfg.Accounting = filepath.Join(t.TempDir(), "journal"), filepath.Join(t.TempDir(), "accounting.db")
-	cfg.Ready = func(addr string) { up <- "http://" + addr }
-	s, err := framework.New(cfg)
+	dir := t.TempDir()
+	var security framework.APIConfig
+	if slices.ContainsFunc(c.loads, func(l shareLoad) bool { return l.owner != "" }) {
+		_, file := tokens()
+		security.AccessFile = writeFile(t, file)
+	}
+	s, err := framework.New(framework.SchedulerConfig{
+		API:    security,
+		Master: masterURL, APIAddr: "127.0.0.1:0", ExecutorPath: executor, Log: quiet,
+		RolesFile: writeFile(t, c.roles), Sched: sched.SchedulerSettings{HalfLife: c.halfLife},
+		JournalPath: filepath.Join(dir, "journal"), Accounting: filepath.Join(dir, "accounting.db"),
+		Ready: func(addr string) { up <- "http://" + addr },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var parts sync.WaitGroup
-	for _, run := range []func(context.Context) error{m.Run, s.Run} {
-		parts.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); parts.Wait(); server.Close() })
+	runUntilEnd(t, s.Run)
 	return <-up
+}
+
+// runUntilEnd runs a part of a cluster until the test ends.
+func runUntilEnd(t *testing.T, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
 }
 
 // refuseWeights returns a handler that refuses calls of the type UPDATE_WEIGHTS, and passes others to h.
@@ -396,22 +552,21 @@ func isLong() bool { return os.Getenv("MESOS_GPU_TEST_LONG") != "" }
 // with agents without processes, and in the simulator.
 func TestSharesHold(t *testing.T) {
 	t.Parallel()
-	agents, gpusEach, window := 12, 8, 24*time.Second
+	const agents, gpusEach = 12, 8
+	window := 24 * time.Second
 	if isLong() {
-		agents, window = 100, time.Minute
+		window = time.Minute
 	}
-	cases := shareCases(agents * gpusEach)
-	if !isLong() {
-		cases = cases[:1] // the others take minutes
-	}
-	for _, c := range cases {
+	for _, c := range shareCases(agents * gpusEach) {
+		if !c.quick && !isLong() {
+			continue // they take minutes
+		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			window := max(window, c.window)
-			settle := 2*c.loads[0].runs + 4*time.Second // the first job has all GPUs until its first tasks end
-			address := startScheduler(t, &c, agents, gpusEach)
-			live, used := measureShares(t, address, &c, agents*gpusEach, settle, window)
-			simulated, simulatedUse := simulateShares(t, &c, agents, gpusEach, settle+30*time.Second, 2*time.Minute)
+			settle, window := c.times(2*c.loads[0].runs+4*time.Second, window) // the first job has all GPUs until its first tasks end
+			live, used := measureShares(t, startScheduler(t, &c, agents, gpusEach), &c, agents*gpusEach, settle, window)
+			settle, window = c.times(settle+10*time.Second, 2*window)
+			simulated, simulatedUse := simulateShares(t, &c, agents, gpusEach, settle, window)
 			t.Logf("live %v, %.0f %% of the GPUs held; simulated %v, %.0f %%", formatShares(live), 100*used, formatShares(simulated), 100*simulatedUse)
 			compareShares(t, "live", live, c.want)
 			compareShares(t, "simulated", simulated, c.want)
@@ -428,9 +583,10 @@ func formatShares(parts map[string]float64) string {
 	return strings.Join(list, ", ")
 }
 
+// writeFile writes a file of configuration and returns its path.
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "roles.yaml")
+	path := filepath.Join(t.TempDir(), "file.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -444,11 +600,7 @@ func TestSharesHoldOnLocal(t *testing.T) {
 	}
 	const agents, gpusEach = 4, 4
 	c := shareCases(agents * gpusEach)[0]
-	binary := filepath.Join(t.TempDir(), "mesos-gpu")
-	if out, err := exec.Command("go", "build", "-o", binary, "mesos-gpu/cmd/mesos-gpu").CombinedOutput(); err != nil {
-		t.Fatalf("build mesos-gpu: %v\n%s", err, out)
-	}
-	cmd := exec.Command(binary, "local", "--free-ports", "--process-user=", "--work-dir", t.TempDir(),
+	cmd := exec.Command(buildProgram(t), "local", "--free-ports", "--process-user=", "--work-dir", t.TempDir(),
 		"--agents", fmt.Sprintf("%dx%dxV100", agents, gpusEach), "--roles", writeFile(t, c.roles))
 	output, err := cmd.StdoutPipe()
 	if err != nil {
@@ -472,4 +624,14 @@ func TestSharesHoldOnLocal(t *testing.T) {
 	got, used := measureShares(t, <-address, &c, agents*gpusEach, 10*time.Second, 30*time.Second)
 	t.Logf("%s, %.0f %% of the GPUs held", formatShares(got), 100*used)
 	compareShares(t, "local", got, c.want)
+}
+
+// buildProgram builds mesos-gpu and returns its path.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mesos-gpu")
+	if out, err := exec.Command("go", "build", "-o", path, "mesos-gpu/cmd/mesos-gpu").CombinedOutput(); err != nil {
+		t.Fatalf("build mesos-gpu: %v\n%s", err, out)
+	}
+	return path
 }
