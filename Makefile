@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GO ?= go
 
-.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-gpu bench bench-compare bench-start sim scale lint vuln fuzz mutate clean
+.PHONY: help build module limiter package package-test demo test test-quick test-long test-mesos test-marathon test-chaos test-driver test-gpu bench bench-compare bench-start sim scale lint vuln fuzz mutate clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ FAULTS ?= all
 MODULE ?= false
 test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run, LEADER=0 to 2 chooses the first leading master, FAULTS=basic omits those of single agents, MODULE=true loads the module
 	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED) -chaos.leader=$(LEADER) -chaos.faults=$(FAULTS) -chaos.module=$(MODULE)
+
+test-driver: ## driver volumes of NVIDIA's real drivers, which apt downloads from Debian into the user's cache
+	MESOS_GPU_TEST_DRIVER=1 scripts/counted.sh -count=1 -vet=off -timeout 30m -run 'RealDriver' ./volumemgr
 
 test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/internals/sharing-results.md
 	scripts/test-gpu.sh
