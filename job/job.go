@@ -267,6 +267,8 @@ const (
 	KillByGangRestart KillReason = "gang"
 	// KillByScaling means that its service was scaled down.
 	KillByScaling KillReason = "scale"
+	// KillByEarlierScaling is KillByScaling after the end of the service: scaling up does not restart the task any more.
+	KillByEarlierScaling KillReason = "scaled"
 	// KillByReplacement means that its service starts another task in its place.
 	KillByReplacement KillReason = "replaced"
 	// KillByDrain means that an operator drains its agent.

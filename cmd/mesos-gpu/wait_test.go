@@ -33,6 +33,21 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// The end by a user is one line, whatever happened to the tasks before.
+func TestWaitForKilledJob(t *testing.T) {
+	web := fakeJob("web", time.Hour, job.Killed, job.Killed)
+	for i := range web.Tasks {
+		web.Tasks[i].KillRequested = time.Now()
+	}
+	web.Tasks[0].KilledBy, web.Tasks[0].Message = "ada", "killed"
+	web.Tasks[1].KillReason, web.Tasks[1].Message = job.KillByEarlierScaling, "its service was scaled down"
+	c := newFakeCluster(web)
+	c.command(t, "wait web").expect(t, "job web KILLED\n", "mesos-gpu: job web was killed by ada\n", 1)
+	if r := c.command(t, "wait web"); r.err != "mesos-gpu: job web was killed by ada\n" {
+		t.Errorf("standard error is %q", r.err)
+	}
+}
+
 // The job runs or ends while wait waits for it.
 func TestWaitTimeout(t *testing.T) {
 	for what, want := range map[string]string{"ended": "job a FAILED\n", "running": "job a RUNNING\n"} {

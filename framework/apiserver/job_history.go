@@ -125,16 +125,17 @@ func (h *jobHistory) addAttempts(attempts []job.Task) {
 // describeKill returns by whom or why the end of a task was requested.
 func describeKill(t *job.Task) string {
 	text := map[job.KillReason]string{
-		job.KillByUser:        "killed",
-		job.KillByTimeout:     "stopped after its timeout",
-		job.KillByIdle:        "no client was connected for its idle timeout",
-		job.KillByPeer:        "another task of its gang has ended",
-		job.KillByPreemption:  "preempted",
-		job.KillByGangRestart: "its gang starts again",
-		job.KillByScaling:     "its service was scaled down",
-		job.KillByReplacement: "stopped, to be replaced",
-		job.KillByDrain:       "its agent is drained",
-		job.KillByRequeue:     "stopped, to be queued again",
+		job.KillByUser:           "killed",
+		job.KillByTimeout:        "stopped after its timeout",
+		job.KillByIdle:           "no client was connected for its idle timeout",
+		job.KillByPeer:           "another task of its gang has ended",
+		job.KillByPreemption:     "preempted",
+		job.KillByGangRestart:    "its gang starts again",
+		job.KillByScaling:        "its service was scaled down",
+		job.KillByEarlierScaling: "its service was scaled down",
+		job.KillByReplacement:    "stopped, to be replaced",
+		job.KillByDrain:          "its agent is drained",
+		job.KillByRequeue:        "stopped, to be queued again",
 	}[t.KillReason]
 	if t.KilledBy != "" {
 		text += " by " + t.KilledBy

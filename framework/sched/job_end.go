@@ -123,7 +123,7 @@ func (s *State) failWaitingTasks(j *job.Job, why string) {
 		case j.Tasks[i].State == job.Waiting:
 			s.transition(ref, job.Failed, why)
 		case j.Tasks[i].IsRetired():
-			s.retireForGood(ref, why)
+			s.retireForGood(ref)
 		}
 	}
 	s.retireJob(j)

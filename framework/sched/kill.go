@@ -19,7 +19,7 @@ func (s *State) killJob(e KillJob) []Operation {
 		again := e.Force && s.forceKill(ref)
 		switch t := ref.get(); {
 		case t.IsRetired():
-			s.retireForGood(ref, "its service has been killed")
+			s.retireForGood(ref)
 		case t.State == job.Waiting:
 			t = s.changeTask(ref)
 			t.KillRequested, t.KilledBy = s.now, e.By

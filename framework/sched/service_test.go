@@ -347,7 +347,7 @@ func TestNothingIsKeptOfForgottenJobs(t *testing.T) {
 	}
 }
 
-// A task that was retired by scaling down gets no new state when its service is killed, only the message.
+// A task that was retired by scaling down gets no new state when its service is killed, and keeps its reason.
 func TestKilledServiceRetiresTasksForGood(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	st := newPlacedState(SchedulerSettings{}, now, testService("web", 2))
@@ -359,11 +359,11 @@ func TestKilledServiceRetiresTasksForGood(t *testing.T) {
 	st.TakeChanges()
 	st.Step(now, KillJob{Job: "web"})
 	for _, m := range st.TakeChanges().Transitions {
-		if want := m.TaskID == retired; m.Repeated != want || want && (m.State != job.Killed || m.Message != "its service has been killed") {
+		if want := m.TaskID == retired; m.Repeated != want || want && (m.State != job.Killed || m.Message != "its service was scaled down") {
 			t.Errorf("the task %s has the transition %+v", m.TaskID, m)
 		}
 	}
-	if task, _ := st.Task(retired); task.KillReason != job.KillByUser || task.Message != "its service has been killed" {
+	if task, _ := st.Task(retired); task.KillReason != job.KillByEarlierScaling || task.IsRetired() || task.Message != "its service was scaled down" {
 		t.Errorf("the retired task is %+v", task)
 	}
 }

@@ -109,10 +109,11 @@ func (s *State) updateDeadlines(ref taskRef) {
 	s.deadlines.dropIdle(t.ID)
 }
 
-// retireForGood marks a retired task so that scaling up does not restart it, and reports that as a transition.
-func (s *State) retireForGood(ref taskRef, why string) {
+// retireForGood marks a retired task so that scaling up does not restart it, and reports that as a transition. The task keeps
+// the reason of its end.
+func (s *State) retireForGood(ref taskRef) {
 	t := s.changeTask(ref)
-	t.KillReason, t.Changed, t.Message = job.KillByUser, s.now, why
+	t.KillReason, t.Changed = job.KillByEarlierScaling, s.now
 	s.changes.addTransition(s.now, ref)
 	s.changes.lastTransition().Repeated = true
 }

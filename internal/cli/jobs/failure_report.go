@@ -27,14 +27,19 @@ const (
 	reportTimeout = 5 * time.Second
 )
 
-// failedTasks returns the tasks that failed, the first to end first. Tasks that were
-// killed are not among them, unless they ended without an exit code.
+// failedTasks returns the tasks that failed, the first to end first. Tasks that were killed are not among them, unless they
+// ended without an exit code and without a request by a user.
 func failedTasks(tasks []job.Task) []job.Task {
 	failed := slices.DeleteFunc(slices.Clone(tasks), func(t job.Task) bool {
-		return t.State.IsLive() || t.State == job.Finished || t.IsRetired() || t.State == job.Killed && t.ExitCode != nil
+		return t.State.IsLive() || t.State == job.Finished || t.IsRetired() || t.State == job.Killed && (t.ExitCode != nil || isKilledByUser(&t))
 	})
 	slices.SortStableFunc(failed, func(x, y job.Task) int { return x.Ended.Compare(y.Ended) })
 	return failed
+}
+
+// isKilledByUser reports whether a user requested the end of the task, or made its service smaller.
+func isKilledByUser(t *job.Task) bool {
+	return !t.KillRequested.IsZero() && (t.KillReason == job.KillByUser || t.KillReason == job.KillByEarlierScaling)
 }
 
 // lastFailure returns the failed task or attempt that explains the state of a job: the
@@ -72,8 +77,17 @@ func describeEnd(s *job.Spec, t *job.Task) string {
 	return term.EscapeControls(text)
 }
 
-// reportFailures prints why tasks of a job failed.
+// reportFailures prints why tasks of a job failed, and in one line who killed the job.
 func reportFailures(to io.Writer, view *api.JobView) {
+	if i := slices.IndexFunc(view.Tasks, func(t job.Task) bool {
+		return t.State == job.Killed && t.KillReason == job.KillByUser && isKilledByUser(&t)
+	}); i >= 0 && view.State == job.Killed {
+		by := ""
+		if user := view.Tasks[i].KilledBy; user != "" {
+			by = " by " + user
+		}
+		fmt.Fprintf(to, "mesos-gpu: job %s was killed%s\n", view.Spec.Name, by)
+	}
 	failed := failedTasks(view.Tasks)
 	for i := range failed {
 		if i == maxReportedTasks {
