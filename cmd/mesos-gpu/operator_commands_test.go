@@ -134,3 +134,23 @@ func TestOperatorCommands(t *testing.T) {
 	_, r = operateOn(t, rolesAnswer, "quota", "get", "unknown")
 	r.expect(t, "", `the scheduler has no role "unknown": see mesos-gpu quota get`, 1)
 }
+
+// drain --wait ends when the scheduler has no task on the agent, and with 124 after its timeout.
+func TestDrainWaits(t *testing.T) {
+	lists := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		state := "KILLING"
+		if lists++; lists == 2 {
+			state = "WAITING"
+		}
+		fmt.Fprintf(w, `{"jobs": [{"spec": {"name": "a"}, "tasks": [{"id": "a.0.1.x", "state": %q, "hostname": "gpu1", "agent_id": "S1"}]}]}`, state)
+	}))
+	t.Cleanup(s.Close)
+	commandAt(t, s.URL, "drain", "gpu1", "--wait").expect(t, "agent gpu1: draining\nagent gpu1: drained\n", "", 0)
+	commandAt(t, s.URL, "drain", "S1", "--wait", "--timeout", "1ms").expect(t, "agent S1: draining\n", "mesos-gpu: agent S1 is not drained yet: ", 124)
+	commandAt(t, s.URL, "drain", "gpu1", "--timeout", "1s").expect(t, "", "--timeout is for --wait", 2)
+}

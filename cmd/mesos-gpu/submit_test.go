@@ -46,6 +46,9 @@ func TestValidate(t *testing.T) {
 	newFakeCluster().commandWithInput(t, "validate -", "name: a\ngpus: -1\n").expect(t, "", "mesos-gpu: standard input:2:7: gpus: -1 is not between 0 and 1024\n"+
 		"mesos-gpu: standard input: command: a task without an image needs one\n", 1)
 	newFakeCluster().commandWithInput(t, "validate -", "name: a\ncommand: ls\n").expect(t, "standard input: job a, 1 task with no GPU each\n", "", 0)
+	lost := writeJobFile(t, "name: a\nworkdir: nowhere\ncommand: ls\n")
+	newFakeCluster().command(t, "validate "+lost+" "+good).expect(t, good+": job a, 2 tasks with 1 GPU each\n",
+		"mesos-gpu: "+lost+": workdir: "+filepath.Join(filepath.Dir(lost), "nowhere")+": no such file or directory\n", 1)
 	newFakeCluster().command(t, "validate").expect(t, "", "mesos-gpu: validate needs FILE", 2)
 	newFakeCluster().command(t, "validate /none").expect(t, "", "mesos-gpu: /none: no such file or directory\n", 1)
 }

@@ -117,6 +117,8 @@ func TestSuggestions(t *testing.T) {
 		"environment: {}":                  `did you mean "env"?`,
 		"depends_on: [b]":                  `did you mean "after"?`,
 		"ntasks: 2":                        `did you mean "tasks"?`,
+		"nodes: 2":                         `did you mean "tasks"?`,
+		"ntasks_per_node: 4":               `did you mean "gpus"?`,
 		"time: 1h":                         `did you mean "timeout"?`,
 		"partition: research":              `did you mean "role"?`,
 		"restart: always":                  `did you mean "service"?`,

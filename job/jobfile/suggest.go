@@ -65,9 +65,9 @@ func normalizeWord(word, between string) string {
 func keySynonyms() map[string][]string {
 	return map[string][]string{
 		"name":        {"jobname", "title", "id"},
-		"tasks":       {"replicas", "instances", "ntasks", "count", "parallelism", "completions", "scale"},
+		"tasks":       {"replicas", "instances", "ntasks", "count", "parallelism", "completions", "scale", "nodes", "nnodes", "numnodes"},
 		"matrix":      {"array", "sweep"},
-		"gpus":        {"gpu", "gpucount", "numgpus", "ngpus", "gres", "nvidia.com/gpu", "gpuspertask"},
+		"gpus":        {"gpu", "gpucount", "numgpus", "ngpus", "gres", "nvidia.com/gpu", "gpuspertask", "gpuspernode", "ntaskspernode", "taskspernode"},
 		"gpu_type":    {"gpumodel", "gputypes", "gpuproduct"},
 		"gpu_mem":     {"gpumemory", "vram"},
 		"gpu_uuid":    {"gpuids", "deviceids", "gpuuuids"},

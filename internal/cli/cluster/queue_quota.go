@@ -241,6 +241,7 @@ func (a *clusterCommands) cordonCommands() []*cobra.Command {
 		c.Long = c.Short + ".\nAGENT is a hostname or an agent's id, as mesos-gpu agents shows them. It holds for this scheduler's tasks, until uncordon.\n" +
 			"A single GPU is cordoned on its machine: mesos-gpu agent cordon."
 	}
+	a.addDrainWait(drain)
 	return []*cobra.Command{cordon, uncordon, drain}
 }
 

@@ -1,12 +1,16 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 func (a *jobCommands) validateCommand() *cobra.Command {
@@ -24,6 +28,10 @@ func (a *jobCommands) validateCommand() *cobra.Command {
 				if j.Schedule != nil {
 					kind = "schedule"
 				}
+				if missing := checkWorkdirFolder(j.Workdir); missing != nil {
+					err = errors.Join(err, fmt.Errorf("%s: workdir: %w", file, missing))
+					continue
+				}
 				for _, wish := range slices.Concat(j.Request.Types.Include, j.Request.Types.Exclude) {
 					if !gpu.IsKnownType(wish) {
 						fmt.Fprintf(a.Stderr, "mesos-gpu: %s: gpu_type %q: no NVIDIA GPU has that name: submit asks whether an agent has it\n", file, wish)
@@ -36,4 +44,19 @@ func (a *jobCommands) validateCommand() *cobra.Command {
 	}
 	files = addJobFileFlags(c)
 	return c
+}
+
+// checkWorkdirFolder returns an error if the working folder of a job, which submit uploads, does not exist.
+func checkWorkdirFolder(folder string) error {
+	if folder == "" || job.IsWorkdirDigest(folder) {
+		return nil
+	}
+	info, err := os.Stat(folder)
+	if path := (*os.PathError)(nil); errors.As(err, &path) {
+		return fmt.Errorf("%s: %w", folder, path.Err)
+	}
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: %w", folder, syscall.ENOTDIR)
+	}
+	return err
 }
