@@ -77,6 +77,11 @@ func interpolate(idle, busy, duty float64) float64 { return idle + (busy-idle)*d
 func (s *LoadSource) Sample(uuid string) (gpu.Sample, error) {
 	d, ok := s.devices[uuid]
 	if !ok {
+		for _, slice := range s.devices { // the watcher samples the GPU of MIG devices
+			if slice.MIG != nil && slice.MIG.Parent == uuid {
+				return gpu.Sample{At: s.now()}, nil
+			}
+		}
 		return gpu.Sample{}, fmt.Errorf("sample simulated device %s: not among the %d there are", uuid, len(s.devices))
 	}
 	s.mu.Lock()

@@ -111,3 +111,17 @@ func TestSamplesFollowProcesses(t *testing.T) {
 		t.Errorf("uses %v of %v bytes", s.Values[gpu.MemUsedBytes], s.Values[gpu.MemTotalBytes])
 	}
 }
+
+// The GPU of MIG devices has samples, as on a machine with a driver: without them its devices would be lost.
+func TestGPUOfMIGDevicesIsSampled(t *testing.T) {
+	h := mustHost(t, "2xA100-80GB-1g.10gb", "a")
+	source := NewLoadSource(h, func() []Process { return nil })
+	for _, uuid := range []string{h.Devices[0].UUID, h.Devices[0].MIG.Parent} {
+		if s, err := source.Sample(uuid); err != nil || s.At.IsZero() {
+			t.Errorf("sample of %s: %+v, %v", uuid, s, err)
+		}
+	}
+	if _, err := source.Sample("GPU-unknown"); err == nil {
+		t.Error("an unknown GPU has a sample")
+	}
+}
