@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,38 @@ func (u *folderUpload) writeFile(_ context.Context, name string, from io.Reader,
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	_, err = io.Copy(out, from)
-	return err
+	sparse := &sparseWriter{file: out}
+	if _, err := io.Copy(sparse, from); err != nil {
+		return err
+	}
+	return out.Truncate(sparse.size) // the file may end with a hole
 }
+
+// holeBytes is the size and the alignment of the holes that a sparseWriter leaves, a block of common file systems.
+const holeBytes = 4096
+
+// sparseWriter writes a new file and leaves blocks of zeros as holes: a sparse file of a task takes no more of the store's disk
+// than it took in the sandbox. The caller truncates the file to size in the end.
+type sparseWriter struct {
+	file *os.File
+	// size counts the bytes so far.
+	size int64
+}
+
+func (w *sparseWriter) Write(data []byte) (n int, err error) {
+	for n < len(data) {
+		part := data[n:min(len(data), n+holeBytes-int(w.size%holeBytes))]
+		if !isZero(part) {
+			if _, err := w.file.WriteAt(part, w.size); err != nil {
+				return n, err
+			}
+		}
+		n, w.size = n+len(part), w.size+int64(len(part))
+	}
+	return n, nil
+}
+
+func isZero(data []byte) bool { return len(bytes.TrimLeft(data, "\x00")) == 0 }
 
 // commit replaces the folder. After a crash between the two steps there is no folder and no report that names this task:
 // the artifacts are copied again.
