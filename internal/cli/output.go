@@ -14,6 +14,7 @@ import (
 	xterm "golang.org/x/term"
 
 	"mesos-gpu/internal/term"
+	"mesos-gpu/job"
 	"mesos-gpu/job/jobfile"
 )
 
@@ -94,6 +95,46 @@ func (a *App) writeEncoded(to io.Writer, v any) error {
 	return err
 }
 
+// EncodeJobFile returns a job file in YAML. Characters that affect a terminal are escape sequences in double quotes, which have the
+// same meaning.
+func EncodeJobFile(spec *job.Spec) ([]byte, error) {
+	var text bytes.Buffer
+	if err := jobfile.Write(&text, spec); err != nil {
+		return nil, err
+	}
+	if !term.HasControls(text.String()) {
+		return text.Bytes(), nil
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text.Bytes(), &doc); err != nil {
+		return nil, fmt.Errorf("read job file of %s: %w", spec.Name, err)
+	}
+	quoteControls(&doc)
+	out, err := jobfile.EncodeYAML(&doc)
+	return term.EscapeJSON(out), err
+}
+
+// WriteJobFile writes a job file in YAML to standard output.
+func (a *App) WriteJobFile(spec *job.Spec) error {
+	text, err := EncodeJobFile(spec)
+	if err != nil {
+		return err
+	}
+	_, err = a.Stdout.Write(text)
+	return err
+}
+
+// quoteControls gives double quotes to the values with characters that affect a terminal: only this style has escape sequences, the
+// same as JSON's.
+func quoteControls(n *yaml.Node) {
+	if term.HasControls(n.Value) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		quoteControls(c)
+	}
+}
+
 // toYAML converts JSON to block-style YAML and keeps the order of the keys. It parses
 // the JSON as YAML, because JSON is valid flow-style YAML.
 func toYAML(text []byte) ([]byte, error) {
@@ -102,6 +143,7 @@ func toYAML(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("turn JSON into YAML: %w", err)
 	}
 	clearStyles(&doc)
+	quoteControls(&doc)
 	out, err := jobfile.EncodeYAML(&doc)
 	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
@@ -115,9 +157,6 @@ func toYAML(text []byte) ([]byte, error) {
 func clearStyles(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode || len(n.Content) > 0 {
 		n.Style = 0
-	}
-	if term.HasControls(n.Value) {
-		n.Style = yaml.DoubleQuotedStyle // only this style has escape sequences, the same as JSON's
 	}
 	for _, c := range n.Content {
 		clearStyles(c)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 
 	"mesos-gpu/internal/term"
 	"mesos-gpu/internal/testing/termtest"
+	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // The YAML output has the same content and order as the JSON output. Strings that YAML would
@@ -99,5 +102,22 @@ func TestTerminal(t *testing.T) {
 	}
 	if got := (&App{ProcessIO: ProcessIO{Stdout: &bytes.Buffer{}}}).CurrentScreen(); got != (term.TerminalScreen{}) {
 		t.Errorf("a buffer is %+v", got)
+	}
+}
+
+// TestJobFilesAreEscaped checks that a job file on a terminal has no raw character that affects it, and that it still is the same
+// job.
+func TestJobFilesAreEscaped(t *testing.T) {
+	spec := job.Spec{Name: "a", Command: []string{"echo", "a\u202eb", "\u2066c", "\u200f\u061c", "\x1b[2J"}, Env: map[string]string{"A": "plain", "B": "\u202e"}}
+	if err := spec.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := EncodeJobFile(&spec)
+	if err != nil || term.HasControls(string(text)) || !strings.Contains(string(text), `\u202e`) {
+		t.Errorf("%q, %v", text, err)
+	}
+	read, err := jobfile.Read(bytes.NewReader(text), "job.yaml")
+	if err != nil || !slices.Equal(read.Command, spec.Command) || read.Env["B"] != spec.Env["B"] || read.Env["A"] != "plain" {
+		t.Errorf("read again: %+v, %v", read, err)
 	}
 }

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"mesos-gpu/framework/client"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/job"
-	"mesos-gpu/job/jobfile"
 )
 
 // exitDifferent is the exit status of diff if there are differences, as that of diff(1).
@@ -138,11 +136,15 @@ func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobCh
 	if wanted.Workdir, err = digestWorkdir(ctx, spec.Workdir); err != nil {
 		return c, err
 	}
-	var before, after bytes.Buffer
-	if err := errors.Join(jobfile.Write(&before, c.existing), jobfile.Write(&after, &wanted)); err != nil {
+	before, err := cli.EncodeJobFile(c.existing)
+	if err != nil {
 		return c, err
 	}
-	c.lines = diff.Diff(name, before.Bytes(), j.file, after.Bytes())
+	after, err := cli.EncodeJobFile(&wanted)
+	if err != nil {
+		return c, err
+	}
+	c.lines = diff.Diff(name, before, j.file, after)
 	return c, nil
 }
 

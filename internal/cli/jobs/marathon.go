@@ -38,7 +38,7 @@ func (a *jobCommands) marathonTranslateCommand() *cobra.Command {
 			if a.ForPrograms {
 				return a.PrintJSON(spec)
 			}
-			return jobfile.Write(a.Stdout, &spec)
+			return a.WriteJobFile(&spec)
 		},
 	}
 	f := c.Flags()

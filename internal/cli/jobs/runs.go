@@ -61,7 +61,7 @@ func (a *jobCommands) getCommand() *cobra.Command {
 // printJobFile prints a job file in YAML or, with -o json, in JSON.
 func (a *jobCommands) printJobFile(spec *job.Spec) error {
 	if a.Format != cli.FormatJSON {
-		return jobfile.Write(a.Stdout, spec)
+		return a.WriteJobFile(spec)
 	}
 	text, err := jobfile.EncodeJSON(spec)
 	if err != nil {
