@@ -348,6 +348,16 @@ func checkAuthentication(f *Facts, report func(severity, problem, fix string)) {
 		report(Error,
 			fmt.Sprintf("LIBPROCESS_SSL_ENABLED of the agent is %v, but the daemon connects to %s", tls, cmp.Or(f.Conf[Agent]["agent"], "http://127.0.0.1:5051")),
 			"set agent in "+AgentConf+" to the address with the right scheme")
+	} else if tls && f.has(Agent) {
+		socket := f.Env[Agent][domainSocketLocation]
+		switch {
+		case !isSet(Agent, "MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS"):
+			report(Error, "the agent has TLS, and MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS is not set: executors cannot register, so no task starts",
+				"run mesos-gpu cluster config again, which sets it and writes mesos-agent.socket")
+		case !strings.HasPrefix(socket, "systemd:"):
+			report(Error, fmt.Sprintf("the agent has TLS, and %s is %q: a socket that the agent creates speaks TLS, which executors do not, so no task starts",
+				domainSocketLocation, socket), "run mesos-gpu cluster config again, which sets it to systemd:executors and writes mesos-agent.socket")
+		}
 	}
 }
 

@@ -136,10 +136,17 @@ func TestFaultsAreFound(t *testing.T) {
 		"no executors' tokens":  {"authentication", Error, "tasks cannot start", agentEnv("MESOS_AUTHENTICATE_HTTP_EXECUTORS", "")},
 		"daemon without secret": {"authentication", Error, "the daemon has no credential", func(f *Facts) { f.Conf[Agent]["credential"] = "" }},
 		"TLS of the agent only": {"authentication", Error, "connects to http://10.0.0.1:5051", agentEnv("LIBPROCESS_SSL_ENABLED", "1")},
-		"small quorum":          {"quorum", Error, "not more than half of the 3", masterEnv("MESOS_QUORUM", "1")},
-		"no quorum":             {"quorum", Error, "not a number", masterEnv("MESOS_QUORUM", "")},
-		"no Mesos":              {"mesos", Error, "not found", func(f *Facts) { f.Mesos.Problem = "not found" }},
-		"other Mesos":           {"mesos", Warning, "has Mesos 1.9.0", func(f *Facts) { f.Mesos.Masters["10.0.0.2:5050"] = "1.9.0" }},
+		"TLS without a socket": {"authentication", Error, "MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS is not set", func(f *Facts) {
+			f.Env[Agent]["LIBPROCESS_SSL_ENABLED"], f.Conf[Agent]["agent"] = "1", "https://10.0.0.1:5051"
+		}},
+		"TLS on the socket": {"authentication", Error, "speaks TLS, which executors do not", func(f *Facts) {
+			f.Env[Agent]["LIBPROCESS_SSL_ENABLED"], f.Conf[Agent]["agent"] = "1", "https://10.0.0.1:5051"
+			f.Env[Agent]["MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS"] = "true"
+		}},
+		"small quorum": {"quorum", Error, "not more than half of the 3", masterEnv("MESOS_QUORUM", "1")},
+		"no quorum":    {"quorum", Error, "not a number", masterEnv("MESOS_QUORUM", "")},
+		"no Mesos":     {"mesos", Error, "not found", func(f *Facts) { f.Mesos.Problem = "not found" }},
+		"other Mesos":  {"mesos", Warning, "has Mesos 1.9.0", func(f *Facts) { f.Mesos.Masters["10.0.0.2:5050"] = "1.9.0" }},
 		"two GPU isolators": {"isolation", Error, "both gpu/nvidia", agentEnv("MESOS_ISOLATION",
 			"gpu/nvidia,cgroups/devices,filesystem/linux,docker/runtime,"+IsolatorName)},
 		"unused module":           {"isolation", Error, "not used", agentEnv("MESOS_ISOLATION", "filesystem/linux,docker/runtime")},

@@ -208,11 +208,11 @@ func (c *ClusterConfig) commonOptions() []option {
 	return list
 }
 
-// unit returns a systemd unit of a Mesos program.
-func (c *ClusterConfig) unit(program, description, after, env, service, command string) File {
+// unit returns a systemd unit of a Mesos program. dependencies and service are lines of its sections.
+func (c *ClusterConfig) unit(program, description, dependencies, env, service, command string) File {
 	text := fmt.Sprintf(`[Unit]
 Description=%s
-After=network-online.target %s
+%sAfter=network-online.target
 Wants=network-online.target
 StartLimitIntervalSec=0
 
@@ -225,7 +225,7 @@ LimitNOFILE=65536
 
 [Install]
 WantedBy=multi-user.target
-`, description, after, env, service, command)
+`, description, dependencies, env, service, command)
 	return File{Path: "/etc/systemd/system/" + program + ".service", Mode: 0o644, Text: text}
 }
 
@@ -262,7 +262,7 @@ func (c *ClusterConfig) masterFiles() ([]File, error) {
 			Mode: 0o644,
 			Text: formatEnv("Options of mesos-master. To apply a change: systemctl restart mesos-master. Tasks keep running.", options),
 		},
-		c.unit("mesos-master", "Mesos master", "zookeeper.service", MasterEnv, "", path.Join(c.MesosPrefix, "sbin/mesos-master"))), nil
+		c.unit("mesos-master", "Mesos master", "After=zookeeper.service\n", MasterEnv, "", path.Join(c.MesosPrefix, "sbin/mesos-master"))), nil
 }
 
 type credential struct {
@@ -297,6 +297,21 @@ func (c *ClusterConfig) isolators() string {
 	}
 	return strings.Join(list, ",")
 }
+
+// domainSocketLocation is the option of the agent's socket for executors.
+const domainSocketLocation = "MESOS_DOMAIN_SOCKET_LOCATION"
+
+// executorSocketUnit is the socket of executors, which systemd passes to the agent: the only kind on which an agent with TLS speaks
+// plain HTTP. A failed handshake would end the server of a socket that the agent creates.
+var executorSocketUnit = File{Path: "/etc/systemd/system/mesos-agent.socket", Mode: 0o644, Text: `[Unit]
+Description=Executors' socket of the Mesos agent
+
+[Socket]
+ListenStream=/run/mesos/agent.sock
+FileDescriptorName=executors
+# Executors authenticate by a token of the agent.
+SocketMode=0666
+`}
 
 func (c *ClusterConfig) agentFiles() ([]File, error) {
 	options := append(c.commonOptions(),
@@ -334,7 +349,10 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 	}
 	if c.TLS != "" {
 		options = append(options, option{"Executors call the agent by a unix socket: the agent passes them neither TLS nor its authority.",
-			"MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS", "true"})
+			"MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS", "true"},
+			option{"The socket is that of mesos-agent.socket. One that the agent creates would speak TLS, which executors do not.",
+				domainSocketLocation, "systemd:executors"})
+		files = append(files, executorSocketUnit)
 		conf["agent"] = "https://" + c.IP + ":5051"
 		conf["tls-ca"] = path.Join(c.TLS, "ca.pem")
 	}
@@ -350,6 +368,10 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 		flags += " --simulate " + c.Simulate
 	}
 	service := "# Tasks survive a restart of the agent, in cgroups that systemd leaves alone.\nKillMode=process\nDelegate=yes\n"
+	dependencies := "After=mesos-gpu-agent.service\n"
+	if c.TLS != "" {
+		dependencies += "Requires=mesos-agent.socket\n"
+	}
 	return append(files, File{Path: AgentConf, Mode: 0o644, Text: text, Packaged: etc.Agent}, File{Path: ModulesFile, Mode: 0o644, Text: modules},
 		File{
 			Path: AgentEnv,
@@ -357,7 +379,7 @@ func (c *ClusterConfig) agentFiles() ([]File, error) {
 			Text: formatEnv("Options of mesos-agent. To apply a change: systemctl restart mesos-agent. Some need an empty MESOS_WORK_DIR/meta, which ends the tasks.",
 				options),
 		},
-		c.unit("mesos-agent", "Mesos agent", "mesos-gpu-agent.service", AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'",
+		c.unit("mesos-agent", "Mesos agent", dependencies, AgentEnv, service, fmt.Sprintf("/bin/sh -c 'exec %s $(%s)'",
 			path.Join(c.MesosPrefix, "sbin/mesos-agent"), flags))), nil
 }
 

@@ -134,11 +134,22 @@ func (m *setupMachine) writeFile(t *testing.T, path, group, mode string, text []
 	}
 }
 
-// unitCommand returns the command line of a unit that was written to the machine, with the variables of its EnvironmentFile, as its
-// user.
+// passSocket does what systemd does for a service with a socket: it listens on the path, and starts the command with the socket.
+const passSocket = `my ($path, $name, @command) = @ARGV;
+$^F = 3; # file descriptors that the command inherits
+mkdir "/run/mesos";
+unlink $path;
+my $socket = IO::Socket::UNIX->new(Local => $path, Listen => 128) or die "$path: $!";
+chmod 0666, $path;
+POSIX::dup2(fileno($socket), 3);
+@ENV{qw(LISTEN_PID LISTEN_FDS LISTEN_FDNAMES)} = ($$, 1, $name);
+exec @command or die;`
+
+// unitCommand returns the command line of a unit that was written to the machine, with the variables of its EnvironmentFile and with
+// its socket, as its user.
 func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 	t.Helper()
-	var env, user []string
+	var env, user, socket []string
 	var command string
 	for line := range strings.Lines(m.mustRun(t, "cat "+unit)) {
 		line = strings.TrimSpace(line)
@@ -150,6 +161,10 @@ func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 		if name, ok := strings.CutPrefix(line, "User="); ok {
 			user = []string{"setpriv", "--reuid=" + name, "--regid=" + name, "--init-groups"}
 		}
+		if name, ok := strings.CutPrefix(line, "Requires="); ok && strings.HasSuffix(name, ".socket") {
+			options := m.mustRun(t, "sed -n 's/^ListenStream=//p; s/^FileDescriptorName=//p' "+filepath.Join(filepath.Dir(unit), name))
+			socket = append([]string{"perl", "-MIO::Socket::UNIX", "-MPOSIX", "-e", passSocket}, strings.Fields(options)...)
+		}
 		if text, ok := strings.CutPrefix(line, "ExecStart="); ok {
 			command = text
 		}
@@ -157,7 +172,7 @@ func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 	if command == "" {
 		t.Fatalf("%s: %s has no command", m.name, unit)
 	}
-	return m.enter(env, append(user, "sh", "-c", "exec "+command)...)
+	return m.enter(env, slices.Concat(user, socket, []string{"sh", "-c", "exec " + command})...)
 }
 
 // Files of a cluster with TLS, which its operator creates.
@@ -268,6 +283,9 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 	testneeds.RequireDevicesCgroup(t)
 	master := apachemesos.LookupProgram(t, "mesos-master")
 	zktest.RequireZooKeeper(t)
+	if withTLS && !answersTLS(t, master) {
+		t.Skipf("%s is not built with libevent and TLS: a cluster with TLS is not tested", master)
+	}
 	path := func(name string) string {
 		t.Helper()
 		abs, err := filepath.Abs(filepath.Join("../../..", name))
@@ -313,13 +331,8 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 	}
 	secrets := filepath.Join(dir, "secrets.json")
 	configFlags, clientFlags := "--insecure-api", ""
-	mesosTLS := withTLS
 	if withTLS {
 		configFlags, clientFlags = c.enableTLS(machines)
-		if mesosTLS = answersTLS(t, master); !mesosTLS {
-			t.Logf("%s is not built with libevent and TLS: only the schedulers use TLS", master)
-			delete(c.tls, "master")
-		}
 	}
 	for i, m := range machines {
 		cgroup := prefix + "setup-" + m.name
@@ -330,10 +343,6 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 			m.mustRun(t, fmt.Sprintf("mesos-gpu cluster config --role %s --ip %s --masters %s --schedulers 3 %s --credentials %s "+
 				"--mesos %s --module %s --simulate 2xV100 --out /",
 				role, m.ip, strings.Join(addresses, ","), configFlags, secrets, filepath.Dir(filepath.Dir(master)), module))
-		}
-		if withTLS && !mesosTLS {
-			m.mustRun(t, fmt.Sprintf("sed -i '/^LIBPROCESS_SSL/d' %s %s; sed -i 's,^agent=https:,agent=http:,; /^tls-ca=/d' %s %s",
-				clustersetup.MasterEnv, clustersetup.AgentEnv, clustersetup.AgentConf, clustersetup.SchedulerConf))
 		}
 		m.mustRun(t, fmt.Sprintf("echo MESOS_CGROUPS_ROOT=%[1]s >>%[2]s; sed -i 's/^#cgroups-root=.*/cgroups-root=%[1]s/' %[3]s; grep -q ^cgroups-root= %[3]s",
 			cgroup, clustersetup.AgentEnv, clustersetup.AgentConf))
@@ -368,9 +377,19 @@ func checkGuidedSetup(t *testing.T, withTLS bool) {
 			}
 		}
 	}
-	first.mustRun(t, `printf 'name: gang\ntasks: 3\ngang: true\ngpus: 2\ncpus: 0.1\nmem: 32MiB\ncommand: exec sleep 1000\n' >/run/gang.yaml; `+
+	first.mustRun(t, `printf 'name: gang\ntasks: 3\ngang: true\ngpus: 2\ncpus: 0.1\nmem: 32MiB\nhealth_check: {command: "true"}\ncommand: echo begun; exec sleep 1000\n' >/run/gang.yaml; `+
 		remote(leader)+"submit /run/gang.yaml; "+remote(leader)+"wait --for running gang")
 	gang := readTasks(t, first, remote(leader), "gang")
+	for command, want := range map[string]string{
+		"exec gang.1 -- echo from inside": "from inside", // the executor calls its agent
+		"logs gang":                       "begun",       // the scheduler reads sandboxes
+		"describe gang":                   "3 of 3",      // the executor checks
+	} {
+		apachemesos.PollUntil(t, command+" to print "+want, func() bool {
+			out, err := first.run(remote(leader) + command)
+			return err == nil && strings.Contains(out, want)
+		})
+	}
 
 	for _, group := range []string{"master", "scheduler"} {
 		h := c.findLeader(group)
