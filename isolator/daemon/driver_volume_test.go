@@ -39,6 +39,7 @@ func TestRepairVolume(t *testing.T) {
 				log, hook := logtest.NewNullLogger()
 				d := &Daemon{cfg: DaemonConfig{Log: log, DriverVolume: c.volume, RepairVolume: func(context.Context) ([]string, error) { return c.damage, c.err }}}
 				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
 				ended := make(chan error)
 				w, err := watch.New(watch.WatcherConfig{Source: simulated.NewLoadSource(gpu.Host{}, func() []simulated.Process { return nil }), StateDir: t.TempDir(), Log: log})
 				if err != nil {
