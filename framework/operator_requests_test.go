@@ -172,7 +172,7 @@ func TestOperatorQuotaOverridesRolesFile(t *testing.T) {
 	}
 	want[0].Quota, want[0].QuotaSet, want[1].QuotaSet = map[string]int{"V100": 1}, false, false
 	wantRoles(t, in, want)
-	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, "role research may hold 1 V100 and holds 2") {
+	if view, err := in.GetJob(ctx, "train"); err != nil || !strings.Contains(view.WaitReason, "room in the quota of role research for 1 more; it may hold 1 V100 and holds 2") {
 		t.Errorf("below what is held: %q, %v", view.WaitReason, err)
 	}
 

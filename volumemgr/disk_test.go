@@ -360,7 +360,8 @@ func TestRootClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	modprobe := filepath.Join(driver, "usr/bin/nvidia-modprobe")
-	mustWrite(t, modprobe, strings.Repeat("x", 1<<20))
+	program := "#!/bin/sh\n# 535.104.05\n" + strings.Repeat("x", 1<<20)
+	mustWrite(t, modprobe, program)
 	if err := os.Chmod(modprobe, 0o755|fs.ModeSetuid); err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +384,7 @@ func TestRootClone(t *testing.T) {
 		t.Error(got)
 	}
 	text, err := os.ReadFile(filepath.Join(v.Path, "bin/nvidia-modprobe"))
-	if err != nil || string(text) != strings.Repeat("x", 1<<20) {
+	if err != nil || string(text) != program {
 		t.Errorf("the clone has %d bytes, %v", len(text), err)
 	}
 	before := readTree(t, s.Dir)

@@ -134,6 +134,7 @@ func linkAlternative(t *testing.T, root, folder string) {
 // The volume of each of Debian's drivers has all files of its version with their SONAMEs as links, and the right nvidia-smi, also
 // beside a driver of another version and whichever the alternatives select. Nothing needs a newer glibc than NVIDIA's libraries.
 func TestRealDriverVolume(t *testing.T) {
+	driverCache(t) // skipped once, not for each case
 	for _, c := range []struct {
 		folders             []string
 		alternative, module string

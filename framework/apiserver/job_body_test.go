@@ -66,7 +66,7 @@ func TestJobFiles(t *testing.T) {
 		"goes with none": {"/v1/jobs", "name: train\ncommand: x\nservice: true\nretries: 1\n", 422, "job file:4:10: retries: "},
 		"nothing":        {"/v1/jobs", "", 422, "empty"},
 		"two jobs":       {"/v1/jobs", jobYAML + "---\n" + jobYAML, 422, "a second document"},
-		"no YAML":        {"/v1/jobs", "a: [", 422, "job file:1: "},
+		"no YAML":        {"/v1/jobs", "a: [", 422, "job file:1:4: the [ is not closed"},
 		"too large":      {"/v1/jobs", "name: " + strings.Repeat("x", maxBody), 413, "1048576 bytes"},
 		"no schedule":    {"/v1/schedules", jobYAML, 422, "schedule: a time is required"},
 		"schedule":       {"/v1/schedules", jobYAML + "schedule: 0 3 * *\n", 422, "job file:6:11: schedule: cron "},

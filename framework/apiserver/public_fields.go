@@ -168,6 +168,7 @@ func publicTask(t *job.Task) job.Task {
 		AgentURL:        t.AgentURL,
 		DeviceIDs:       t.DeviceIDs,
 		GPUTypes:        t.GPUTypes,
+		Products:        t.Products,
 		Shares:          t.Shares,
 		Reason:          t.Reason,
 		ExitCode:        t.ExitCode,

@@ -32,9 +32,9 @@ func TestPublicFieldsAreListed(t *testing.T) {
 		service.autoscaling.target.metric service.autoscaling.target.port_index service.autoscaling.target.requests_per_second
 		service.autoscaling.target.value service.backoff.factor service.backoff.initial service.backoff.max service.replace_after
 		service.shutdown_delay shm_mib stdin tasks timeout tty user`
-	const task = `addresses agent_id agent_url attempt changed device_ids ended exit_code failures finished_as gpu_types.x
+	const task = `addresses agent_id agent_url attempt changed device_ids ended exit_code failures finished_as gpu_products.x gpu_types.x
 		health_failure.check health_failure.failures healthy hostname id index job kill_forced kill_reason kill_wanted killed_by
-		launched losses not_before ports queued ran reason run shares.cores shares.limit shares.mem_mib shares.milli shares.type
+		launched losses not_before ports queued ran reason run shares.cores shares.limit shares.mem_mib shares.milli shares.product shares.type
 		shares.uuid started state unfit.field unfit.operator unfit.value version`
 	for name, c := range map[string]struct {
 		readable any
