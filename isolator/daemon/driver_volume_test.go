@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,8 +83,10 @@ func TestGPUsWithoutDriverAreWithheld(t *testing.T) {
 	for _, isSimulated := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			log, hook := logtest.NewNullLogger()
-			volume := errors.New("there is no libcuda.so.535.104.05")
-			d := &Daemon{cfg: DaemonConfig{Log: log, DriverVolume: func(context.Context) (string, error) { return "/volumes/nvidia_535.104.05", volume }}}
+			missing := errors.New("there is no libcuda.so.535.104.05")
+			var volume atomic.Pointer[error] // the daemon reads it in a goroutine of its own
+			volume.Store(&missing)
+			d := &Daemon{cfg: DaemonConfig{Log: log, DriverVolume: func(context.Context) (string, error) { return "/volumes/nvidia_535.104.05", *volume.Load() }}}
 			host := gpu.Host{Devices: []gpu.Device{{UUID: "GPU-a"}, {UUID: "GPU-b"}}, Simulated: isSimulated}
 			w, err := watch.New(watch.WatcherConfig{Host: host, Source: simulated.NewLoadSource(host, func() []simulated.Process { return nil }), StateDir: t.TempDir(), Log: log})
 			if err != nil {
@@ -94,8 +97,8 @@ func TestGPUsWithoutDriverAreWithheld(t *testing.T) {
 			go func() { ended <- d.keepDriverVolume(w, host)(ctx) }()
 			const why = "no driver volume: there is no libcuda.so.535.104.05"
 			want := []gpu.WithheldDevice{{UUID: "GPU-a", Cause: gpu.WithheldUnhealthy, Note: why}, {UUID: "GPU-b", Cause: gpu.WithheldUnhealthy, Note: why}}
-			for _, err := range []error{volume, nil, volume} {
-				volume = err
+			for _, err := range []error{missing, nil, missing} {
+				volume.Store(&err)
 				time.Sleep(volumeInterval)
 				synctest.Wait()
 				expected := want
@@ -105,9 +108,11 @@ func TestGPUsWithoutDriverAreWithheld(t *testing.T) {
 				if got := (<-w.WatchHosts(ctx)).Withheld; !slices.Equal(got, expected) {
 					t.Errorf("with %v withheld %v, want %v", err, got, expected)
 				}
+				d.statusMu.Lock()
 				if d.status.VolumeError != err {
 					t.Errorf("status %v, want %v", d.status.VolumeError, err)
 				}
+				d.statusMu.Unlock()
 				c, _ := w.DeviceCondition("GPU-a")
 				if failed := c.OfferedHealth() == gpu.Failed; failed != (expected != nil) || c.Health != gpu.Healthy {
 					t.Errorf("with %v the condition is %+v", err, c)
