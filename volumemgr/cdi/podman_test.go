@@ -64,7 +64,7 @@ func TestRootPodman(t *testing.T) {
 		{Names: []string{"1", "GPU-b"}, Nodes: []SpecNode{node("nvidia1", 1)}},
 	}
 	archive := testimage.BusyboxArchive(t, "mesos-gpu-cdi-test", nil, []string{"PATH=/bin:/usr/local/nvidia/bin"})
-	const rest = "SIMULATED nvidia-debugdump\nlibnvidia-opencl.so.1\nlibcuda.so.1 -> libcuda.so." + v535 + "\nRead-only file system\nvoid\n"
+	const rest = "SIMULATED nvidia-debugdump " + v535 + "\nlibnvidia-opencl.so.1\nlibcuda.so.1 -> libcuda.so." + v535 + "\nRead-only file system\nvoid\n"
 	for _, c := range []struct{ device, want string }{
 		{"nvidia.com/gpu=0", "nvidia0 nvidiactl \nGPU 1 is closed\n" + rest},
 		{"nvidia.com/gpu=GPU-b", "nvidia1 nvidiactl \nGPU 0 is closed\n" + rest},
