@@ -185,9 +185,13 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 			}
 		case endsOnAgent:
 			d.missedAt, d.giveUpAt = time.Time{}, time.Time{}
-			if wait := s.unreachableTimeout(ref.job.Spec); wait > 0 {
-				d.giveUpAt = s.now.Add(wait)
-			}
+			s.awaitAgentStatus(t.ID, TaskUpdate{
+				TaskID:     t.ID,
+				AgentID:    e.AgentID,
+				State:      answer.states[t.ID],
+				Message:    fmt.Sprintf("its agent %s reports that it has ended", cmp.Or(t.Hostname, t.AgentID)),
+				Reconciled: true,
+			})
 		case notOnAgent:
 			if d.launchedEarlier && !wasReported(t) { // by the clock of another process it might still arrive
 				stray := s.addStray(*t, ref.job, false)
@@ -240,7 +244,7 @@ const (
 	// undecided: the agent does not have it, and its launch may still arrive.
 	undecided agentPresence = iota
 	runsOnAgent
-	// endsOnAgent: the agent has its final status, and repeats that until it is acknowledged.
+	// endsOnAgent: the agent has its final status, and repeats that until it is acknowledged, which may have happened before.
 	endsOnAgent
 	// notOnAgent: the attempt has ended, or never reached the agent and will not.
 	notOnAgent

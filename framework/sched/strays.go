@@ -209,7 +209,7 @@ func (s *State) inspectStrays(e AgentInspected, answer agentAnswer, askAgain fun
 			stray.missedAt = time.Time{}
 			ops = append(ops, s.endStray(stray)...)
 			askAgain(s.now.Add(lastInspectionRetry))
-		case notOnAgent:
+		case endsOnAgent, notOnAgent:
 			s.removeStray(t.ID)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 // to a scheduler that has subscribed again, and repeat it.
 const agentStatusWait = 10 * time.Second
 
-// reportedEnd is an end from a reconciliation. It has no reason: the exit code, a fault of the machine and an image that does
+// reportedEnd is an end from a reconciliation or an agent's list of tasks. It has no reason: the exit code, a fault of the machine and an image that does
 // not fit are in the agent's own status, and decide whether a retry is charged.
 type reportedEnd struct {
 	update TaskUpdate
@@ -98,7 +98,7 @@ type reportedEnd struct {
 	applyAt time.Time
 }
 
-// awaitAgentStatus reports whether the end of a task that the master reports waits for the agent's own status.
+// awaitAgentStatus reports whether an end that is reported without a reason waits for the agent's own status.
 func (s *State) awaitAgentStatus(taskID string, u TaskUpdate) bool {
 	d := s.deadlines.entry(taskID)
 	if d.reportedEnd == nil {
