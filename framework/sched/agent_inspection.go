@@ -149,7 +149,9 @@ func (s *State) noteAbsence(agentID string) {
 func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 	answer := agentAnswer{at: e.At, states: make(map[string]job.State, len(e.Tasks))}
 	for _, t := range e.Tasks {
-		answer.states[t.TaskID] = t.State
+		if t.State != job.Lost { // the agent has dropped it: it does not have it, and its launch may still be on its way
+			answer.states[t.TaskID] = t.State
+		}
 	}
 	if missing := s.findRunningTaskMissingIn(e.AgentID, answer); missing != "" {
 		s.changes.IncompleteAnswers = append(s.changes.IncompleteAnswers, IncompleteAnswer{
@@ -185,13 +187,14 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 			}
 		case endsOnAgent:
 			d.missedAt, d.giveUpAt = time.Time{}, time.Time{}
-			s.awaitAgentStatus(t.ID, TaskUpdate{
+			ops = append(ops, s.applyUpdate(ref, TaskUpdate{
 				TaskID:     t.ID,
 				AgentID:    e.AgentID,
 				State:      answer.states[t.ID],
 				Message:    fmt.Sprintf("its agent %s reports that it has ended", cmp.Or(t.Hostname, t.AgentID)),
 				Reconciled: true,
-			})
+			})...)
+			s.retireJob(ref.job)
 		case notOnAgent:
 			if d.launchedEarlier && !wasReported(t) { // by the clock of another process it might still arrive
 				stray := s.addStray(*t, ref.job, false)

@@ -50,7 +50,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 			d.unknownToMaster = d.unknownToMaster && !u.Reconciled
 		}
 	}
-	if u.Reconciled && !u.State.IsLive() && u.State != job.Lost && s.awaitAgentStatus(t.ID, u) {
+	if u.Reconciled && !u.State.IsLive() && u.State != job.Lost && u.State != job.Finished && s.awaitAgentStatus(t.ID, u) {
 		return nil
 	}
 	if u.State == job.Unreachable {
@@ -86,7 +86,7 @@ func (s *State) applyUpdate(ref taskRef, u TaskUpdate) []Operation {
 	return nil
 }
 
-// agentStatusWait is how long the end of a task that the master reports is not applied. Agents send their own status at once
+// agentStatusWait is how long the failure of a task that the master reports is not applied. Agents send their own status at once
 // to a scheduler that has subscribed again, and repeat it.
 const agentStatusWait = 10 * time.Second
 

@@ -1,6 +1,7 @@
 package clustersim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -215,15 +216,20 @@ func (n *agentNode) connect() {
 	c.send(toMaster, "register agent", func() { w.master.register(n, c, named) })
 }
 
-// inspectTasks returns the tasks that the agent has, as its API lists them.
+// inspectTasks returns the tasks that the agent has, as its API lists them: in the states of which it knows, which a status that is
+// on its way from the executor does not change yet.
 func (n *agentNode) inspectTasks() (list []sched.InspectedTask) {
+	states := map[mesos.TaskState]job.State{
+		mesos.TASK_STAGING:  job.Staging,
+		mesos.TASK_FINISHED: job.Finished,
+		mesos.TASK_FAILED:   job.Failed,
+		mesos.TASK_KILLED:   job.Killed,
+		mesos.TASK_DROPPED:  job.Lost,
+		mesos.TASK_LOST:     job.Lost,
+		mesos.TASK_GONE:     job.Lost,
+	}
 	for _, id := range n.taskIDs() {
-		state := job.Running
-		if t := n.tasks[id]; t.ended {
-			state = job.Failed
-		} else if t.reported == mesos.TASK_STAGING {
-			state = job.Staging
-		}
+		state := cmp.Or(states[n.tasks[id].reported], job.Running)
 		list = append(list, sched.InspectedTask{TaskID: id, State: state})
 	}
 	return list
