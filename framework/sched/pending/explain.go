@@ -120,11 +120,7 @@ func (e *Explainer) Explain(j *queue.WaitingJob, usage *quota.Tracker) placement
 	if allowed > 0 && j.Spec.Gang && allowed < len(j.Tasks) {
 		limit, allowed = usage.TightestLimit(j.Spec, limit), 0
 	}
-	if allowed == 0 {
-		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
-		return placement.QuotaCause(why)
-	}
-	if limit != nil && !limit.TooSmall && usage.ExcludesPresentGPUs(&request, &restricted) {
+	if allowed == 0 || usage.ExcludesPresentGPUs(limit, &request, &restricted) {
 		why, _ := usage.Explain(j.Spec, len(j.Tasks), limit)
 		return placement.QuotaCause(why)
 	}

@@ -267,7 +267,7 @@ func (pl *planner) blockJob(j *queue.WaitingJob, key placementKey, d *fit.Demand
 			cause = PendingCause{Needs: s.Missing, Available: s.Found}
 		}
 		cause.Available += got.Limit.ExcludedTypeNote()
-		if got.Limit != nil && !got.Limit.TooSmall && pl.alloc.Usage.ExcludesPresentGPUs(&j.Spec.Request, &d.Request) {
+		if pl.alloc.Usage.ExcludesPresentGPUs(got.Limit, &j.Spec.Request, &d.Request) {
 			why, _ := pl.alloc.Usage.Explain(j.Spec, tasks, got.Limit)
 			cause = QuotaCause(why)
 		}

@@ -174,15 +174,20 @@ func (t *Tracker) restrictToHost(spec *job.Spec, level, n int) int {
 			level-- // the levels of GPUs may be more
 		}
 	}
-	if node == nil {
-		return map[bool]int{true: n}[spec.Request.GPUs > 0]
-	}
-	return allOfGang(spec, n, node.tasksWithin(spec, func(e *deservedEntry) int { return e.held + e.claimed }))
+	return node.fittingTasks(spec, n, func(e *deservedEntry) int { return e.held + e.claimed })
 }
 
-// allOfGang returns how many of n tasks may start where the limit is fits: all or none of a gang.
-func allOfGang(spec *job.Spec, n, fits int) int {
-	if fits = min(fits, n); spec.Gang && fits < n {
+// fittingTasks returns how many of n tasks of a job have room in all entries of a node, all or none of a gang. used returns
+// what is used of an entry. Without a node, tasks with GPUs are not restricted, and others have no room.
+func (n *deservedNode) fittingTasks(spec *job.Spec, tasks int, used func(*deservedEntry) int) int {
+	fits := tasks
+	switch {
+	case n != nil:
+		fits = min(fits, n.tasksWithin(spec, used))
+	case spec.Request.GPUs == 0:
+		fits = 0
+	}
+	if spec.Gang && fits < tasks {
 		return 0
 	}
 	return fits
@@ -194,11 +199,7 @@ func (t *Tracker) restrictGuaranteedToHost(spec *job.Spec, n int) int {
 	if t.host == nil {
 		return n
 	}
-	node := t.hostNode(spec.Role, 0)
-	if node == nil {
-		return map[bool]int{true: n}[spec.Request.GPUs > 0]
-	}
-	return allOfGang(spec, n, node.tasksWithin(spec, func(e *deservedEntry) int { return e.guaranteed }))
+	return t.hostNode(spec.Role, 0).fittingTasks(spec, n, func(e *deservedEntry) int { return e.guaranteed })
 }
 
 // explainGuaranteedHost returns why the CPUs and memory that its role deserves do not permit tasks of a guaranteed job.

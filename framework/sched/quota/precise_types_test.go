@@ -145,8 +145,8 @@ func TestExcludesPresentGPUs(t *testing.T) {
 		request gpu.Request
 		want    bool
 	}{{requestOf(1), true}, {requestOf(1, "A100"), true}, {requestOf(1, "V100"), false}} {
-		restricted, _, _ := tracker.Restrict(User{Role: "r"}, c.request)
-		if got := tracker.ExcludesPresentGPUs(&c.request, &restricted); got != c.want {
+		restricted, _, limit := tracker.Restrict(User{Role: "r"}, c.request)
+		if got := tracker.ExcludesPresentGPUs(limit, &c.request, &restricted); got != c.want {
 			t.Errorf("%s: %t, want %t", c.request, got, c.want)
 		}
 	}

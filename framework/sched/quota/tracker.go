@@ -32,9 +32,9 @@ type Tracker struct {
 	entitlements []RoleEntitlement
 	// agents report the GPU models of the cluster, which determine how much of a device a share is.
 	agents []fit.AgentResources
-	// products contains the agents' reports about each GPU product. It is computed at the first use, because most requests are for
-	// whole devices.
-	products map[gpu.Product]productInfo
+	// products are those of the agents' GPUs. One is true if some of its GPUs are MIG devices, which a task takes whole. It is computed
+	// at the first use, because most requests are for whole devices.
+	products map[gpu.Product]bool
 	// held counts the GPUs that roles hold themselves, without the roles below them, by role and product. The product is "" where
 	// it is unknown, and "A|B" where an agent hands out GPUs of several types by count.
 	held map[string]map[string]int
@@ -71,14 +71,6 @@ type Tracker struct {
 	// recent is the decayed usage of users, nil if only present usage counts. recentByRole has its sums by role.
 	recent       *RecentUsage
 	recentByRole map[string]float64
-}
-
-// productInfo contains the agents' reports about the GPUs of one product.
-type productInfo struct {
-	// memMiB is the memory of the smallest device in MiB, 0 if no agent reports it.
-	memMiB int64
-	// indivisible reports that some are MIG devices, which a task takes whole.
-	indivisible bool
 }
 
 // NewTracker returns a tracker in which no role holds anything.
@@ -212,15 +204,15 @@ func (t *Tracker) MilliPerTask(r *gpu.Request, gpuType string) int {
 		return r.GPUs * MilliPerGPU
 	}
 	least := int64(0)
-	for p, m := range t.gpuProducts() {
+	for p, indivisible := range t.gpuProducts() {
 		if !r.AcceptsProduct(p) || !CountsProduct(gpuType, p.String()) {
 			continue
 		}
-		if m.indivisible {
+		if indivisible {
 			return r.GPUs * MilliPerGPU
 		}
-		if m.memMiB > 0 && (least == 0 || m.memMiB < least) {
-			least = m.memMiB
+		if p.MemMiB > 0 && (least == 0 || p.MemMiB < least) {
+			least = p.MemMiB
 		}
 	}
 	milli := int64(r.Share.Cores) * MilliPerGPU / gpu.AllCores
@@ -235,25 +227,22 @@ func (t *Tracker) MilliPerTask(r *gpu.Request, gpuType string) int {
 	return r.GPUs * int(min(max(milli, 1), MilliPerGPU))
 }
 
-func (t *Tracker) gpuProducts() map[gpu.Product]productInfo {
+func (t *Tracker) gpuProducts() map[gpu.Product]bool {
 	if t.products != nil {
 		return t.products
 	}
-	t.products = map[gpu.Product]productInfo{}
+	t.products = map[gpu.Product]bool{}
 	for i := range t.agents {
 		mig := fit.ShareLimitOf(t.agents[i].Attributes) == gpu.EnforcedByMIG
 		for d := range t.agents[i].Inventory {
 			p := t.agents[i].Inventory[d].Product()
-			m := t.products[p]
-			m.memMiB = p.MemMiB
-			m.indivisible = m.indivisible || mig && p.IsMIG()
-			t.products[p] = m
+			t.products[p] = t.products[p] || mig && p.IsMIG()
 		}
 		if !mig {
 			continue
 		}
 		for _, gpuType := range t.agents[i].Types { // the inventory lacks the MIG devices of a GPU that is partitioned at run time
-			t.products[gpu.Product{Model: gpuType}] = productInfo{indivisible: true}
+			t.products[gpu.Product{Model: gpuType}] = true
 		}
 	}
 	return t.products
@@ -386,9 +375,12 @@ func (t *Tracker) restrict(u User, r gpu.Request, remaining func(*Limit) int) (r
 	return r, tasks, typed
 }
 
-// ExcludesPresentGPUs reports whether the agents have GPUs that a request accepts, and none that it accepts within its
-// limits, as Restrict returns it.
-func (t *Tracker) ExcludesPresentGPUs(request, restricted *gpu.Request) bool {
+// ExcludesPresentGPUs reports whether a limit is why no GPU of the agents serves a request: they have GPUs that the request
+// accepts, and none that it accepts within its limits, as Restrict returns both.
+func (t *Tracker) ExcludesPresentGPUs(limit *Limit, request, restricted *gpu.Request) bool {
+	if limit == nil || limit.TooSmall {
+		return false
+	}
 	accepted := false
 	for i := range t.agents {
 		products := 0
