@@ -19,6 +19,9 @@ type ProcessIO struct {
 	Getenv         func(string) string
 }
 
+// ExitTimedOut is the exit status of timeout(1) after a timeout.
+const ExitTimedOut = 124
+
 // ExitStatus is an error that ends the program with a code and prints no message.
 type ExitStatus struct{ Code int }
 

@@ -15,9 +15,6 @@ import (
 	"mesos-gpu/internal/cli"
 )
 
-// exitTimedOut is the exit status of timeout(1) after a timeout.
-const exitTimedOut = 124
-
 // drainInterval is the interval at which drain --wait reads the tasks.
 const drainInterval = time.Second
 
@@ -76,7 +73,7 @@ func (a *clusterCommands) awaitDrained(ctx context.Context, c *client.Client, na
 		for _, name := range names {
 			fmt.Fprintf(a.Stderr, "mesos-gpu: agent %s is not drained yet: %d %s\n", name, count[name], gpu.Plural(count[name], "task"))
 		}
-		return &cli.ExitStatus{Code: exitTimedOut}
+		return &cli.ExitStatus{Code: cli.ExitTimedOut}
 	}
 }
 

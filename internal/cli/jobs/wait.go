@@ -20,9 +20,6 @@ const (
 	waitForRunning = "running"
 )
 
-// exitTimedOut is the exit status of timeout(1) after a timeout.
-const exitTimedOut = 124
-
 func (a *jobCommands) waitCommand() *cobra.Command {
 	what, limit := waitForEnd, time.Duration(0)
 	c := &cobra.Command{
@@ -82,13 +79,13 @@ func (a *jobCommands) waitForJobs(ctx context.Context, api *client.Client, names
 	return nil
 }
 
-// reportTimeout returns exitTimedOut if --timeout has passed, and err otherwise.
+// reportTimeout returns cli.ExitTimedOut if --timeout has passed, and err otherwise.
 func (a *jobCommands) reportTimeout(ctx context.Context, name, what string, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	fmt.Fprintf(a.Stderr, "mesos-gpu: job %s is not %s yet: see mesos-gpu describe %s\n", name, what, name)
-	return &cli.ExitStatus{Code: exitTimedOut}
+	return &cli.ExitStatus{Code: cli.ExitTimedOut}
 }
 
 func awaitJob(ctx context.Context, api *client.Client, name, what string) (api.JobView, error) {
