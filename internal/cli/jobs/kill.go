@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ func (a *jobCommands) killSelected(ctx context.Context, c *client.Client, filter
 	if err != nil {
 		return err
 	}
+	q.State = cmp.Or(q.State, api.LiveJobs) // the scheduler may keep ended jobs for years
 	if len(patterns) == 0 {
 		patterns = []string{""}
 	}
