@@ -50,6 +50,11 @@ func machineFaultOf(err error) string {
 	return ""
 }
 
+// notStarted is the error of a task whose devices are not confirmed.
+func notStarted(err error) error {
+	return &task.MachineFaultError{Fault: job.DeviceHeld, Err: fmt.Errorf("not started: %w", err)}
+}
+
 // claimDevices has the agent's daemon confirm that no other container holds the task's devices.
 // Mesos's books can lag behind the agent, so a device in the task's resources may be in use. The
 // error is a *task.MachineFaultError, or ctx's if ctx has ended. A task without named devices claims
@@ -68,14 +73,14 @@ func (c *ExecutorConfig) claimDevices(ctx context.Context, t *task.TaskSpec) err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.As(err, &refused):
-			return &task.MachineFaultError{Fault: job.DeviceHeld, Err: fmt.Errorf("not started: %w", err)}
+			return notStarted(err)
 		case errors.Is(err, ErrNoClaims), errors.Is(err, ErrNoDaemon) && !t.DevicesOfProvider:
 			c.Log.WithError(err).Info("the task's GPUs are not claimed")
 			return nil
 		case !time.Now().Before(deadline):
 			err = fmt.Errorf("the agent's GPU daemon has not confirmed within %s and %d attempts that no other container holds the task's %d %s: %w",
 				claimTimeout, attempt, len(t.DeviceIDs), gpu.Plural(len(t.DeviceIDs), "GPU"), err)
-			return &task.MachineFaultError{Fault: job.DeviceHeld, Err: fmt.Errorf("not started: %w", err)}
+			return notStarted(err)
 		case attempt == 1:
 			c.Log.WithError(err).Warn("cannot claim the task's GPUs yet")
 		}

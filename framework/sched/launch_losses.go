@@ -39,10 +39,15 @@ func (s *State) countLostLaunch(launching *job.Task) {
 	}
 	l.count, l.last = l.count+1, s.now
 	if l.count >= maxLostLaunches {
-		l.pausedUntil = s.now.Add(backoff.Delay(firstAgentPause, s.cfg.RetryDelayMax, l.count-maxLostLaunches))
-		s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
+		s.pauseAgent(&l, l.count-maxLostLaunches)
 	}
 	s.launchLosses[launching.AgentID] = l
+}
+
+// pauseAgent gives the agent of the losses no launches for a while, which earlier pauses have doubled.
+func (s *State) pauseAgent(l *launchLosses, pauses int) {
+	l.pausedUntil = s.now.Add(backoff.Delay(firstAgentPause, s.cfg.RetryDelayMax, pauses))
+	s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
 }
 
 // pauseFaultyAgent gives an agent no launches for a while, since it has reported that it cannot start an attempt: it would
@@ -54,8 +59,7 @@ func (s *State) pauseFaultyAgent(old *job.Task, fault string) {
 		return
 	}
 	l.faults, l.fault, l.last = l.faults+1, fault, s.now
-	l.pausedUntil = s.now.Add(backoff.Delay(firstAgentPause, s.cfg.RetryDelayMax, l.faults-1))
-	s.explanations, s.reservationReasons, s.offers.stale = nil, nil, true
+	s.pauseAgent(&l, l.faults-1)
 	s.launchLosses[old.AgentID] = l
 }
 
