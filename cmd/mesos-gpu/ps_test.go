@@ -146,7 +146,7 @@ func TestKillSelectedJobs(t *testing.T) {
 	}
 }
 
-// --me is the user whose token the command has, and nobody without one if the scheduler requires tokens.
+// --me selects the jobs of the user to whom the token belongs. Without a token it is an error if the scheduler requires one.
 func TestMyJobs(t *testing.T) {
 	ada, eve := fakeJob("a", time.Hour, job.Running), fakeJob("b", time.Hour, job.Running)
 	ada.Spec.Owner, eve.Spec.Owner = "ada", "eve"

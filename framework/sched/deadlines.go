@@ -21,7 +21,7 @@ type taskDeadlines struct {
 	// giveUpAt is when the task is declared lost. It is set while the agent is unreachable, and a requested end of the task
 	// does not change it.
 	giveUpAt time.Time
-	// reportedEnd is set while an end is known from a reconciliation only.
+	// reportedEnd is set while an end is known without its reason: from a reconciliation or an agent's list of tasks.
 	reportedEnd *reportedEnd
 	// attemptDoubt is set while it is not known whether the agent has the task, and before a task is first reported that another
 	// process has launched.

@@ -150,8 +150,10 @@ func (s *ArchiveStore) Open(digest string) (*os.File, error) {
 
 // Put stores an archive of an uploader. It removes archives that are not used to make room. used
 // returns the digests that live jobs name. created is false if this uploader has stored the archive
-// before. The result does not depend on what other users have uploaded: they must not learn which contents exist. The archive is received into a temporary file without the lock, so that a slow client delays no others;
-// the rename makes it visible as a whole. More than maxUploads callers wait until ctx ends.
+// before. The result does not depend on what other users have uploaded: they must not learn which
+// contents exist. The archive is received into a temporary file without the lock, so that a slow
+// client delays no others; the rename makes it visible as a whole. More than maxUploads callers wait
+// until ctx ends.
 func (s *ArchiveStore) Put(
 	ctx context.Context, uploader, digest string, archive io.Reader, now time.Time, used func() (map[string]bool, error),
 ) (created bool, err error) {

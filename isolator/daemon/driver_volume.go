@@ -8,8 +8,8 @@ import (
 	"mesos-gpu/isolator/watch"
 )
 
-// volumeInterval is the time between two checks of the driver volume. A check reads the names of
-// the driver's files, and no content of a volume that is complete.
+// volumeInterval is the time between two checks of the driver volume. A check reads the headers of
+// the driver's libraries, its programs as far as their version, and no content of a complete volume.
 const volumeInterval = 30 * time.Second
 
 // keepDriverVolume makes the driver volume before the first container needs it, and checks
