@@ -272,20 +272,28 @@ func TestFindField(t *testing.T) {
 	}
 }
 
-// TestWorkOnHostileTextsIsBounded: a text of an eighth of the largest size is refused within seconds of CPU time, however it is built: the
-// work grows with its length, and not with the square.
+// TestWorkOnHostileTextsIsBounded: a text of an eighth of the largest size is refused within a second of CPU time, however it is built
+// and wherever its mistake is: the work grows with its length, and not with the square.
 func TestWorkOnHostileTextsIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"nested lists": "[", "nested mappings": "{a: ", "nested sequences": "- ", "nested keys": "? ", "anchors": "&a ", "one long line": "a",
-		"comments that close": "[ # ]\n", "directives": "%YAML 1.1\n", "escapes": `"\"`,
+		"nested lists": "[", "nested lists with spaces": "[ ", "nested mappings": "{a: ", "nested sequences": "- ", "nested keys": "? ",
+		"anchors": "&a ", "one long line": "a", "comments that close": "[ # ]\n", "directives": "%YAML 1.1\n", "escapes": `"\"`,
+		"quotes after brackets": `["" , `, "quotes after spaces": `[          "`, "wide characters": "[ä",
+		"words below nested sequences": "\n a",
 	} {
-		hostile := "name: " + strings.Repeat(text, MaxSize/8/len(text)) + "\x00"
-		before := cputime.Read(t)
-		if _, err := Read(strings.NewReader(hostile), "job.yaml"); err == nil {
-			t.Errorf("%s: it is accepted", name)
+		start := "name: "
+		if name == "words below nested sequences" {
+			start = strings.Repeat("- ", MaxSize/16)
 		}
-		if took := cputime.Read(t) - before; took > 5*time.Second {
-			t.Errorf("%s: %s of CPU time for %d bytes", name, took, len(hostile))
+		for _, end := range []string{"\x00", "\n]", "\n\t: ]"} {
+			hostile := start + strings.Repeat(text, MaxSize/8/len(text)) + end
+			before := cputime.Read(t)
+			if _, err := Read(strings.NewReader(hostile), "job.yaml"); err == nil {
+				t.Errorf("%s before %q: it is accepted", name, end)
+			}
+			if took := cputime.Read(t) - before; took > time.Second {
+				t.Errorf("%s before %q: %s of CPU time for %d bytes", name, end, took, len(hostile))
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -60,7 +61,8 @@ func findInvalidCharacter(text []byte) error {
 type layout struct {
 	line int // the number of the present line
 	text string
-	// levels are the indentations of the mappings and lists around the present line, outermost first.
+	// levels are the indentations of the mappings and lists around the present line, outermost first and so in
+	// ascending order.
 	levels []indentation
 	// previous is the last line with a key or an item, and complete is set if that has a value.
 	previous int
@@ -162,6 +164,11 @@ func (l *layout) enterLevel(spaces int, startsEntry bool) error {
 	return nil
 }
 
+func (l *layout) hasLevel(spaces int) bool {
+	_, found := slices.BinarySearchFunc(l.levels, spaces, func(i indentation, spaces int) int { return cmp.Compare(i.spaces, spaces) })
+	return found
+}
+
 func countSpaces(n int) string {
 	if n == 1 {
 		return "1 space"
@@ -197,7 +204,7 @@ func (l *layout) checkContent(at int, isItem bool) error {
 		return l.checkValue(at)
 	case missingSpace.MatchString(rest):
 		return l.mistake(at+strings.IndexByte(rest, ':')+1, "a space is missing after the colon")
-	case l.previous > 0 && slices.ContainsFunc(l.levels, func(i indentation) bool { return i.spaces == at }):
+	case l.previous > 0 && l.hasLevel(at):
 		return l.mistake(at, "%q has no colon: write KEY: VALUE", strings.Fields(rest)[0])
 	}
 	l.complete = true
@@ -254,6 +261,7 @@ func findColon(text string) int {
 // checkEnclosed reads what is in quotes or brackets, from a byte of the line on. Only a comment may follow.
 func (l *layout) checkEnclosed(at int) error {
 	closing := map[byte]byte{'[': ']', '{': '}'}
+	column, counted := 1, 0 // the column of the byte up to which the characters are counted
 	for i := at; i < len(l.text); i++ {
 		c := l.text[i]
 		var inner opening
@@ -273,7 +281,8 @@ func (l *layout) checkEnclosed(at int) error {
 				!strings.HasSuffix(before, ":") && !strings.HasSuffix(before, "[") && !strings.HasSuffix(before, "{") {
 				continue // within a word
 			}
-			l.open = append(l.open, opening{c, l.line, 1 + utf8.RuneCountInString(l.text[:i])})
+			column, counted = column+utf8.RuneCountInString(l.text[counted:i]), i
+			l.open = append(l.open, opening{c, l.line, column})
 		case c == closing[inner.char] && c != 0:
 			closed = true
 		case c == ']' || c == '}':
