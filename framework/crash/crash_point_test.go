@@ -31,7 +31,7 @@ var changeKinds = []struct {
 	{"hold", func(c journal.Change) bool {
 		return slices.ContainsFunc(c.Jobs, func(j *job.Job) bool { return j.Revision > 0 })
 	}},
-	{"launch", someTask(func(t job.Task) bool { return t.State == job.Launching })},
+	{"launch", someTask(func(t job.Task) bool { return t.State == job.Launching && t.KillRequested.IsZero() })},
 	// The task may be recorded as launched again in the same change.
 	{"requeue", someTask(func(t job.Task) bool {
 		return t.Attempt > 1 && (t.State == job.Waiting || t.State == job.Launching)
@@ -77,8 +77,13 @@ const (
 	longestLife  = 700 * time.Millisecond
 )
 
+// requeueWait is longer than a scheduler takes to find that a launch was not sent, and to
+// queue the task again.
+const requeueWait = 20 * time.Second
+
 // allCrashPoints returns all crash points in an order in which each can be reached: a task
-// is lost when its launch was recorded but not sent.
+// is lost when its launch was recorded but not sent, and queued again unless its job is
+// killed first.
 func allCrashPoints() (all []crashPoint) {
 	for _, k := range changeKinds {
 		for _, when := range []string{before, after, during} {

@@ -145,22 +145,28 @@ type crashTrigger struct {
 	mu   sync.Mutex
 	next crashPoint // no crash if When is ""
 	seen int
+	set  time.Time
 }
 
 // setPoint replaces the crash point; the zero one disables it.
 func (f *crashTrigger) setPoint(p crashPoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next, f.seen = p, 0
+	f.next, f.seen, f.set = p, 0, time.Now()
 	if p.When == anytime {
 		time.AfterFunc(p.Delay, func() { killSelf(p) })
 	}
 }
 
-// crashesAt reports whether the process must die at this change, and at which point.
+// crashesAt reports whether the process must die at this change, and at which point. A process
+// that waits for a requeue and sees none, since the job of the lost task was killed, dies at a
+// launch instead, which loses another task.
 func (f *crashTrigger) crashesAt(c journal.Change) (crashPoint, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.next.Kind == "requeue" && time.Since(f.set) > requeueWait {
+		f.next = crashPoint{When: after, Kind: "launch", Nth: 1}
+	}
 	for _, k := range changeKinds {
 		if k.name == f.next.Kind && k.is(c) {
 			f.seen++
