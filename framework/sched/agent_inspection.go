@@ -174,7 +174,7 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 		}
 		t := ref.get()
 		d := s.deadlines.entry(t.ID)
-		presence, at := s.judgeAttempt(answer, t, wasReported(t), &d.attemptDoubt, 0)
+		presence, at := s.judgeAttempt(answer, t, wasReported(t), d.missedAt, false)
 		askAgain(at)
 		switch presence {
 		case runsOnAgent:
@@ -196,7 +196,7 @@ func (s *State) handleAgentInspected(e AgentInspected) (ops []Operation) {
 			})...)
 			s.retireJob(ref.job)
 		case notOnAgent:
-			if d.launchedEarlier && !wasReported(t) { // by the clock of another process it might still arrive
+			if d.launchedEarlier && !wasReported(t) { // the clock of that process may have been ahead: it might still arrive
 				stray := s.addStray(*t, ref.job, false)
 				stray.missedAt, stray.launchedEarlier = d.missedAt, true
 			}
@@ -254,10 +254,9 @@ const (
 )
 
 // judgeAttempt returns what an agent's answer says of an attempt, and when the agent must be asked again; zero if it need not
-// be. wasReported is whether the agent has received the attempt. The attempt may have been launched by difference earlier than
-// recorded.
+// be. wasReported is whether the agent has received the attempt. See launchArrivesBy for missedAt and launchedEarlier.
 func (s *State) judgeAttempt(
-	answer agentAnswer, t *job.Task, wasReported bool, d *attemptDoubt, difference time.Duration,
+	answer agentAnswer, t *job.Task, wasReported bool, missedAt time.Time, launchedEarlier bool,
 ) (p agentPresence, askAgain time.Time) {
 	switch state, isListed := answer.states[t.ID]; {
 	case isListed && state.IsLive():
@@ -266,10 +265,11 @@ func (s *State) judgeAttempt(
 		return endsOnAgent, s.now.Add(lastInspectionRetry)
 	case wasReported:
 		return notOnAgent, time.Time{}
-	case d.missedAt.IsZero(): // the master has not reported yet that the agent is registered
+	case missedAt.IsZero(): // the master has not reported yet that the agent is registered
 		return undecided, s.inspectionDue(t.AgentID)
-	case answer.at.Before(s.launchArrivesBy(t, d, difference)):
-		return undecided, s.launchArrivesBy(t, d, difference)
+	}
+	if by := s.launchArrivesBy(t, missedAt, launchedEarlier); answer.at.Before(by) {
+		return undecided, by
 	}
 	return notOnAgent, time.Time{}
 }

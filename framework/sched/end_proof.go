@@ -32,9 +32,6 @@ const (
 // minLaunchDelay is within which a launch arrives without a partition.
 const minLaunchDelay = 5 * time.Second
 
-// maxClockDifference is how much the clocks of two schedulers' machines are assumed to differ at most.
-const maxClockDifference = 30 * time.Second
-
 // attemptDoubt collects evidence about an attempt while it is unknown whether its agent has it.
 type attemptDoubt struct {
 	// unknownToMaster is set while the master reports that it does not know the attempt, which may run nevertheless.
@@ -42,7 +39,7 @@ type attemptDoubt struct {
 	// missedAt is when the agent, while it was registered, was first known not to have the attempt. It is zero before that,
 	// after the attempt was reported, and while the agent is away.
 	missedAt time.Time
-	// launchedEarlier is set if another process has launched the attempt: its clock may have differed.
+	// launchedEarlier is set if another process has launched the attempt: its clock may have differed by any time.
 	launchedEarlier bool
 }
 
@@ -58,11 +55,14 @@ func (d *attemptDoubt) noteUnproven(proof EndProof, now time.Time) (isNew bool) 
 	return isNew
 }
 
-// launchArrivesBy returns when the launch of an attempt has arrived at its agent or never will: a partition delays it at most
-// for as long as the partition lasted, and by MaxLaunchDelay. The agent must have missed the attempt. difference is how much
-// earlier than recorded it may have been launched.
-func (s *State) launchArrivesBy(t *job.Task, d *attemptDoubt, difference time.Duration) time.Time {
-	return d.missedAt.Add(min(max(d.missedAt.Sub(t.Launched), minLaunchDelay)+difference, s.cfg.MaxLaunchDelay))
+// launchArrivesBy returns when the launch of an attempt that its agent was found not to have has arrived there or never will:
+// a partition delays it at most for as long as the partition lasted, and by MaxLaunchDelay. How long it lasted is known at
+// most by the clock that measured the time of the launch too.
+func (s *State) launchArrivesBy(t *job.Task, missedAt time.Time, launchedEarlier bool) time.Time {
+	if launchedEarlier {
+		return missedAt.Add(s.cfg.MaxLaunchDelay)
+	}
+	return missedAt.Add(min(max(missedAt.Sub(t.Launched), minLaunchDelay), s.cfg.MaxLaunchDelay))
 }
 
 // wasReported reports whether the agent is known to have received the attempt. Only then an agent without it has lost or

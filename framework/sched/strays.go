@@ -198,11 +198,7 @@ func (s *State) inspectStrays(e AgentInspected, answer agentAnswer, askAgain fun
 		if t.AgentID != e.AgentID {
 			continue
 		}
-		difference := time.Duration(0)
-		if stray.launchedEarlier {
-			difference = maxClockDifference
-		}
-		presence, at := s.judgeAttempt(answer, t, stray.Runs || wasReported(t), &stray.attemptDoubt, difference)
+		presence, at := s.judgeAttempt(answer, t, stray.Runs || wasReported(t), stray.missedAt, stray.launchedEarlier)
 		askAgain(at)
 		switch presence {
 		case runsOnAgent:
