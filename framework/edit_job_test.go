@@ -61,13 +61,21 @@ func TestEditsOfJobs(t *testing.T) {
 		{ops, "first", map[string]any{"role": "unknown"}, http.StatusUnprocessableEntity, `role "unknown": the scheduler has jobs of`},
 		{alice, "running", map[string]any{"role": "research/vision"}, http.StatusConflict, "1 of 1 tasks of job"},
 		{alice, "first", map[string]any{"priority": 1 << 40}, http.StatusUnprocessableEntity, "priority"},
-		{alice, "first", map[string]any{"gpus": 2}, http.StatusUnprocessableEntity, "gpus: cannot be changed after the submission"},
+		{alice, "first", map[string]any{"image": "x"}, http.StatusUnprocessableEntity, "image: cannot be changed after the submission"},
+		{alice, "first", map[string]any{"cpus": -1}, http.StatusUnprocessableEntity, "cpus"},
+		{alice, "running", map[string]any{"mem": "1GiB"}, http.StatusConflict, "mem: 1 of 1 tasks of job"},
+		{bob, "first", map[string]any{"command": "id"}, http.StatusForbidden, "operate on role research"},
 		{alice, "first", map[string]any{"labels": map[string]any{job.AppLabel: "x"}}, http.StatusUnprocessableEntity, job.AppLabel},
 		{alice, "first", map[string]any{"gpu_type": "NOSUCH"}, http.StatusUnprocessableEntity, "NOSUCH"},
 		{alice, "none", map[string]any{"priority": 1}, http.StatusNotFound, "none"},
 	} {
 		_, err := c.as.EditJob(ctx, c.name, c.edit)
 		wantProblem(t, err, c.status, c.text)
+	}
+	other := map[string]any{"gpus": 2, "cpus": 0.5, "mem": "1GiB", "command": []string{"train", "--resume"}, "env": map[string]any{"LR": "0.1"}}
+	if view, err := alice.EditJob(ctx, "first", other); err != nil || view.Spec.Request.GPUs != 2 || view.Spec.CPUs != 0.5 || view.Spec.MemMiB != 1024 ||
+		len(view.Spec.Command) != 2 || view.Spec.Env["LR"] != "0.1" || !view.Submitted.Equal(before.Submitted) {
+		t.Errorf("with another program: %+v, %v", view, err)
 	}
 	if _, err := alice.EditJob(ctx, "first", map[string]any{"role": "research/vision", "gpu_type": []string{"V100", "A100"}}); err != nil {
 		t.Error(err)

@@ -61,7 +61,7 @@ func TestHoldsAndEdits(t *testing.T) {
 		{"PUT", "/v1/users/" + long + "/hold", `{}`, 422, "at most 256 are possible"},
 		{"DELETE", "/v1/users/carol/hold", "", 202, "release user carol"},
 		{"PATCH", "/v1/jobs/train", `{"priority": 7, "timeout": "90m"}`, 200, "edit train: priority 7, timeout 1h30m0s"},
-		{"PATCH", "/v1/jobs/train", `{"gpus": 7}`, 422, "cannot be changed after the submission"},
+		{"PATCH", "/v1/jobs/train", `{"image": "x"}`, 422, "cannot be changed after the submission"},
 		{"PATCH", "/v1/jobs/train", `{"priority": [}`, 422, "edit"},
 		{"PATCH", "/v1/jobs/train", `{"labels": {"a": "` + strings.Repeat("x", maxBody) + `"}}`, 413, "the body is larger"},
 		{"GET", "/v1/jobs/train/hold", "", 405, "takes DELETE or PUT"},

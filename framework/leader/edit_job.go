@@ -25,6 +25,7 @@ func (c *JobCommands) EditJob(ctx context.Context, change request.Change, name s
 		if err := edit(&spec); err != nil {
 			return api.NewProblemf(http.StatusUnprocessableEntity, "%v", err)
 		}
+		spec.SetDefaults()
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
 		if st.HasSpec(&spec) {
 			return nil

@@ -21,7 +21,12 @@ func (s *State) AdmitEdit(spec *job.Spec) error {
 	edited := *j.Spec
 	edited.CopyEditable(spec)
 	if !isSameJSON(edited, *spec) {
-		return fmt.Errorf("job %q: an edit cannot change its resources and its program: submit it again", spec.Name)
+		return fmt.Errorf("job %q: an edit cannot change all of its program: submit it again", spec.Name)
+	}
+	if key := j.Spec.FindProgramChange(spec); key != "" {
+		if err := s.admitOtherProgram(j, spec, key); err != nil {
+			return err
+		}
 	}
 	if !isSameJSON(spec.Notify, j.Spec.Notify) {
 		if err := s.cfg.Policy.NotificationTargets.CheckRules(spec.Notify); err != nil {
@@ -47,21 +52,40 @@ func (s *State) admitMove(j *job.Job, spec *job.Spec) error {
 	if !slices.Contains(s.roleNames(), spec.Role) {
 		return s.unknownRoleError(spec.Role)
 	}
-	if n := s.placed.tasks[j]; n > 0 {
-		return &PlacedTasksError{Name: spec.Name, Role: j.Spec.Role, Placed: n, Tasks: len(j.Tasks)}
+	if err := s.checkNoTaskPlaced(j, "role"); err != nil {
+		return err
 	}
 	return s.permissionsFor(spec.Role).CheckSpec(spec)
 }
 
-// PlacedTasksError reports that a job cannot move to another role because its tasks hold resources.
+// admitOtherProgram returns why a job may not get another program or other resources, of which key is one. An instance of a
+// service has the program of its version.
+func (s *State) admitOtherProgram(j *job.Job, spec *job.Spec, key string) error {
+	if spec.Service != nil {
+		return fmt.Errorf("%s: job %q is a service: change its job file, and apply that", key, spec.Name)
+	}
+	if err := s.checkNoTaskPlaced(j, key); err != nil {
+		return err
+	}
+	return s.permissionsFor(spec.Role).CheckSpec(spec)
+}
+
+func (s *State) checkNoTaskPlaced(j *job.Job, key string) error {
+	if n := s.placed.tasks[j]; n > 0 {
+		return &PlacedTasksError{Key: key, Name: j.Spec.Name, Placed: n, Tasks: len(j.Tasks)}
+	}
+	return nil
+}
+
+// PlacedTasksError reports that a key of a job cannot change because tasks of it hold resources.
 type PlacedTasksError struct {
-	Name, Role string
-	// Placed of the job's Tasks hold resources of the role.
+	Key, Name string
+	// Placed of the job's Tasks hold resources.
 	Placed, Tasks int
 }
 
 func (e *PlacedTasksError) Error() string {
-	return fmt.Sprintf("role: %d of %d tasks of job %q hold resources of role %q: queue it again with hold, and edit it then", e.Placed, e.Tasks, e.Name, e.Role)
+	return fmt.Sprintf("%s: %d of %d tasks of job %q hold resources: queue it again with hold, and edit it then", e.Key, e.Placed, e.Tasks, e.Name)
 }
 
 func countLiveTasks(j *job.Job) (n int) {

@@ -299,7 +299,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 	}
 }
 
-// editedSpec reads JOB role= priority= type= timeout= run= maxwait= retries= parallel= and, for what cannot be edited, gpus=.
+// editedSpec reads JOB role= priority= type= timeout= run= maxwait= retries= parallel= gpus= mem= and, for what cannot be edited, image=.
 func (p *scenarioRunner) editedSpec(name string, opt map[string]string) job.Spec {
 	spec := job.Spec{Name: name}
 	if j, ok := p.st.Job(name); ok {
@@ -326,6 +326,10 @@ func (p *scenarioRunner) editedSpec(name string, opt map[string]string) job.Spec
 			spec.MaxParallel = n
 		case "gpus":
 			spec.Request.GPUs = n
+		case "mem":
+			spec.MemMiB = float64(n)
+		case "image":
+			spec.Image = value
 		default:
 			p.t.Fatalf("edit %s: %s", name, key)
 		}

@@ -15,14 +15,14 @@ import (
 
 // Edit changes the keys of a job that users may change after its submission.
 type Edit struct {
-	// root is the mapping of keys. Apply reads it again for each job, whose labels it merges.
+	// root is the mapping of keys. Apply reads it again for each job, whose labels and variables it merges.
 	root *yaml.Node
 	// name is the name of the file, for errors.
 	name string
 }
 
 // ReadEdit parses an edit: a mapping of keys, in YAML or JSON. The value null restores the default of a key, and of a
-// label removes the label. Labels that are not mentioned stay.
+// label or a variable of env removes it. Labels and variables that are not mentioned stay.
 func ReadEdit(r io.Reader, name string) (*Edit, error) {
 	docs, err := readDocuments(r, name)
 	if err != nil {
@@ -51,8 +51,13 @@ func (e *Edit) Apply(spec *job.Spec) error {
 			continue
 		}
 		readers[k.name] = func(n *yaml.Node) error {
-			if k.name == "labels" && n.Kind == yaml.MappingNode {
-				return mergeLabels(n, spec)
+			if n.Kind == yaml.MappingNode {
+				switch k.name {
+				case "labels":
+					return mergePairs(n, &spec.Labels)
+				case "env":
+					return mergePairs(n, &spec.Env)
+				}
 			}
 			k.reset(spec)
 			if n.ShortTag() == "!!null" {
@@ -71,15 +76,15 @@ func (e *Edit) Apply(spec *job.Spec) error {
 // job.Spec.CopyEditable.
 func EditableKeys() []string {
 	return []string{
-		"gpu_type", "labels", "max_parallel", "max_wait", "min_run_time", "notify", "on_timeout", "preempt_after",
-		"preemptible", "priority", "retries", "role", "run_time", "timeout",
+		"command", "cpus", "disk", "env", "gpu_type", "gpus", "labels", "max_parallel", "max_wait", "mem", "min_run_time", "notify",
+		"on_timeout", "preempt_after", "preemptible", "priority", "retries", "role", "run_time", "timeout",
 	}
 }
 
-// mergeLabels sets the labels of a mapping and removes those whose value is null. It replaces the map of the job, which
-// other copies of the job may share.
-func mergeLabels(n *yaml.Node, spec *job.Spec) error {
-	merged := maps.Clone(spec.Labels)
+// mergePairs sets the pairs of a mapping and removes those whose value is null. It replaces the map, which other copies of the
+// job may share.
+func mergePairs(n *yaml.Node, pairs *map[string]string) error {
+	merged := maps.Clone(*pairs)
 	if merged == nil {
 		merged = map[string]string{}
 	}
@@ -102,8 +107,8 @@ func mergeLabels(n *yaml.Node, spec *job.Spec) error {
 		}
 		merged[key.Value] = text
 	}
-	if spec.Labels = merged; len(merged) == 0 {
-		spec.Labels = nil
+	if *pairs = merged; len(merged) == 0 {
+		*pairs = nil
 	}
 	return errors.Join(errs...)
 }

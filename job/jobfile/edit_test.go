@@ -30,7 +30,12 @@ func editableSpec() job.Spec {
 		PreemptAfter: time.Second,
 		Notify:       []job.NotificationRule{{To: "mailto:a@example.org"}},
 		Request:      gpu.Request{GPUs: 1, Types: gpu.TypeSelector{Include: []string{"V100"}}},
+		CPUs:         2,
+		MemMiB:       512,
+		DiskMiB:      64,
+		Command:      []string{"train"},
 		Container:    job.Container{Labels: map[string]string{"team": "vision", "tier": "1"}},
+		Env:          map[string]string{"LR": "0.1", "SEED": "1"},
 	}
 }
 
@@ -50,6 +55,10 @@ func TestEdit(t *testing.T) {
 		{`{"labels": {"team": "nlp", "tier": null, "new": "x"}}`, func(s *job.Spec) { s.Labels = map[string]string{"team": "nlp", "new": "x"} }},
 		{`{"labels": {"team": null, "tier": null}}`, func(s *job.Spec) { s.Labels = nil }},
 		{`{"labels": null}`, func(s *job.Spec) { s.Labels = nil }},
+		{`{"gpus": 2, "cpus": 4, "mem": "8GiB", "disk": null, "command": ["train", "--resume"]}`, func(s *job.Spec) {
+			s.Request.GPUs, s.CPUs, s.MemMiB, s.DiskMiB, s.Command = 2, 4, 8<<10, 0, []string{"train", "--resume"}
+		}},
+		{`{"env": {"LR": 0.01, "SEED": null, "NEW": "x"}}`, func(s *job.Spec) { s.Env = map[string]string{"LR": "0.01", "NEW": "x"} }},
 	} {
 		e, err := ReadEdit(strings.NewReader(c.edit), "edit")
 		if err != nil {
@@ -73,7 +82,7 @@ func TestEdit(t *testing.T) {
 
 func TestWrongEdits(t *testing.T) {
 	for edit, want := range map[string]string{
-		`{"gpus": 2}`:                     "gpus: cannot be changed after the submission; gpu_type, labels, max_parallel,",
+		`{"image": "x"}`:                  "image: cannot be changed after the submission; command, cpus, disk, env,",
 		`{"prioritty": 2}`:                `unknown key "prioritty"; did you mean "priority"?`,
 		`{"timeout": "soon"}`:             "timeout: ",
 		`{"labels": {"a": [1]}}`:          "labels: a: ",
@@ -94,7 +103,7 @@ func TestEditableKeysAreThoseOfSpec(t *testing.T) {
 			continue
 		}
 		full := editableSpec()
-		full.CPUs, full.Image, full.KillGrace, full.Gang = 7, "x", 9, true
+		full.Image, full.KillGrace, full.Gang = "x", 9, true
 		var got job.Spec
 		got.CopyEditable(&full)
 		before := got

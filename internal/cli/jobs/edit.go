@@ -19,7 +19,13 @@ func (a *jobCommands) editCommand() *cobra.Command {
 	var sets []string
 	c := &cobra.Command{
 		ValidArgsFunction: a.CompleteArgument([]string{"LIVE"}),
-		Use:               "edit JOB", Short: "Change a job that has not ended; it keeps its place in the queue", Args: cli.RequireArgs("JOB"),
+		Use:               "edit JOB [-- COMMAND...]", Short: "Change a job that has not ended; it keeps its place in the queue",
+		Args: func(c *cobra.Command, args []string) error {
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				args = args[:dash]
+			}
+			return cli.RequireArgs("JOB")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			overrides := make([]jobfile.Override, 0, len(sets))
 			for _, text := range sets {
@@ -29,7 +35,13 @@ func (a *jobCommands) editCommand() *cobra.Command {
 				}
 				overrides = append(overrides, o)
 			}
+			if err := flags.readEnvironment(a.Getenv); err != nil {
+				return err
+			}
 			edit, err := jobfile.EncodeEdit(flags.given(), overrides)
+			if err == nil && len(args) > 1 {
+				edit["command"] = args[1:]
+			}
 			if err == nil && len(edit) == 0 {
 				err = errors.New("edit changes nothing: give --priority, --role, --timeout or another flag, or --set KEY=VALUE")
 			}
@@ -47,7 +59,8 @@ func (a *jobCommands) editCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Long = c.Short + ".\nRunning tasks keep what they have; a new timeout applies to them too. The role changes while no task of the job runs."
+	c.Long = c.Short + ".\nRunning tasks keep what they have; a new timeout applies to them too.\n" +
+		"The role, the resources, --env and the COMMAND change while no task of the job holds resources; variables that are not named stay."
 	flags = addEditFlags(c.Flags())
 	c.Flags().StringArrayVar(&sets, "set", nil, "KEY=VALUE: set a key of the job file, or KEY.SUBKEY; without a VALUE restore its default")
 	return c
