@@ -28,7 +28,7 @@ var binary string
 
 // binaryFlags are the flags with which binary is built: as scripts/test-all-json.sh compiles the tests, so that no
 // package is compiled once more.
-var binaryFlags = []string{"-race", "-gcflags=compress/...=-race=false"}
+var binaryFlags = []string{"-race", "-gcflags=compress/...=-race=false", "-gcflags=github.com/go-zookeeper/zk=-race=false"}
 
 // runStarted is the time when this run began.
 var runStarted = time.Now()
