@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mesos-gpu/framework/sched/budget"
+	"mesos-gpu/job/jobfile"
 )
 
 // budgetKeys returns the keys of a budget in the roles file.
@@ -26,7 +27,7 @@ func parseBudget(n *yaml.Node) (*budget.Budget, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, errors.New(`want a mapping such as {month: 1000h, user: 100h, at_limit: hold}`)
 	}
-	if err := checkKeys(n, budgetKeys()); err != nil {
+	if _, err := jobfile.CheckKeys(n, budgetKeys()); err != nil {
 		return nil, err
 	}
 	var body struct {

@@ -18,7 +18,6 @@ import (
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
-	"mesos-gpu/job/editdistance"
 	"mesos-gpu/job/jobfile"
 )
 
@@ -141,7 +140,7 @@ func parseRoleNode(name string, n *yaml.Node) (role queue.Role, err error) {
 		return role, fmt.Errorf("user: %w", err)
 	}
 	if !body.DefaultFor.IsZero() {
-		if err := checkKeys(&body.DefaultFor, []string{"users", "groups"}); err != nil {
+		if _, err := jobfile.CheckKeys(&body.DefaultFor, []string{"users", "groups"}); err != nil {
 			return role, fmt.Errorf("default_for: %w", err)
 		}
 		if body.DefaultFor.Decode(&role.DefaultFor) != nil {
@@ -176,7 +175,7 @@ func parseUserLimits(n *yaml.Node, base quota.UserLimits) (quota.UserLimits, err
 	if n.Kind != yaml.MappingNode {
 		return base, fmt.Errorf("want keys of %s", strings.Join(userLimitKeys(), ", "))
 	}
-	if err := checkKeys(n, userLimitKeys()); err != nil {
+	if _, err := jobfile.CheckKeys(n, userLimitKeys()); err != nil {
 		return base, err
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -268,7 +267,7 @@ func decodeStrictly(n *yaml.Node, body any) error {
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	if err := checkKeys(n, roleKeys()); err != nil {
+	if _, err := jobfile.CheckKeys(n, roleKeys()); err != nil {
 		return err
 	}
 	if err := yaml.Unmarshal(text, body); err != nil {
@@ -306,20 +305,4 @@ func roleKeys() []string {
 		"weight", "quota", "limit", "deserved", "order", "patience", "backfill", "one_queue", "policy", "keep_runs", "keep_ended",
 		"waiting_jobs", "user", "users", "half_life", "budget", "notify", "default_for",
 	}
-}
-
-// checkKeys returns an error for an unknown key, with the most similar known
-// key. It accepts values that are not mappings.
-func checkKeys(n *yaml.Node, known []string) error {
-	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
-		key := n.Content[i].Value
-		if slices.Contains(known, key) {
-			continue
-		}
-		if near := editdistance.Nearest(key, known); near != "" {
-			return fmt.Errorf("no key %q: did you mean %q?", key, near)
-		}
-		return fmt.Errorf("no key %q: want %s", key, strings.Join(known, ", "))
-	}
-	return nil
 }

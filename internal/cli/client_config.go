@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"mesos-gpu/job/editdistance"
 	"mesos-gpu/job/jobfile"
 )
 
@@ -77,7 +76,8 @@ func readClientConfig(path, context string) (c clientContext, err error) {
 	if context != "" {
 		one, ok := file.Contexts[context]
 		if !ok {
-			return c, &UsageError{fmt.Errorf("%s: there is no context %q: the contexts are %s", path, context, strings.Join(slices.Sorted(maps.Keys(file.Contexts)), ", "))}
+			return c, &UsageError{fmt.Errorf("%s: there is no context %q: the contexts are %s",
+				path, context, strings.Join(slices.Sorted(maps.Keys(file.Contexts)), ", "))}
 		}
 		c = c.replacedBy(one)
 	}
@@ -130,22 +130,16 @@ func checkConfigKeys(n *yaml.Node, known []string) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: want keys such as %s", n.Line, strings.Join(known, ", "))
 	}
-	for i := 0; i < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if slices.Contains(known, key.Value) {
-			continue
-		}
-		if near := editdistance.Nearest(key.Value, known); near != "" {
-			return fmt.Errorf("line %d: unknown key %q; did you mean %q?", key.Line, key.Value, near)
-		}
-		return fmt.Errorf("line %d: unknown key %q; the keys are %s", key.Line, key.Value, strings.Join(known, ", "))
+	if key, err := jobfile.CheckKeys(n, known); err != nil {
+		return fmt.Errorf("line %d: %w", key.Line, err)
 	}
 	return nil
 }
 
 // RegisterContext adds the flag that selects a context of the configuration file.
 func (a *App) RegisterContext(f *pflag.FlagSet) {
-	f.StringVar(&a.contextName, "context", a.Getenv("MESOS_GPU_CONTEXT"), "context of the configuration file, ~/.config/mesos-gpu/config.yaml; or set MESOS_GPU_CONTEXT")
+	f.StringVar(&a.contextName, "context", a.Getenv("MESOS_GPU_CONTEXT"),
+		"context of the configuration file, ~/.config/mesos-gpu/config.yaml; or set MESOS_GPU_CONTEXT")
 	a.connectionFlags = f
 }
 

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +31,22 @@ func unknownKey(key *yaml.Node, known []string) *lineError {
 	e := errorAt(key, "unknown key %q", key.Value)
 	e.known = strings.Join(known, ", ")
 	return e
+}
+
+// CheckKeys returns the first key of a mapping that is not known, with an error that names the most similar known key, or
+// else all of them. Other nodes have no keys.
+func CheckKeys(n *yaml.Node, known []string) (*yaml.Node, error) {
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if slices.Contains(known, key.Value) {
+			continue
+		}
+		if near := editdistance.Nearest(key.Value, known); near != "" {
+			return key, fmt.Errorf("unknown key %q; did you mean %q?", key.Value, near)
+		}
+		return key, fmt.Errorf("unknown key %q: want %s", key.Value, strings.Join(known, ", "))
+	}
+	return nil, nil
 }
 
 // maxKey bounds the work: no key is longer.

@@ -167,7 +167,7 @@ func TestCheckReadsRolesFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := checkMachine(t, root, "--role", clustersetup.Scheduler); !findProblem(got, "credentials", `role gold: no key "wait"`) {
+	if got := checkMachine(t, root, "--role", clustersetup.Scheduler); !findProblem(got, "credentials", `role gold: unknown key "wait"`) {
 		t.Errorf("got %+v", got)
 	}
 }
