@@ -61,7 +61,8 @@ func (e *IncompleteDriverError) Error() string {
 	if len(e.Unreadable) > 0 {
 		return fmt.Sprintf("%s that can be used (%s); reinstall the driver", text, errors.Join(e.Unreadable...))
 	}
-	return fmt.Sprintf("%s (libraries found: %s; searched: %s); install the libraries of that version, reboot after an update, or run ldconfig if they are elsewhere",
+	return fmt.Sprintf("%s (libraries found: %s; searched: %s); "+
+		"install the libraries of that version, reboot after an update, or run ldconfig if they are elsewhere",
 		text, cmp.Or(strings.Join(e.Installed, ", "), "none"), strings.Join(e.Searched, ", "))
 }
 

@@ -14,7 +14,8 @@ const (
 
 // startFailurePattern matches how Go, runc and Mesos's launcher report that a program does
 // not start: the program, then the reason.
-var startFailurePattern = regexp.MustCompile(`(?:exec:?|start|Failed to execute) ['"]?([^\s"':]+)['"]?(?: in [^:]+)?: ((?i:no such|executable file not found|exec format|permission denied|is a directory|fork/exec|stat ).*)`)
+var startFailurePattern = regexp.MustCompile(`(?:exec:?|start|Failed to execute) ['"]?([^\s"':]+)['"]?(?: in [^:]+)?: ` +
+	`((?i:no such|executable file not found|exec format|permission denied|is a directory|fork/exec|stat ).*)`)
 
 // ParseStartFailure returns the exit code of a shell and a message if the text, an error or
 // the output of a launcher, reports that the program cannot be started. For other texts it

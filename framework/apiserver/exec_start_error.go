@@ -12,7 +12,8 @@ import (
 
 // startErrorPattern matches how Go, runc and the agent report that a program
 // does not start: the program, then the reason.
-var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?(?: in [^:]+)?: (?:fork/exec [^\s":]+: |stat [^\s":]+: )?(no such.*|exec.*|permission denied|is a directory)`)
+var startErrorPattern = regexp.MustCompile(`(?:exec:?|start) "?([^\s":]+)"?(?: in [^:]+)?: ` +
+	`(?:fork/exec [^\s":]+: |stat [^\s":]+: )?(no such.*|exec.*|permission denied|is a directory)`)
 
 // classifyStartError sets the code of an agent's problem that reports that the
 // program does not start. It leaves other errors as they are: a reason may also

@@ -102,7 +102,8 @@ func containerAddresses(s *mesos.ContainerStatus) []string {
 
 // memoryPattern matches the message of a Mesos agent whose container exceeded its memory limit, maybe after the exit status that
 // our executor writes before it. Statistics follow.
-var memoryPattern = regexp.MustCompile(`^(killed by signal 9 \(SIGKILL\): )?Memory limit exceeded: Requested: (\d+(?:\.\d+)?)([KMGT]?)B Maximum Used: (\d+(?:\.\d+)?)([KMGT]?)B\b`)
+var memoryPattern = regexp.MustCompile(`^(killed by signal 9 \(SIGKILL\): )?Memory limit exceeded: ` +
+	`Requested: (\d+(?:\.\d+)?)([KMGT]?)B Maximum Used: (\d+(?:\.\d+)?)([KMGT]?)B\b`)
 
 // statusMessage returns the message of a status. About a memory limit it has the limit and the peak in the words of our
 // executor: Mesos adds all statistics of the cgroup, and its MB are MiB.

@@ -82,7 +82,8 @@ func (d *Delivery) IsFailed() bool { return !d.GivenUp.IsZero() }
 // New returns a notification of an event to one target. Equal facts give equal ids.
 func New(to string, f Facts) *Notification {
 	h := sha256.New()
-	for _, text := range []string{to, cmp.Or(f.Job, f.Reason), f.Submitted.UTC().Format(time.RFC3339Nano), string(f.Event), f.Time.UTC().Format(time.RFC3339Nano)} {
+	submitted, at := f.Submitted.UTC().Format(time.RFC3339Nano), f.Time.UTC().Format(time.RFC3339Nano)
+	for _, text := range []string{to, cmp.Or(f.Job, f.Reason), submitted, string(f.Event), at} {
 		h.Write([]byte(text))
 		h.Write([]byte{0})
 	}

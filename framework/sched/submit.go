@@ -149,7 +149,8 @@ type JobNotEndedError struct {
 }
 
 func (e *JobNotEndedError) Error() string {
-	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name (--name); mesos-gpu apply updates a service, and edit changes keys of a job", e.Name, e.State)
+	return fmt.Sprintf("job %q is %s: kill it first, or submit under another name (--name); "+
+		"mesos-gpu apply updates a service, and edit changes keys of a job", e.Name, e.State)
 }
 
 // AdmitRetry returns why the tasks of a run that did not finish may not be run again without the others, nil if they may.

@@ -68,12 +68,13 @@ func CommandAlternatives() map[string]string {
 		rollout = "mesos-gpu apply FILE updates a service step by step, and describe JOB shows how far it is"
 	)
 	return map[string]string{
-		"rm":         removal,
-		"delete":     removal,
-		"remove":     removal,
-		"prune":      removal,
-		"update":     "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
-		"restart":    "mesos-gpu rerun JOB runs an ended job again, requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
+		"rm":     removal,
+		"delete": removal,
+		"remove": removal,
+		"prune":  removal,
+		"update": "mesos-gpu apply FILE submits what has changed, and updates services; edit JOB changes single keys of a job",
+		"restart": "mesos-gpu rerun JOB runs an ended job again, " +
+			"requeue JOB stops a running one and queues it again, and stop TASK starts another task of a service",
 		"salloc":     "mesos-gpu run -it --gpus 1 -- bash opens a shell on an agent, with GPUs",
 		"squeue":     "mesos-gpu ps lists the jobs that run or wait, and queue those that wait with the reason",
 		"scontrol":   "mesos-gpu describe JOB shows a job; edit, hold, release and requeue change it; agents, cordon and drain are for agents",

@@ -42,7 +42,8 @@ func (d *controlDaemon) checkOutput() {
 	d.checkedBytes = size
 	if lines := serverFailed.FindAll(text, -1); len(lines) > 0 {
 		err := errors.New(string(lines[len(lines)-1]))
-		d.log.WithError(err).WithField("output", strings.TrimSpace(string(text))).Error("MPS server failed: its clients fail, and new ones are rejected for some time")
+		d.log.WithError(err).WithField("output", strings.TrimSpace(string(text))).
+			Error("MPS server failed: its clients fail, and new ones are rejected for some time")
 		d.mu.Lock()
 		d.serverErr, d.serverFailedAt = err, time.Now()
 		d.mu.Unlock()

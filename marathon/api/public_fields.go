@@ -117,7 +117,12 @@ func publicApp(a *marathon.App) *marathon.App {
 	if c := a.Container; c != nil {
 		public.Container = &marathon.Container{Type: c.Type, PortMappings: c.PortMappings, Volumes: []marathon.Volume{}}
 		if d := c.Docker; d != nil {
-			public.Container.Docker = &marathon.DockerInfo{Image: d.Image, ForcePullImage: d.ForcePullImage, Privileged: d.Privileged, Parameters: []marathon.Parameter{}}
+			public.Container.Docker = &marathon.DockerInfo{
+				Image:          d.Image,
+				ForcePullImage: d.ForcePullImage,
+				Privileged:     d.Privileged,
+				Parameters:     []marathon.Parameter{},
+			}
 		}
 	}
 	for _, h := range a.HealthChecks {

@@ -80,7 +80,8 @@ func (h *HostPermissions) ResolveVolumes(s *job.Spec, role string) *job.Spec {
 
 // sharesVolume reports whether jobs mount the volume by its name on the engine. A star does not cover volumes of roles and users.
 func (l *SpecAllowList) sharesVolume(name string) bool {
-	return slices.Contains(l.NamedVolumes, name) || slices.Contains(l.NamedVolumes, wildcard) && !strings.HasPrefix(name, roleVolumePrefix) && !strings.HasPrefix(name, userVolumePrefix)
+	return slices.Contains(l.NamedVolumes, name) ||
+		slices.Contains(l.NamedVolumes, wildcard) && !strings.HasPrefix(name, roleVolumePrefix) && !strings.HasPrefix(name, userVolumePrefix)
 }
 
 // namedVolumes returns the names of the Docker engine's volumes that a job mounts, by its own key or by options of

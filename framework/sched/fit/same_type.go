@@ -107,7 +107,8 @@ func (c *Cluster) explainSameType(d *Demand, n int) Shortage {
 	c.UndoPlacements(typed, places)
 	short := c.ExplainGang(typed, n)
 	if names := c.acceptableTypes(d); len(names) > 1 && len(places) < max(n, 1) {
-		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room", strings.Join(names, " and "), gpu.TypeOf(typed.Request.Types.Include[0]))
+		short.Found += fmt.Sprintf("; all GPUs must be of one type, and of %s, %s has the most room",
+			strings.Join(names, " and "), gpu.TypeOf(typed.Request.Types.Include[0]))
 	}
 	return short
 }

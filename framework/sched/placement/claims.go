@@ -16,9 +16,22 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 	fitPolicy := pl.policy.Fit
 	fitPolicy.Name = "binpack"
 	pl.reclaim = &reclaimer{
-		in: &ownInput, entitled: pl.policy.PursuesEntitlements(), overhead: pl.policy.Overhead, cluster: pl.alloc.Cluster, alloc: pl.alloc, returns: &pl.returns, launches: pl.launches,
-		leftoverOf: agents.LeftoverOf, newestOffers: agents.NewestOffers, fitPolicy: fitPolicy,
-		endings: map[string][]*queue.RunningTask{}, needs: map[string]*remainder{}, reserved: map[AgentKey]*fit.TaskResources{}, failed: map[claimKey]bool{}, blocked: map[string]string{}, hostClaims: map[string]bool{},
+		in:           &ownInput,
+		entitled:     pl.policy.PursuesEntitlements(),
+		overhead:     pl.policy.Overhead,
+		cluster:      pl.alloc.Cluster,
+		alloc:        pl.alloc,
+		returns:      &pl.returns,
+		launches:     pl.launches,
+		leftoverOf:   agents.LeftoverOf,
+		newestOffers: agents.NewestOffers,
+		fitPolicy:    fitPolicy,
+		endings:      map[string][]*queue.RunningTask{},
+		needs:        map[string]*remainder{},
+		reserved:     map[AgentKey]*fit.TaskResources{},
+		failed:       map[claimKey]bool{},
+		blocked:      map[string]string{},
+		hostClaims:   map[string]bool{},
 	}
 	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {

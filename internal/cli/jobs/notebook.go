@@ -200,7 +200,8 @@ func (a *jobCommands) explainNotebookEnd(ctx context.Context, c *client.Client, 
 	failure := a.reportOutcome(&view)
 	fmt.Fprint(a.Stderr, describeErrorOutput(ctx, c, &view))
 	if view.Spec.Image == "" && view.ExitCode != nil && *view.ExitCode == exitNotFound {
-		fmt.Fprintln(a.Stderr, "mesos-gpu: the agent has no such program: give an image that has it, such as --image quay.io/jupyter/base-notebook, or another --command")
+		fmt.Fprintln(a.Stderr, "mesos-gpu: the agent has no such program: "+
+			"give an image that has it, such as --image quay.io/jupyter/base-notebook, or another --command")
 	}
 	return failure
 }

@@ -98,7 +98,8 @@ func (a *jobCommands) psCommand() *cobra.Command {
 	f.StringVar(&runsOf, "runs", "", "the runs of this job that are kept: submissions of its name")
 	s.addFilterFlags(c)
 	f.StringVar(&s.name, "name", "", "only jobs whose name matches: * matches any text, ? one character")
-	f.StringVar(&s.sort, "sort", "", "sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order (default submitted, and -submitted with ended jobs)")
+	f.StringVar(&s.sort, "sort", "",
+		"sort by "+cli.JoinWithOr(jobSortKeys())+"; a leading dash reverses the order (default submitted, and -submitted with ended jobs)")
 	f.IntVar(&s.limit, "limit", 0, fmt.Sprintf("at most so many jobs; 0 lists all (default %d for a table with ended jobs)", endedLimit))
 	_ = c.RegisterFlagCompletionFunc("runs", a.CompleteArgument([]string{"JOB"}))
 	cli.CompleteFixed(c, "sort", jobSortKeys())

@@ -233,7 +233,8 @@ func (c *collector) readFiles() {
 var (
 	credentialOption = regexp.MustCompile(`^(MESOS_(HTTP_)?CREDENTIALS?|credential)$`)
 	secretOption     = regexp.MustCompile(`KEY|key|auth-file`)
-	fileOption       = regexp.MustCompile(`^(LIBPROCESS_SSL_(CERT|KEY|CA)_FILE|(api-)?tls-(ca|cert|key)|access|(zk|journal)-auth-file|roles|MESOS_JWT_SECRET_KEY)$`)
+	fileOption       = regexp.MustCompile(`^(LIBPROCESS_SSL_(CERT|KEY|CA)_FILE|` +
+		`(api-)?tls-(ca|cert|key)|access|(zk|journal)-auth-file|roles|MESOS_JWT_SECRET_KEY)$`)
 )
 
 func (c *collector) readNamedFile(option, path string) {
