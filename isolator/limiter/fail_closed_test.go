@@ -277,7 +277,7 @@ func exportedSymbols(t *testing.T, path string) []string {
 // Images may have an old C library. If the preload fails, there is no limit.
 func TestLibraryLoadsInOldImages(t *testing.T) {
 	requireBuilt(t)
-	dir, err := buildTarget("limiter")
+	dir, err := buildTargets("limiter")
 	if err != nil {
 		t.Fatal(err)
 	}

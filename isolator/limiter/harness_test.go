@@ -28,17 +28,17 @@ const (
 
 // buildOnce builds the library's objects, the fake driver and the programs, and returns
 // their folder.
-var buildOnce = sync.OnceValues(func() (string, error) { return buildTarget("tests") })
+var buildOnce = sync.OnceValues(func() (string, error) { return buildTargets("tests") })
 
-// buildTarget makes a target of the Makefile and returns the folder of what is built. The
+// buildTargets makes targets of the Makefile and returns the folder of what is built. The
 // folder outlives the run: make compiles only what has changed.
-func buildTarget(target string) (string, error) {
+func buildTargets(targets ...string) (string, error) {
 	dir, err := filepath.Abs("../../bin/test-build/limiter")
 	if err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("make", "-s", "-j2", "OUT="+dir, target).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make %s: %w\n%s", target, err, out)
+	if out, err := exec.Command("make", append([]string{"-s", "-j2", "OUT=" + dir}, targets...)...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make %s: %w\n%s", strings.Join(targets, " "), err, out)
 	}
 	return dir, nil
 }

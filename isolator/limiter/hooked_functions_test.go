@@ -50,41 +50,43 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 		{name: "mipmap", take: []string{"array 1024 1024 0 3"}, bytes: 21 * mib, give: []string{"mipmapdestroy 1"}, tooMuch: "array 16384 16384 0 2"},
 		{name: "module", take: []string{"module"}, bytes: 4 * mib, give: []string{"unload 1"}, tooMuch: "alloc 264241153"},
 	}
-	device := newMachineFile(t, 1024*mib, 0, 0)
-	c := newContainer(t, device, newLimits(256*mib+ctxBytes, 100))
 	for _, how := range []string{"proc", "dlsym", "dlvsym", "link"} {
-		for _, f := range families {
-			t.Run(f.name+" by "+how, func(t *testing.T) {
-				p := c.start(how)
-				defer p.end()
-				p.t = t
-				p.must(9, "ctx 0")
-				check := func(when string, want uint64) {
-					t.Helper()
-					recorded := c.used(0)
-					own, _ := c.deviceUsage(0)
-					free := p.must(8, "info")
-					if recorded != want || own != want || free != 256*mib+ctxBytes-want {
-						t.Errorf("%s: the usage file has %d, the device %d, the program sees %d free; want %d used", when, recorded, own, free, want)
+		t.Run("by "+how, func(t *testing.T) {
+			t.Parallel() // the test and its many programs mostly wait for each other
+			c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
+			for _, f := range families {
+				t.Run(f.name, func(t *testing.T) {
+					p := c.start(how)
+					defer p.end()
+					p.t = t
+					p.must(9, "ctx 0")
+					check := func(when string, want uint64) {
+						t.Helper()
+						recorded := c.used(0)
+						own, _ := c.deviceUsage(0)
+						free := p.must(8, "info")
+						if recorded != want || own != want || free != 256*mib+ctxBytes-want {
+							t.Errorf("%s: the usage file has %d, the device %d, the program sees %d free; want %d used", when, recorded, own, free, want)
+						}
 					}
-				}
-				check("before", ctxBytes)
-				for _, line := range f.take {
-					slot := 1
-					if line == "pool" {
-						slot = 0
+					check("before", ctxBytes)
+					for _, line := range f.take {
+						slot := 1
+						if line == "pool" {
+							slot = 0
+						}
+						p.must(slot, "%s", line)
 					}
-					p.must(slot, "%s", line)
-				}
-				check("taken", ctxBytes+f.bytes)
-				p.want(outOfMemory, 6, "%s", f.tooMuch)
-				check("refused", ctxBytes+f.bytes)
-				for _, line := range f.give {
-					p.must(7, "%s", line)
-				}
-				check("given back", ctxBytes+f.afterGiving)
-			})
-		}
+					check("taken", ctxBytes+f.bytes)
+					p.want(outOfMemory, 6, "%s", f.tooMuch)
+					check("refused", ctxBytes+f.bytes)
+					for _, line := range f.give {
+						p.must(7, "%s", line)
+					}
+					check("given back", ctxBytes+f.afterGiving)
+				})
+			}
+		})
 	}
 }
 
