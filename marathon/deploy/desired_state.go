@@ -165,12 +165,6 @@ func (s *DesiredState) HasReadinessChecks(id string) bool {
 	return ok && slices.ContainsFunc(a.versions, func(v appVersion) bool { return len(v.app.ReadinessChecks) > 0 })
 }
 
-// IsHealthy reports whether an instance of the app counts as healthy.
-func (s *DesiredState) IsHealthy(id string, i AppInstance) bool {
-	config, _ := s.AppAtConfig(id, i.Version)
-	return i.isHealthy(config)
-}
-
 // Deployments returns the current deployments, the oldest first.
 func (s *DesiredState) Deployments() []Deployment {
 	list := make([]Deployment, 0, len(s.deployments))

@@ -53,12 +53,6 @@ func (m *FakeMachine) AddInstance(uuid string, id, gi, start int) {
 	m.writeFile(m.path+".instances", string(text)+fmt.Sprintf("gi %d %d %d %d 1\n", m.deviceIndex(uuid), gi, id, start))
 }
 
-// Reboot destroys all instances.
-func (m *FakeMachine) Reboot() {
-	m.t.Helper()
-	m.writeFile(m.path+".instances", "")
-}
-
 // ListInstances returns the profiles and places of a GPU's instances, sorted: "9@0" is profile
 // 9 at 0.
 func (m *FakeMachine) ListInstances(uuid string) []string {
