@@ -263,6 +263,31 @@ func hardLink(t *testing.T, from, to string) {
 	}
 }
 
+// awaitOutput repeats a client command until its output has the text.
+func (c *cluster) awaitOutput(text string, args ...string) {
+	c.t.Helper()
+	c.awaitRun(func(r result) bool { return strings.Contains(r.out, text) }, args...)
+}
+
+func (c *cluster) awaitOutputWithout(text string, args ...string) {
+	c.t.Helper()
+	c.awaitRun(func(r result) bool { return r.code == 0 && !strings.Contains(r.out, text) }, args...)
+}
+
+// awaitRun repeats a command until its result is the wanted one.
+func (c *cluster) awaitRun(wanted func(result) bool, args ...string) {
+	c.t.Helper()
+	for late := time.Now().Add(waitTimeout); ; time.Sleep(100 * time.Millisecond) {
+		r := c.run(args...)
+		if wanted(r) {
+			return
+		}
+		if time.Now().After(late) {
+			c.t.Fatalf("mesos-gpu %s: status %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+		}
+	}
+}
+
 // awaitJobEnd waits until a job has ended.
 func (c *cluster) awaitJobEnd(job string) {
 	c.t.Helper()

@@ -61,7 +61,7 @@ func TestFullDiskLosesNoJob(t *testing.T) {
 	c := startDaemon(t, binary, "local", "--free-ports", "--gpus", "1xV100", "--process-user=", "--work-dir", filepath.Join(disk, "work"))
 	gate := filepath.Join(t.TempDir(), "open")
 	c.mustRun("run", "--detach", "--name", "first", "--gpus", "1", "--", "sh", "-c", "echo started; until [ -e "+gate+" ]; do sleep 0.1; done")
-	c.awaitOutputOf("started", "logs", "first")
+	c.awaitOutput("started", "logs", "first")
 	c.mustRun("run", "--detach", "--name", "second", "--gpus", "1", "--", "true")
 	free := keepFull(t, disk)
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {

@@ -62,31 +62,19 @@ func TestNotificationSurvivesAKill(t *testing.T) {
 	if first.id == "" || first != second || !strings.Contains(first.body, `"event":"failure"`) || !strings.Contains(first.body, `"exit_code":3`) {
 		t.Errorf("before the kill %+v, after it %+v", first, second)
 	}
-	awaitOutput := func(want string, args ...string) {
-		t.Helper()
-		for deadline := time.Now().Add(waitTimeout); ; time.Sleep(20 * time.Millisecond) {
-			out := c.mustRun(args...)
-			if strings.Contains(out, want) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("mesos-gpu %s lacks %q:\n%s", strings.Join(args, " "), want, out)
-			}
-		}
-	}
-	awaitOutput("Every notification was delivered.", "notifications")
+	c.awaitOutput("Every notification was delivered.", "notifications")
 
 	status.Store(http.StatusServiceUnavailable)
 	c.mustRun("run", "--detach", "--name", "refused", "--gpus", "0", "--notify", "end,"+receiver.URL+"/path-secret", "--", "true")
 	id := await().id
-	awaitOutput(id, "notifications", "--failed")
+	c.awaitOutput(id, "notifications", "--failed")
 	out := c.mustRun("notifications", "--failed", "-o", "wide")
 	if strings.Contains(out, "path-secret") || !strings.Contains(out, "it answers 503") || !strings.Contains(out, "refused") {
 		t.Errorf("failed notifications:\n%s", out)
 	}
 	status.Store(http.StatusOK)
 	c.mustRun("notifications", "retry", id)
-	awaitOutput("Every notification was delivered.", "notifications")
+	c.awaitOutput("Every notification was delivered.", "notifications")
 	if r := c.run("notifications", "drop", id); r.code == 0 || !strings.Contains(r.err, "no notification") {
 		t.Errorf("drop of a delivered one: status %d, %s", r.code, r.err)
 	}

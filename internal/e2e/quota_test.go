@@ -25,8 +25,8 @@ func checkMesosQuota(t *testing.T, c *cluster, master string) {
 	if out := c.mustRun("queue"); !strings.Contains(out, reason) {
 		t.Errorf("queue prints:\n%s", out)
 	}
-	c.awaitOutputOf("1 of 1", "quota", "get")
-	c.awaitOutputOf("MESOS LIMIT", "quota", "explain", "research")
+	c.awaitOutput("1 of 1", "quota", "get")
+	c.awaitOutput("MESOS LIMIT", "quota", "explain", "research")
 	setMesosQuota(t, master, 2)
 	c.awaitJob("bound", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 2 })
 	c.mustRun("kill", "bound")

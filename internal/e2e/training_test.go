@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -175,22 +174,6 @@ func TestTrainingExamples(t *testing.T) {
 			t.Errorf("the attempts had the ports %v", ports)
 		}
 	})
-}
-
-// awaitOutput repeats a client command until its output has the text.
-func (c *cluster) awaitOutput(text string, args ...string) {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), waitTimeout)
-	defer cancel()
-	for {
-		r := c.run(args...)
-		if strings.Contains(r.out, text) {
-			return
-		}
-		if ctx.Err() != nil {
-			c.t.Fatalf("mesos-gpu %s: no %q in %s%s", strings.Join(args, " "), text, r.out, r.err)
-		}
-	}
 }
 
 // awaitHealthy waits until all tasks of a job are healthy.

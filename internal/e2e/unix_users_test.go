@@ -88,7 +88,7 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 	}
 
 	c.mustRunAs("games", "run", "--detach", "--name", "mine", "--env", "KEY=private", "--", "sh", "-c", "echo private > file; echo at $PWD; sleep 1000")
-	c.awaitOutputOf("at /", "logs", "mine")
+	c.awaitOutput("at /", "logs", "mine")
 	if out := c.mustRunAs("daemon", "ps"); !strings.Contains(out, "mine") {
 		t.Errorf("users see the jobs of others: got\n%s", out)
 	}
@@ -173,7 +173,7 @@ func TestLimitsOfUnixUsers(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"games1", "bin1", "bin2"} {
-		c.awaitOutputOf("started", "logs", name)
+		c.awaitOutput("started", "logs", name)
 	}
 	second := c.awaitJob("games2", func(view *api.JobView) bool { return view.WaitReason != "" })
 	if second.TaskStates[job.Waiting] != 1 || !strings.Contains(second.WaitReason, "unix:games") {
