@@ -97,21 +97,18 @@ const quotaWarningTimeout = time.Second
 // CordonAgent cordons the agent's host: it gets no new tasks. With drain its tasks are killed too. agent is an agent's ID
 // or host name. The cordon belongs to the host, so that it outlasts the agent's ID.
 func (c *OperatorCommands) CordonAgent(ctx context.Context, change request.Change, agent, reason string, drain bool) error {
-	host, err := c.findHost(ctx, agent)
-	if err != nil {
-		return err
-	}
-	return c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := change.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
-			return err
-		}
-		apply(sched.CordonHost{Host: host, Reason: reason, Drain: drain})
-		return nil
+	return c.changeCordon(ctx, change, agent, func(host string) sched.Event {
+		return sched.CordonHost{Host: host, Reason: reason, Drain: drain}
 	})
 }
 
 // UncordonAgent lets the agent's host get tasks again. It is no error if it is not cordoned.
 func (c *OperatorCommands) UncordonAgent(ctx context.Context, change request.Change, agent string) error {
+	return c.changeCordon(ctx, change, agent, func(host string) sched.Event { return sched.UncordonHost{Host: host} })
+}
+
+// changeCordon applies an event to the cordon of the agent's host.
+func (c *OperatorCommands) changeCordon(ctx context.Context, change request.Change, agent string, event func(host string) sched.Event) error {
 	host, err := c.findHost(ctx, agent)
 	if err != nil {
 		return err
@@ -120,7 +117,7 @@ func (c *OperatorCommands) UncordonAgent(ctx context.Context, change request.Cha
 		if err := change.CheckIfMatch(clusterview.CordonTag(st.CordonOf(host))); err != nil {
 			return err
 		}
-		apply(sched.UncordonHost{Host: host})
+		apply(event(host))
 		return nil
 	})
 }
