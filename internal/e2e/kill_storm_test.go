@@ -110,7 +110,7 @@ func (s *killStorm) await(what string, done func() bool) bool {
 	if s.losesWorkDir {
 		timeout = lostAgentTimeout
 	}
-	for late := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(timeout); ; time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return true
 		}
