@@ -141,18 +141,6 @@ func (a *Allocator) ListNested(container string) []Allocation {
 	return slices.DeleteFunc(a.ListAll(), func(h Allocation) bool { return !IsNestedIn(h.Container, container) })
 }
 
-// HoldersOf returns the containers that hold the device, or a share of it, themselves, parents
-// first.
-func (a *Allocator) HoldersOf(device string) []string {
-	var ids []string
-	for _, h := range a.ListAll() {
-		if slices.Contains(h.Devices(), device) {
-			ids = append(ids, h.Container)
-		}
-	}
-	return ids
-}
-
 // ListConflicts returns the containers that share no ancestor with the container and hold the
 // device, a share of it, its GPU if it is a MIG device, or a MIG device of it, sorted.
 func (a *Allocator) ListConflicts(container, device string) []string {

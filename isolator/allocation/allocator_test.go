@@ -246,18 +246,6 @@ func TestFindOrphans(t *testing.T) {
 	}
 }
 
-func TestHoldersOf(t *testing.T) {
-	l := newStockAllocator()
-	mustAssign(t, l, "p", DeviceRequest{Stock: 2})
-	mustAssign(t, l, "p.x", DeviceRequest{Stock: 1})
-	mustAssign(t, l, "p.y", DeviceRequest{})
-	for device, want := range map[string]string{"a": "[p p.x]", "b": "[p]", "d": "[]"} {
-		if got := fmt.Sprint(l.HoldersOf(device)); got != want {
-			t.Errorf("%s: got %s, want %s", device, got, want)
-		}
-	}
-}
-
 // An allocation matches a request for exactly its devices and shares, whatever the order of
 // the names.
 func TestMatchesRequest(t *testing.T) {

@@ -82,7 +82,7 @@ func TestSharesAreRejected(t *testing.T) {
 func TestSharesOfOneDevice(t *testing.T) {
 	l := newHalvesAllocator(t)
 	mustAssign(t, l, "q", requestShares(newShare("h0", 50, 0)))
-	if got := strings.Join(l.HoldersOf("h0"), " "); got != "p q" {
+	if got := strings.Join(l.ListConflicts("other", "h0"), " "); got != "p q" {
 		t.Errorf("holders: got %q, want p q", got)
 	}
 	mustAssign(t, l, "q", requestShares(newShare("h0", 20, 50))) // reduces memory and adds cores in one update
