@@ -54,9 +54,6 @@ func States() []State {
 // CanBecome reports whether the task may change to next.
 func (s State) CanBecome(next State) bool { return s == next || slices.Contains(transitions[s], next) }
 
-// NextStates lists the states that may follow.
-func (s State) NextStates() []State { return slices.Clone(transitions[s]) }
-
 // IsStarting reports whether the task's agent may be fetching its files.
 func (s State) IsStarting() bool {
 	return s == Launching || s == Staging || s == Starting || s == Unreachable
