@@ -296,6 +296,9 @@ func (c *fakeCluster) WatchEvents(ctx context.Context, q request.EventQuery) (<-
 	return batches, nil
 }
 
+// KnowsEvent has the stream itself begin with the states.
+func (*fakeCluster) KnowsEvent(string) bool { return true }
+
 func (c *fakeCluster) states(name string) (events []api.TaskEvent, changed chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

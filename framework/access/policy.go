@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"slices"
 
 	"mesos-gpu/framework/sched/admission"
@@ -137,6 +138,18 @@ func (g *Grant) EachPermission(f func(p Permission, roles []string)) {
 	for _, r := range g.rules {
 		f(r.Permission, slices.Clone(r.Roles))
 	}
+}
+
+// VisibilityKey returns a text that is equal for requesters who may see the same of all jobs.
+func (g *Grant) VisibilityKey() string {
+	if g == nil {
+		return ""
+	}
+	owner := "" // whose jobs the requester may change, and so read if output is private
+	if g.privateOutput {
+		owner = g.userName
+	}
+	return fmt.Sprintf("%q %q", owner, g.rules)
 }
 
 // GrantedRoles returns the roles that the access file names in rules with at least this permission for the requester, each

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -21,6 +22,12 @@ type EventSource interface {
 	// Missed. The channel is unbuffered, so that a slow reader occupies little
 	// memory.
 	WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error)
+	// KnowsEvent reports whether a stream can continue after the event with this ID.
+	KnowsEvent(id string) bool
+	// ReadStates calls visit with the states of all tasks, in batches, and returns the ID of the event
+	// after which a stream continues. It ends with the error of visit, or with request.ErrEventsMissed
+	// if visit was too slow.
+	ReadStates(q request.EventQuery, visit func(*request.EventBatch) error) (position string, err error)
 }
 
 // keepAliveInterval is the interval of keep-alive messages on an idle stream.
@@ -42,7 +49,7 @@ const resetEvent = "event: reset\ndata: {}\n\n"
 // states, only those of live tasks, or the events that the client has missed; then each
 // change. It disconnects a client that is too slow; the client can resume the stream.
 func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
-	q := request.EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID), Client: clientOf(r)}
+	q := request.EventQuery{Job: r.URL.Query().Get("job"), After: r.Header.Get(lastEventID)}
 	switch state := r.URL.Query().Get("state"); state {
 	case api.LiveJobs:
 		q.LiveOnly = true
@@ -64,27 +71,22 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	stream := &eventWriter{w: w, out: http.NewResponseController(w), idle: time.NewTicker(keepAliveInterval)}
+	defer stream.idle.Stop()
+	if q.Job == "" {
+		if q.After, err = s.sendFirstAnswer(r, reads, q, stream); err != nil {
+			if errors.Is(err, request.ErrEventsMissed) {
+				_ = stream.write([]byte(resetEvent))
+			}
+			return nil // the client has disconnected, or reconnects; likewise below
+		}
+	}
 	batches, err := reads.Events.WatchEvents(r.Context(), q)
 	if err != nil {
-		return err
+		return abortIfStarted(stream.started, err)
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	out := http.NewResponseController(w)
-	if err := writeAndFlush(out, w, nil); err != nil {
-		return nil // the client has disconnected; likewise below
-	}
-	idle := time.NewTicker(keepAliveInterval)
-	defer idle.Stop()
-	write := func(b *request.EventBatch) error {
-		buffer := eventBuffers.Get().(*[]byte)
-		defer eventBuffers.Put(buffer)
-		*buffer = appendBatch(r, reads, (*buffer)[:0], b)
-		if len(*buffer) == 0 {
-			return nil
-		}
-		return writeAndFlush(out, w, *buffer)
+	if err := stream.start(); err != nil {
+		return nil
 	}
 	for {
 		select {
@@ -92,9 +94,9 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 			if !ok {
 				return nil
 			}
-			err = write(&b)
-		case <-idle.C:
-			err = writeAndFlush(out, w, []byte(": alive\n\n"))
+			err = writeBatch(r, reads, &b, stream.write)
+		case <-stream.idle.C:
+			err = stream.keepAlive()
 		case <-r.Context().Done():
 			return nil
 		}
@@ -102,6 +104,75 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// sendFirstAnswer sends the present states of all jobs, unless the client knows them, when it is the client's turn. It returns the
+// ID of the event after which the stream continues.
+func (s *apiServer) sendFirstAnswer(r *http.Request, reads *ReadBackend, q request.EventQuery, stream *eventWriter) (position string, err error) {
+	if reads.Events.KnowsEvent(q.After) {
+		return q.After, nil
+	}
+	if err := stream.start(); err != nil {
+		return "", err
+	}
+	client := clientOf(r)
+	turns := s.firstAnswers.turns.join(client)
+	defer s.firstAnswers.turns.leave(client, turns)
+	for waits := true; waits; {
+		select {
+		case turns.running <- struct{}{}:
+			waits = false
+		case <-stream.idle.C:
+			err = stream.keepAlive()
+		case <-r.Context().Done():
+			err = r.Context().Err()
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	defer func() { <-turns.running }()
+	for position = ""; !reads.Events.KnowsEvent(position); { // a client that reads slowly may have missed the events since
+		if position, err = s.firstAnswers.send(r, reads, q, stream.write); err != nil {
+			return "", err
+		}
+	}
+	return position, nil
+}
+
+// eventWriter writes one event stream.
+type eventWriter struct {
+	w    http.ResponseWriter
+	out  *http.ResponseController
+	idle *time.Ticker
+	// started is true once the header is written.
+	started bool
+}
+
+// start writes the header, once.
+func (e *eventWriter) start() error {
+	if e.started {
+		return nil
+	}
+	e.started = true
+	e.w.Header().Set("Content-Type", "text/event-stream")
+	e.w.Header().Set("Cache-Control", "no-store")
+	e.w.WriteHeader(http.StatusOK)
+	return e.write(nil)
+}
+
+func (e *eventWriter) write(text []byte) error { return writeAndFlush(e.out, e.w, text) }
+
+func (e *eventWriter) keepAlive() error { return e.write([]byte(": alive\n\n")) }
+
+// writeBatch writes the part of a batch that the requester may see.
+func writeBatch(r *http.Request, reads *ReadBackend, b *request.EventBatch, write func([]byte) error) error {
+	buffer := eventBuffers.Get().(*[]byte)
+	defer eventBuffers.Put(buffer)
+	if *buffer = appendBatch(r, reads, (*buffer)[:0], b); len(*buffer) == 0 {
+		return nil
+	}
+	return write(*buffer)
 }
 
 // eventBuffers are buffers for encoded batches. A stream has one only while it writes.

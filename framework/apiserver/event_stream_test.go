@@ -53,7 +53,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	if want := event + "id: e-7\n\nid: e-8\n" + event; status != 200 || body != want {
 		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
 	}
-	if want := (request.EventQuery{Job: "train", LiveOnly: true, Client: "viewer", After: "e-5"}); f.stream != want {
+	if want := (request.EventQuery{Job: "train", LiveOnly: true, After: "e-5"}); f.stream != want {
 		t.Errorf("requested stream %+v, want %+v", f.stream, want)
 	}
 	for _, state := range []string{"dead", api.EndedJobs} {

@@ -113,6 +113,8 @@ type apiServer struct {
 	execEnabled bool
 	// signIn is nil if users cannot sign in through a browser.
 	signIn SignInProvider
+	// firstAnswers has the present states that event streams send.
+	firstAnswers firstAnswers
 }
 
 // HandlerOption changes a default of NewHandler.

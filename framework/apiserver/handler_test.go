@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,16 +44,19 @@ type fakeBackend struct {
 	ended       []api.TaskEvent
 	query       api.JobQuery
 	stream      request.EventQuery
-	next        string
-	asOf        time.Time
-	did         string
-	demand      []api.UnmetDemand
-	whose       map[string][2]string // role and owner by job
-	jobs        []api.JobView
-	gpus        []api.GPUView
-	now         []api.TaskEvent
-	state       job.State // state of train's task; "" is Waiting
-	exec        func(context.Context, api.ExecRequest, api.Terminal) (int, error)
+	// statesRead counts the calls of ReadStates, which readStates answers unless it is nil.
+	statesRead atomic.Int32
+	readStates func(request.EventQuery, func(*request.EventBatch) error) (string, error)
+	next       string
+	asOf       time.Time
+	did        string
+	demand     []api.UnmetDemand
+	whose      map[string][2]string // role and owner by job
+	jobs       []api.JobView
+	gpus       []api.GPUView
+	now        []api.TaskEvent
+	state      job.State // state of train's task; "" is Waiting
+	exec       func(context.Context, api.ExecRequest, api.Terminal) (int, error)
 }
 
 func (f *fakeBackend) view() api.JobView {
@@ -199,16 +203,12 @@ func (f *fakeBackend) ListTasks(context.Context, string, time.Time, int, int) ([
 }
 func (f *fakeBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan request.EventBatch, error) {
 	f.stream = q
-	now := f.now
-	if now == nil && !q.LiveOnly {
-		now = append([]api.TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...)
-	}
 	batches := make(chan request.EventBatch)
 	go func() {
 		defer close(batches)
-		next := request.EventBatch{Events: now}
-		if len(now) > 0 {
-			next.Position = now[len(now)-1].ID
+		next := request.EventBatch{}
+		if !f.KnowsEvent(q.After) {
+			next = f.presentStates(q)
 		}
 		for {
 			select {
@@ -228,6 +228,32 @@ func (f *fakeBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-
 		}
 	}()
 	return batches, f.err
+}
+
+// presentStates returns the states of all tasks in one batch.
+func (f *fakeBackend) presentStates(q request.EventQuery) request.EventBatch {
+	b := request.EventBatch{Events: f.now}
+	if b.Events == nil && !q.LiveOnly {
+		b.Events = append([]api.TaskEvent{{Job: "train", Task: "train.0", State: job.Waiting}}, f.ended...)
+	}
+	if n := len(b.Events); n > 0 {
+		b.Position = b.Events[n-1].ID
+	}
+	return b
+}
+
+func (f *fakeBackend) KnowsEvent(id string) bool { return id == afterStates }
+
+// afterStates is the ID of the event after which a stream of fakeBackend continues.
+const afterStates = "e-states"
+
+func (f *fakeBackend) ReadStates(q request.EventQuery, visit func(*request.EventBatch) error) (position string, err error) {
+	f.statesRead.Add(1)
+	if f.readStates != nil {
+		return f.readStates(q, visit)
+	}
+	b := f.presentStates(q)
+	return afterStates, visit(&b)
 }
 
 func discardLogger() logrus.FieldLogger {

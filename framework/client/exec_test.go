@@ -292,6 +292,9 @@ func (r endedTask) WatchEvents(context.Context, request.EventQuery) (<-chan requ
 	return batches, nil
 }
 
+// KnowsEvent has the stream itself begin with the states.
+func (endedTask) KnowsEvent(string) bool { return true }
+
 // TestAttachReturnsExitCodeOfTask checks that attach returns the task's exit code if that of its command is lost with the
 // container, and that exec, whose command has another exit code, reports the loss.
 func TestAttachReturnsExitCodeOfTask(t *testing.T) {

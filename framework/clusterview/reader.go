@@ -62,6 +62,14 @@ func (r *Reader) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan 
 	return r.Model.WatchEvents(ctx, q)
 }
 
+// KnowsEvent reports whether a stream can continue after the event with this ID.
+func (r *Reader) KnowsEvent(id string) bool { return r.Model.KnowsEvent(id) }
+
+// ReadStates calls visit with the present states of tasks, as readmodel.Model.ReadStates does.
+func (r *Reader) ReadStates(q request.EventQuery, visit func(*request.EventBatch) error) (position string, err error) {
+	return r.Model.ReadStates(q, visit)
+}
+
 // ListTasks returns at most limit of a job's tasks, from an index on, if the job was submitted at that time.
 func (r *Reader) ListTasks(_ context.Context, name string, submitted time.Time, from, limit int) ([]job.Task, error) {
 	return r.Model.ListTasks(name, submitted, from, limit), nil

@@ -130,6 +130,12 @@ func (b eventBackend) WatchEvents(ctx context.Context, q request.EventQuery) (<-
 	return b.view.WatchEvents(ctx, q)
 }
 
+func (b eventBackend) KnowsEvent(id string) bool { return b.view.KnowsEvent(id) }
+
+func (b eventBackend) ReadStates(q request.EventQuery, visit func(*request.EventBatch) error) (position string, err error) {
+	return b.view.ReadStates(q, visit)
+}
+
 // TestBrokenEventStreamResumesOverHTTP: the next stream over HTTP first contains the events
 // that occurred without a stream, once each, and then later ones.
 func TestBrokenEventStreamResumesOverHTTP(t *testing.T) {

@@ -160,17 +160,6 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 	return to, false
 }
 
-// awaitTurn waits until the stream may send the present states, if it sends those of all jobs to a client.
-func (s *eventStream) awaitTurn(ctx context.Context) (done func(), ok bool) {
-	if !s.readsStates || s.query.Client == "" || s.query.Job != "" {
-		return func() {}, true
-	}
-	if done, ok = s.model.firstAnswers.awaitTurn(ctx, s.query.Client); ok {
-		s.position = s.model.hub.lastNumber() // the states are read from here on
-	}
-	return done, ok
-}
-
 // WatchEvents returns a channel of batches: first the states of all tasks, or the events
 // after q.After, then later events. The channel is closed when ctx ends, the model publishes
 // nothing further, or after a batch with Missed. It holds one batch for a slow reader.
@@ -183,11 +172,6 @@ func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 	go func() {
 		defer close(batches)
 		defer m.hub.removeListener(s.listener)
-		endTurn, ok := s.awaitTurn(ctx)
-		if !ok {
-			return
-		}
-		defer func() { endTurn() }()
 		for {
 			b, then := s.readBatch()
 			if len(b.Events) > 0 || b.Position != "" || b.Missed {
@@ -196,10 +180,6 @@ func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 				case <-ctx.Done():
 					return
 				}
-			}
-			if !s.readsStates {
-				endTurn()
-				endTurn = func() {}
 			}
 			switch then {
 			case streamEnds:
@@ -214,6 +194,36 @@ func (m *Model) WatchEvents(ctx context.Context, q request.EventQuery) (<-chan r
 		}
 	}()
 	return batches, nil
+}
+
+// KnowsEvent reports whether a stream can continue after the event with this ID.
+func (m *Model) KnowsEvent(id string) bool {
+	_, known := m.hub.parseEventID(id)
+	return known
+}
+
+// ReadStates calls visit with the present states of the tasks that q selects, in batches, and returns the ID of the event after
+// which a stream continues. It ends with the error of visit, or with request.ErrEventsMissed if visit was too slow.
+func (m *Model) ReadStates(q request.EventQuery, visit func(*request.EventBatch) error) (position string, err error) {
+	q.After = ""
+	s, err := m.openStream(q)
+	if err != nil {
+		return "", err
+	}
+	defer m.hub.removeListener(s.listener)
+	for s.readsStates {
+		b, _ := s.readBatch()
+		if b.Missed {
+			return "", request.ErrEventsMissed
+		}
+		if len(b.Events) == 0 && b.Position == "" {
+			continue
+		}
+		if err := visit(&b); err != nil {
+			return "", err
+		}
+	}
+	return m.hub.formatEventID(s.position), nil
 }
 
 // CloseListeners ends all event streams, also those that start later.

@@ -56,8 +56,6 @@ type Model struct {
 	asOf time.Time
 	// hub publishes the changes to event streams.
 	hub *eventHub
-	// firstAnswers bounds the streams that send the present states.
-	firstAnswers firstAnswers
 	// changes collects the changes for the extension; nil if there is no extension.
 	changes *ChangeFeed
 }

@@ -3,6 +3,8 @@
 package request
 
 import (
+	"errors"
+
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
@@ -28,13 +30,13 @@ type EventQuery struct {
 	LiveOnly bool
 	// WithInventory requests an event whenever agents or GPUs have changed.
 	WithInventory bool
-	// Client is the client of the stream, whose streams take turns to send the present states of all jobs. "" is a part of the
-	// scheduler, which waits for no turn.
-	Client string
 	// After is the ID of the last event that the client has received. If it is unknown,
 	// too old or "", the stream starts with all states.
 	After string
 }
+
+// ErrEventsMissed ends a stream whose client was too slow: events that it has not received are no longer stored.
+var ErrEventsMissed = errors.New("events that the client has not received are no longer stored")
 
 // EventBatch is a part of an event stream.
 type EventBatch struct {
