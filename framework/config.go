@@ -5,6 +5,7 @@
 package framework
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/master"
@@ -41,6 +43,8 @@ const (
 	DefaultWorkdirsMiB     = 20 << 10
 	DefaultKeepWorkdirs    = 7 * 24 * time.Hour
 	DefaultArtifactsMiB    = 10 << 10
+	DefaultOwnerArtifacts  = 100 << 10
+	DefaultTotalArtifacts  = 1 << 20
 	DefaultAccounting      = "/var/lib/mesos-gpu/scheduler/accounting.db"
 )
 
@@ -91,9 +95,13 @@ type SchedulerConfig struct {
 	WorkdirsMiB  int64
 	KeepWorkdirs time.Duration
 	// Artifacts is the folder, or s3://BUCKET/PREFIX, to which artifacts of ended tasks are copied; "" disables
-	// them. ArtifactsMiB bounds those of one task.
-	Artifacts    string
-	ArtifactsMiB int64
+	// them. ArtifactsMiB bounds those of one task, OwnerArtifactsMiB those of one owner and TotalArtifactsMiB all; 0 is
+	// the default. KeepArtifacts is how long they are kept; 0 keeps them until the operator removes them.
+	Artifacts         string
+	ArtifactsMiB      int64
+	OwnerArtifactsMiB int64
+	TotalArtifactsMiB int64
+	KeepArtifacts     time.Duration
 	// Accounting is the file in which the ends of attempts are stored, NoAccounting for none.
 	// Each scheduler has its own. "" is accounting.db beside the journal's file, else
 	// DefaultAccounting. KeepAccounting is how long records are kept, AccountingMiB the
@@ -175,6 +183,8 @@ func (c *SchedulerConfig) setDefaults() {
 	if c.ArtifactsMiB == 0 {
 		c.ArtifactsMiB = DefaultArtifactsMiB
 	}
+	c.OwnerArtifactsMiB = cmp.Or(c.OwnerArtifactsMiB, DefaultOwnerArtifacts)
+	c.TotalArtifactsMiB = cmp.Or(c.TotalArtifactsMiB, DefaultTotalArtifacts)
 	if c.KeepWorkdirs == 0 {
 		c.KeepWorkdirs = DefaultKeepWorkdirs
 	}
@@ -209,6 +219,16 @@ func (c *SchedulerConfig) setDefaults() {
 	}
 }
 
+// artifactLimits returns the bounds of the store of artifacts.
+func (c *SchedulerConfig) artifactLimits() artifacts.Limits {
+	return artifacts.Limits{
+		Task:  c.ArtifactsMiB << 20,
+		Owner: c.OwnerArtifactsMiB << 20,
+		Total: c.TotalArtifactsMiB << 20,
+		Keep:  c.KeepArtifacts,
+	}
+}
+
 // Validate returns all errors in the configuration, each with its remedy.
 func (c *SchedulerConfig) Validate() error {
 	var errs []error
@@ -236,8 +256,13 @@ func (c *SchedulerConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("advertised address %q is not a URL such as http://host:8080", c.AdvertiseURL))
 	}
 	errs = append(errs, c.API.checkFiles(&c.Sched.Policy.Permissions), c.API.checkLimits())
-	if c.ArtifactsMiB < 0 {
-		errs = append(errs, fmt.Errorf("artifacts of a task: %d MiB is negative", c.ArtifactsMiB))
+	for of, mib := range map[string]int64{"a task": c.ArtifactsMiB, "an owner": c.OwnerArtifactsMiB, "all owners": c.TotalArtifactsMiB} {
+		if mib < 0 {
+			errs = append(errs, fmt.Errorf("artifacts of %s: %d MiB is negative", of, mib))
+		}
+	}
+	if c.KeepArtifacts < 0 {
+		errs = append(errs, fmt.Errorf("artifacts are kept for %s, which is negative", c.KeepArtifacts))
 	}
 	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
 		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))

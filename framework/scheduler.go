@@ -65,7 +65,7 @@ func New(cfg SchedulerConfig) (*Scheduler, error) {
 	}
 	s := &Scheduler{cfg: cfg, security: security, limits: cfg.API.fitLimits(descriptorLimit(), cfg.Log)}
 	s.workdirs = workdirstore.NewArchiveStore(cfg.Workdirs, cfg.WorkdirsMiB<<20, cfg.KeepWorkdirs)
-	if s.artifacts, err = artifacts.NewStore(cfg.Artifacts, cfg.ArtifactsMiB<<20); err != nil {
+	if s.artifacts, err = artifacts.NewStore(cfg.Artifacts, cfg.artifactLimits()); err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)
 	}
 	if cfg.Accounting != NoAccounting {

@@ -91,15 +91,41 @@ func (s *bucketStorage) put(ctx context.Context, key string, from io.Reader, siz
 // that is incomplete.
 func (s *bucketStorage) newUpload(ctx context.Context, folder string) (upload, error) {
 	key := path.Join(s.prefix, folder)
+	return &bucketUpload{s, key}, s.removeBelow(ctx, key)
+}
+
+// removeBelow removes all objects below a key.
+func (s *bucketStorage) removeBelow(ctx context.Context, key string) error {
 	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: key + "/", Recursive: true}) {
+		if o.Err != nil {
+			return o.Err
+		}
+		if err := s.client.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *bucketStorage) remove(ctx context.Context, folder string) error {
+	key := path.Join(s.prefix, folder)
+	if err := s.removeBelow(ctx, key); err != nil {
+		return err
+	}
+	return s.client.RemoveObject(ctx, s.bucket, key+reportSuffix, minio.RemoveObjectOptions{})
+}
+
+func (s *bucketStorage) listReports(ctx context.Context) (names []string, err error) {
+	prefix := strings.TrimPrefix(s.prefix+"/", "/")
+	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		if o.Err != nil {
 			return nil, o.Err
 		}
-		if err := s.client.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}); err != nil {
-			return nil, err
+		if name := strings.TrimPrefix(o.Key, prefix); isReport(name) {
+			names = append(names, name)
 		}
 	}
-	return &bucketUpload{s, key}, nil
+	return names, nil
 }
 
 // bucketUpload writes objects below a key. Objects without a report are replaced by the next copy.

@@ -37,7 +37,7 @@ func startBucketStore(t *testing.T, maxBytes int64) *Store {
 	} {
 		t.Setenv(name, value)
 	}
-	store, err := NewStore("s3://models/team/", maxBytes)
+	store, err := NewStore("s3://models/team/", Limits{Task: maxBytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +81,13 @@ func TestBucketStore(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 50_000)
 	earlier := *task
 	earlier.ID = "train.0.1.earlier"
-	if _, err := store.Copy(t.Context(), &earlier, []string{"out"}, fakeSandbox{"out/left": "of an earlier job"}, now); err != nil {
+	if _, err := store.Copy(t.Context(), &earlier, "alice", []string{"out"}, fakeSandbox{"out/left": "of an earlier job"}, now); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := store.FindReport(t.Context(), task); r != nil || err != nil {
 		t.Fatalf("the report of an earlier job: %+v, %v", r, err)
 	}
-	report, err := store.Copy(t.Context(), task, []string{"out", "none"}, fakeSandbox{"out/large": large, "out/deep/empty": ""}, now)
+	report, err := store.Copy(t.Context(), task, "alice", []string{"out", "none"}, fakeSandbox{"out/large": large, "out/deep/empty": ""}, now)
 	if err != nil || len(report.Files) != 2 || len(report.Missing) != 1 || report.Error != "" {
 		t.Fatalf("copied %+v, %v", report, err)
 	}
@@ -126,8 +126,8 @@ func TestBucketStore(t *testing.T) {
 			t.Errorf("%s: %v", missing, err)
 		}
 	}
-	small := &Store{store.storage, 10}
-	if r, err := small.Copy(t.Context(), task, []string{"a", "b"}, fakeSandbox{"a": "1234", "b": large}, now); err != nil ||
+	small := &Store{storage: store.storage, limits: Limits{Task: 10}}
+	if r, err := small.Copy(t.Context(), task, "alice", []string{"a", "b"}, fakeSandbox{"a": "1234", "b": large}, now); err != nil ||
 		len(r.Files) != 1 || !strings.Contains(r.Error, "more than the limit of 10") {
 		t.Errorf("above the limit: %+v, %v", r, err)
 	}
@@ -140,11 +140,11 @@ func TestBucketStore(t *testing.T) {
 func TestBucketErrors(t *testing.T) {
 	startBucketStore(t, 1)
 	task := &job.Task{ID: "train.0.1.a", Job: "train"}
-	absent, err := NewStore("s3://absent", 1)
+	absent, err := NewStore("s3://absent", Limits{Task: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = absent.Copy(t.Context(), task, []string{"a"}, fakeSandbox{"a": "1"}, time.Now()); err == nil || strings.Contains(err.Error(), secretKey) {
+	if _, err = absent.Copy(t.Context(), task, "alice", []string{"a"}, fakeSandbox{"a": "1"}, time.Now()); err == nil || strings.Contains(err.Error(), secretKey) {
 		t.Errorf("a bucket that does not exist: %v", err)
 	}
 	if r, err := absent.FindReport(t.Context(), task); err == nil {
@@ -152,15 +152,15 @@ func TestBucketErrors(t *testing.T) {
 	}
 	for _, address := range []string{"ftp://host", "host:9000", "http://user:" + secretKey + "@host", "http://%"} {
 		t.Setenv("AWS_ENDPOINT_URL", address)
-		if _, err := NewStore("s3://models", 1); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL: write") || strings.Contains(err.Error(), secretKey) {
+		if _, err := NewStore("s3://models", Limits{Task: 1}); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL: write") || strings.Contains(err.Error(), secretKey) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
 	t.Setenv("AWS_ENDPOINT_URL", "")
-	if _, err := NewStore("s3://", 1); err == nil {
+	if _, err := NewStore("s3://", Limits{Task: 1}); err == nil {
 		t.Error("a location without a bucket is accepted")
 	}
-	if s, err := NewStore("", 1); s != nil || err != nil {
+	if s, err := NewStore("", Limits{Task: 1}); s != nil || err != nil {
 		t.Errorf("no location: %v, %v", s, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
@@ -106,6 +107,36 @@ func (u *folderUpload) commit() error {
 func (u *folderUpload) close() {
 	_ = u.root.Close()
 	_ = os.RemoveAll(u.temp) // it does not exist after the rename
+}
+
+func (s folderStorage) listReports(context.Context) (names []string, err error) {
+	err = fs.WalkDir(os.DirFS(s.root), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // nothing was copied, or the operator removes it now
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.Count(name, "/") == 2:
+			return fs.SkipDir // the artifacts of a task
+		case isReport(name):
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names, err
+}
+
+func (s folderStorage) remove(_ context.Context, folder string) error {
+	target := filepath.Join(s.root, folder)
+	if err := os.RemoveAll(target); err != nil {
+		return err
+	}
+	if err := os.Remove(target + reportSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	run := filepath.Dir(target)
+	_, _ = os.Remove(run), os.Remove(filepath.Dir(run)) // if they are empty
+	return nil
 }
 
 func (s folderStorage) openSandbox(folder string) request.TaskSandbox {

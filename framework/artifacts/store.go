@@ -20,6 +20,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/job"
 )
 
@@ -33,12 +34,19 @@ const (
 )
 
 // Store has the artifacts of tasks in folders JOB/RUN/INDEX, and their reports in INDEX.json. A report is written after
-// the artifacts: a folder without one is incomplete. The operator removes what is too old. It is safe for concurrent use
-// with different tasks.
+// the artifacts: a folder without one is incomplete. It is safe for concurrent use with different tasks. One scheduler at a
+// time writes to a store.
 type Store struct {
 	storage storage
-	// maxBytes bounds the artifacts of one task.
-	maxBytes int64
+	limits  Limits
+	usage   storeUsage
+}
+
+// storedReport is the content of a report.
+type storedReport struct {
+	api.ArtifactReport
+	// Owner is the owner for whose limit the artifacts count.
+	Owner string `json:"owner,omitempty"`
 }
 
 // storage is where a Store keeps files. Paths are relative and have slashes.
@@ -51,6 +59,10 @@ type storage interface {
 	newUpload(ctx context.Context, folder string) (upload, error)
 	// openSandbox returns a reader of a folder, which need not exist.
 	openSandbox(folder string) request.TaskSandbox
+	// listReports returns the names of all reports.
+	listReports(ctx context.Context) ([]string, error)
+	// remove removes a folder and its report, if they exist.
+	remove(ctx context.Context, folder string) error
 }
 
 // upload is a folder that is being replaced. Names are paths in it.
@@ -66,7 +78,7 @@ type upload interface {
 }
 
 // NewStore returns a store at a location, a folder or s3://BUCKET/PREFIX, or nil for "".
-func NewStore(location string, maxBytes int64) (*Store, error) {
+func NewStore(location string, limits Limits) (*Store, error) {
 	switch {
 	case location == "":
 		return nil, nil
@@ -75,15 +87,20 @@ func NewStore(location string, maxBytes int64) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Store{s, maxBytes}, nil
+		return &Store{storage: s, limits: limits}, nil
 	}
-	return &Store{folderStorage{location}, maxBytes}, nil
+	return &Store{storage: folderStorage{location}, limits: limits}, nil
 }
 
 // taskFolder returns the folder of a task, whose name is the same for all attempts: the last one's artifacts stay.
 func taskFolder(t *job.Task) string {
 	run := t.RunID()
 	return path.Join(run.Name, strconv.Itoa(run.Run), strconv.Itoa(t.Index))
+}
+
+// isReport reports whether a path in the storage is that of a report, not of an artifact.
+func isReport(name string) bool {
+	return strings.Count(name, "/") == 2 && strings.HasSuffix(name, reportSuffix) && !strings.HasPrefix(path.Base(name), atomicfile.TempPrefix)
 }
 
 // FindReport returns the report of a task, or nil if its artifacts are not copied yet. An
@@ -107,10 +124,18 @@ func (s *Store) FindReport(ctx context.Context, t *job.Task) (*api.ArtifactRepor
 }
 
 // Copy copies the paths of a task's sandbox and writes the report. Paths that do not exist
-// are in the report. Above a limit it keeps what was copied and reports that the rest is missing. An error means that the
-// copy may succeed later.
-func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from request.TaskSandbox, now time.Time) (*api.ArtifactReport, error) {
-	to, err := s.storage.newUpload(ctx, taskFolder(t))
+// are in the report. Above the limit of the task or of its owner it keeps what was copied and reports that the rest is
+// missing. An error means that the copy may succeed later, also if the store is full.
+func (s *Store) Copy(
+	ctx context.Context, t *job.Task, owner string, paths []string, from request.TaskSandbox, now time.Time,
+) (report *api.ArtifactReport, err error) {
+	if err := s.searchReports(ctx, now); err != nil {
+		return nil, err
+	}
+	folder := taskFolder(t)
+	s.usage.start(folder, owner)
+	defer func() { s.usage.end(folder, now, err) }()
+	to, err := s.storage.newUpload(ctx, folder)
 	if err != nil {
 		return nil, fmt.Errorf("make folder of artifacts: %w", err)
 	}
@@ -119,7 +144,8 @@ func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from requ
 		ctx:      ctx,
 		from:     from,
 		to:       to,
-		maxBytes: s.maxBytes,
+		maxBytes: s.limits.Task,
+		addFile:  func(name string, bytes int64) error { return s.usage.addFile(folder, name, bytes, &s.limits) },
 		report:   &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}},
 	}
 	for _, name := range paths {
@@ -134,17 +160,17 @@ func (s *Store) Copy(ctx context.Context, t *job.Task, paths []string, from requ
 	if err := to.commit(); err != nil {
 		return nil, fmt.Errorf("keep artifacts: %w", err)
 	}
-	return c.report, s.writeReport(ctx, t, c.report)
+	return c.report, s.writeReport(ctx, t, owner, c.report)
 }
 
 // RecordFailure writes a report without files: the artifacts cannot be copied any more.
 func (s *Store) RecordFailure(ctx context.Context, t *job.Task, reason string, now time.Time) (*api.ArtifactReport, error) {
 	r := &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Error: reason, Files: []api.Artifact{}}
-	return r, s.writeReport(ctx, t, r)
+	return r, s.writeReport(ctx, t, "", r)
 }
 
-func (s *Store) writeReport(ctx context.Context, t *job.Task, r *api.ArtifactReport) error {
-	text, err := json.Marshal(r)
+func (s *Store) writeReport(ctx context.Context, t *job.Task, owner string, r *api.ArtifactReport) error {
+	text, err := json.Marshal(storedReport{*r, owner})
 	if err == nil {
 		err = s.storage.writeFile(ctx, taskFolder(t)+reportSuffix, text)
 	}
@@ -167,6 +193,8 @@ type artifactCopy struct {
 	// bytes is the size of the files so far, which may not exceed maxBytes.
 	maxBytes int64
 	bytes    int64
+	// addFile counts a file in the store's usage, or returns why it has no room.
+	addFile func(name string, bytes int64) error
 	// report has the files so far.
 	report *api.ArtifactReport
 }
@@ -237,6 +265,9 @@ func (c *artifactCopy) copyFile(name string) error {
 	}
 	if c.bytes += int64(min(size, 1<<62)); c.bytes > c.maxBytes {
 		return &limitError{fmt.Sprintf("with %s the artifacts have %d bytes, more than the limit of %d: the rest is left out", name, c.bytes, c.maxBytes)}
+	}
+	if err := c.addFile(name, int64(min(size, 1<<62))); err != nil {
+		return err
 	}
 	from := &sandboxFile{ctx: c.ctx, sandbox: c.from, name: name, next: data, size: size}
 	if err := c.to.writeFile(c.ctx, name, from, int64(size)); err != nil {

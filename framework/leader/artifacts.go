@@ -27,6 +27,8 @@ const (
 	// artifactGiveUp is how long after a task's end a failed copy is repeated. Agents keep sandboxes for days, but one
 	// that was removed from the cluster never answers.
 	artifactGiveUp = 24 * time.Hour
+	// artifactExpiry is the time between two removals of artifacts that are no longer kept.
+	artifactExpiry = time.Hour
 	// maxArtifactCopies bounds the tasks whose artifacts are copied at a time: all data passes through the scheduler.
 	// maxRepeatedCopies bounds those of them whose copies have failed before: an agent that does not answer must not delay
 	// the copies of other tasks.
@@ -59,6 +61,7 @@ func (a *ArtifactCopies) CopyArtifacts(ctx context.Context) error {
 	}
 	q := newArtifactQueue()
 	defer q.workers.Wait()
+	q.workers.Go(func() { a.removeExpired(ctx) })
 	for ctx.Err() == nil {
 		changes, err := a.leader.Model.WatchEvents(ctx, request.EventQuery{LiveOnly: true})
 		if err != nil {
@@ -67,6 +70,22 @@ func (a *ArtifactCopies) CopyArtifacts(ctx context.Context) error {
 		a.copyUntilMissed(ctx, changes, q)
 	}
 	return nil
+}
+
+// removeExpired removes artifacts that are no longer kept, until ctx ends.
+func (a *ArtifactCopies) removeExpired(ctx context.Context) {
+	next := time.NewTicker(artifactExpiry)
+	defer next.Stop()
+	for {
+		if err := a.store.RemoveExpired(ctx, a.leader.loop.clock()); err != nil && ctx.Err() == nil {
+			a.leader.loop.log.WithError(err).Warn("old artifacts are not removed yet")
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // artifactQueue has the ended tasks whose artifacts are to be copied. Only the goroutine of CopyArtifacts uses it, except
@@ -161,7 +180,7 @@ func (a *ArtifactCopies) startCopies(ctx context.Context, q *artifactQueue) {
 		}
 		q.due = q.due[1:]
 		q.running[e.Task.ID] = repeated
-		q.workers.Go(func() { q.ended <- endedCopy{&e.Task, a.copyTaskArtifacts(ctx, &e.Task, e.Paths)} })
+		q.workers.Go(func() { q.ended <- endedCopy{&e.Task, a.copyTaskArtifacts(ctx, &e)} })
 	}
 }
 
@@ -204,18 +223,19 @@ func (a *ArtifactCopies) finishCopy(ctx context.Context, q *artifactQueue, r end
 // copyTaskArtifacts copies the artifacts of one task, unless there is a report. A failure is recorded as final if the
 // sandbox does not exist, or if copies have failed for artifactGiveUp; until then the error means that the copy is to be
 // repeated.
-func (a *ArtifactCopies) copyTaskArtifacts(ctx context.Context, t *job.Task, paths []string) error {
+func (a *ArtifactCopies) copyTaskArtifacts(ctx context.Context, e *readmodel.EndedTask) error {
+	t := &e.Task
 	if r, err := a.store.FindReport(ctx, t); err != nil || r != nil {
 		return err
 	}
 	now := a.leader.loop.clock()
-	if t.AgentID == "" {
-		return nil // it never ran
+	if t.AgentID == "" || a.store.IsExpired(t.Ended, now) {
+		return nil // it never ran, or its artifacts were removed
 	}
 	sandbox, err := a.leader.Reader.FindSandbox(ctx, *t)
 	switch {
 	case err == nil:
-		_, err = a.store.Copy(ctx, t, paths, sandbox, now)
+		_, err = a.store.Copy(ctx, t, e.Owner, e.Paths, sandbox, now)
 	case errors.Is(err, request.ErrNoFile):
 		_, err = a.store.RecordFailure(ctx, t, "the agent has no sandbox of the task", now)
 	}
@@ -247,6 +267,9 @@ func (a *ArtifactCopies) ListArtifacts(ctx context.Context, name string) (api.Ar
 		}
 		if r == nil {
 			r = &api.ArtifactReport{Task: t.ID, Index: t.Index, Files: []api.Artifact{}}
+			if !t.State.IsLive() && a.store.IsExpired(t.Ended, a.leader.loop.clock()) {
+				r.Error = "the artifacts were removed at the end of the time for which the scheduler keeps them"
+			}
 		}
 		list.Tasks = append(list.Tasks, *r)
 	}

@@ -31,7 +31,7 @@ func newArtifactLeader(t *testing.T, url string, ended, now time.Time) (*Leader,
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	store, err := artifacts.NewStore(filepath.Join(t.TempDir(), "artifacts"), 1<<20)
+	store, err := artifacts.NewStore(filepath.Join(t.TempDir(), "artifacts"), artifacts.Limits{Task: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +62,14 @@ func TestStoppingLeaderGivesNoArtifactsUp(t *testing.T) {
 	t.Cleanup(agent.Close)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b, task := newArtifactLeader(t, agent.URL, now.Add(-artifactGiveUp-time.Hour), now)
-	if err := b.Artifacts.copyTaskArtifacts(ctx, task, []string{"model"}); err == nil {
+	if err := b.Artifacts.copyTaskArtifacts(ctx, &readmodel.EndedTask{Task: *task, Paths: []string{"model"}}); err == nil {
 		t.Error("a copy that was cut off is done")
 	}
 	if r, err := b.Artifacts.store.FindReport(t.Context(), task); err != nil || r != nil {
 		t.Errorf("it has the report %+v, %v", r, err)
 	}
 	stopping = false
-	if err := b.Artifacts.copyTaskArtifacts(t.Context(), task, []string{"model"}); err != nil {
+	if err := b.Artifacts.copyTaskArtifacts(t.Context(), &readmodel.EndedTask{Task: *task, Paths: []string{"model"}}); err != nil {
 		t.Errorf("a failure after the time limit is not final: %v", err)
 	}
 	if r, err := b.Artifacts.store.FindReport(t.Context(), task); err != nil || r == nil || r.Error == "" {
@@ -141,7 +141,7 @@ func runArtifactLeader(t *testing.T, model *readmodel.Model, agents agentTranspo
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := artifacts.NewStore(filepath.Join(t.TempDir(), "artifacts"), 1<<20)
+	store, err := artifacts.NewStore(filepath.Join(t.TempDir(), "artifacts"), artifacts.Limits{Task: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

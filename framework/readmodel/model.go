@@ -475,6 +475,8 @@ type EndedTask struct {
 	Task job.Task
 	// Paths are the job's artifacts.
 	Paths []string
+	// Owner is the job's owner, or its role if it has none.
+	Owner string
 }
 
 // ListEndedWithArtifacts returns the ended tasks of jobs with artifacts, without those that
@@ -488,7 +490,7 @@ func (m *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedT
 		}
 		for i := range e.Tasks {
 			if t := &e.Tasks[i]; !t.State.IsLive() && !skip(t.ID) {
-				list = append(list, EndedTask{*t, e.Spec.Artifacts})
+				list = append(list, EndedTask{*t, e.Spec.Artifacts, cmp.Or(e.Spec.Owner, "role "+e.Spec.Role)})
 			}
 		}
 	}

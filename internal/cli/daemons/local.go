@@ -26,6 +26,14 @@ import (
 	"mesos-gpu/marathon"
 )
 
+// Defaults of the artifacts of a cluster on one machine, whose disk its tasks use as well: MiB of one owner and of all, and how
+// long they are kept.
+const (
+	localOwnerArtifacts = 20 << 10
+	localTotalArtifacts = 50 << 10
+	localKeepArtifacts  = 7 * 24 * time.Hour
+)
+
 // localFlags are the flags of "mesos-gpu local".
 type localFlags struct {
 	gpus, agents, listen, master, agent, executor, workDir, imageDir, jobFile, level string
@@ -75,6 +83,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 	addAutoscaleFlag(c.Flags(), &f.scheduler)
 	addPredictFlag(c.Flags(), &f.scheduler)
 	addNotificationsFlag(c.Flags(), &f.scheduler)
+	addArtifactFlags(c.Flags(), &f.scheduler, localOwnerArtifacts, localTotalArtifacts, localKeepArtifacts)
 	for _, file := range []string{"roles", "access", "notifications"} { // SIGHUP ends this command and does not reload files
 		flag := c.Flags().Lookup(file)
 		flag.Usage = strings.Replace(flag.Usage, "; read again on SIGHUP", "", 1)

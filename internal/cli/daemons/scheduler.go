@@ -96,8 +96,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 		"how long a working folder is kept after its last use; those of live jobs are kept in any case")
 	f.StringVar(&cfg.Artifacts, "artifacts", "",
 		"folder to which artifacts of ended tasks are copied, such as a mounted NFS, or s3://BUCKET/PREFIX; several schedulers share it; empty: jobs may have none")
-	addSizeFlag(f, &cfg.ArtifactsMiB, "artifacts-size", framework.DefaultArtifactsMiB,
-		"maximum size of the artifacts of one task, such as 10GiB; a number without a unit is MiB")
+	addArtifactFlags(f, &cfg, framework.DefaultOwnerArtifacts, framework.DefaultTotalArtifacts, 0)
 	f.StringVar(&cfg.Accounting, "accounting", "",
 		"file in which the ends of tasks are stored for mesos-gpu usage; each scheduler has its own; none: no accounting; empty: "+
 			"accounting.db next to the file of the journal, else "+
