@@ -12,6 +12,8 @@ const (
 	// NoDriver is that of a task whose image requests the GPU driver, of which the machine
 	// has no usable volume.
 	NoDriver = "no_driver"
+	// NoEngine is that of a docker task on a machine whose Docker engine does not answer.
+	NoEngine = "no_engine"
 )
 
 // machineFaultMark marks the message of a status that has no labels: a container that the module refused has no executor

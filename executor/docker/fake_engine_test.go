@@ -70,6 +70,9 @@ func TestLaunchFailsWithoutEngine(t *testing.T) {
 	if err != nil && strings.Contains(err.Error(), "\n") {
 		t.Errorf("error has several lines: %v", err)
 	}
+	if fault := (*task.MachineFaultError)(nil); !errors.As(err, &fault) || fault.Fault != job.NoEngine {
+		t.Errorf("%v is not a fault of the machine", err)
+	}
 	denied := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
 	}

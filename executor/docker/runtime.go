@@ -19,6 +19,7 @@ import (
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/rotate"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // EngineRuntime implements task.Runtime.
@@ -80,7 +81,7 @@ func (rt *EngineRuntime) startContainer(ctx context.Context, engine *client.Clie
 	}
 	img, err := rt.ensureImage(ctx, engine, t)
 	if err != nil {
-		return nil, err
+		return nil, asEngineFault(err)
 	}
 	f, err := rt.gatherHostInfo(ctx, t, img)
 	if err != nil {
@@ -100,7 +101,7 @@ func (rt *EngineRuntime) startContainer(ctx context.Context, engine *client.Clie
 	if err != nil {
 		r.log.WithError(err).Warn("cannot lock the container: it is not removed if the executor is killed")
 	}
-	if err = rt.createContainer(ctx, r, f); err == nil {
+	if err = asEngineFault(rt.createContainer(ctx, r, f)); err == nil {
 		err = ctx.Err()
 	}
 	if err == nil {
@@ -167,7 +168,16 @@ func pingEngine(ctx context.Context, engine *client.Client) error {
 		return fmt.Errorf("docker engine at %s: %w: add the executor's user to the docker group, or use container: mesos", engine.DaemonHost(), err)
 	}
 	if err != nil {
-		return fmt.Errorf("docker engine at %s does not answer: %w: start dockerd or use container: mesos", engine.DaemonHost(), err)
+		err = fmt.Errorf("docker engine at %s does not answer: %w: start dockerd or use container: mesos", engine.DaemonHost(), err)
+		return &task.MachineFaultError{Fault: job.NoEngine, Err: err}
 	}
 	return nil
+}
+
+// asEngineFault returns the failure of a call before the task's process as a fault of the machine, if the engine did not answer it.
+func asEngineFault(err error) error {
+	if client.IsErrConnectionFailed(err) {
+		return &task.MachineFaultError{Fault: job.NoEngine, Err: err}
+	}
+	return err
 }

@@ -152,12 +152,11 @@ func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (j
 
 // retryAfterMachineFault returns the attempt after one that its machine could not start, which is neither a failure nor a
 // start of the task. The devices are held back for a while if another container holds one of them, and the whole agent if it
-// has no driver for them.
+// lacks what its tasks need.
 func (s *State) retryAfterMachineFault(next job.Task, old *job.Task, o attemptResult) job.Task {
-	switch o.machineFault {
-	case job.NoDriver:
-		s.pauseFaultyAgent(old, noDriverMessage)
-	default:
+	if why := agentFaults[o.machineFault]; why != "" {
+		s.pauseFaultyAgent(old, why)
+	} else {
 		s.recordReportedHolder(old, o.message)
 	}
 	attempt := next.Attempt - 1
@@ -167,8 +166,11 @@ func (s *State) retryAfterMachineFault(next job.Task, old *job.Task, o attemptRe
 	return next
 }
 
-// noDriverMessage is why an agent gets no launches that has no driver volume for images which need it.
-const noDriverMessage = "it has no usable GPU driver"
+// agentFaults has, by the value of job.MachineFaultLabel, why an agent gets no launches for a while.
+var agentFaults = map[string]string{
+	job.NoDriver: "it has no usable GPU driver",
+	job.NoEngine: "its Docker engine does not answer",
+}
 
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.
 const maxUnstartedAttempts = 100
