@@ -142,6 +142,7 @@ func (a *EmbeddedAgent) readCheckpoints() (id string, executors []executorCheckp
 	if err != nil {
 		return "", nil, fmt.Errorf("recover: %w", err)
 	}
+	var damaged []error
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), ".json") {
 			_ = os.Remove(filepath.Join(folder, entry.Name())) // it was being written
@@ -153,9 +154,22 @@ func (a *EmbeddedAgent) readCheckpoints() (id string, executors []executorCheckp
 			err = json.Unmarshal(data, &c)
 		}
 		if err != nil {
-			return "", nil, fmt.Errorf("recover executor of %s: %w", entry.Name(), err)
+			damaged = append(damaged, fmt.Errorf("%s: %w", filepath.Join(folder, entry.Name()), err))
+			continue
 		}
 		executors = append(executors, c)
 	}
+	if damaged != nil {
+		return "", nil, damagedRecords(damaged[0], damaged[1:]...)
+	}
 	return string(text), executors, nil
+}
+
+// damagedRecords returns the error about records of executors that cannot be read.
+func damagedRecords(first error, others ...error) error {
+	for _, other := range others {
+		first = fmt.Errorf("%w; %w", first, other)
+	}
+	return fmt.Errorf("records of running executors are damaged: %w; restore them from a backup, or move them away and start again: "+
+		"the agent then ends the processes of these executors, and their tasks are lost and tried again", first)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +50,30 @@ func TestCheckpointHasEndOnlyWithItsStatus(t *testing.T) {
 	if err != nil || len(saved) != 1 {
 		t.Fatalf("%d checkpoints, %v", len(saved), err)
 	}
+	checkDamagedRecords(t, newAgent(dir))
 	next, err := newAgent(dir).restoreExecutor(saved[0])
 	if err != nil || !next.tasks[0].isLive() {
 		t.Errorf("the next agent has a task that is %v, %v; it would drop the status", next.tasks[0].state, err)
+	}
+}
+
+// checkDamagedRecords adds two damaged records to those of an agent: the error names both, and what to do.
+func checkDamagedRecords(t *testing.T, a *EmbeddedAgent) {
+	t.Helper()
+	folder := filepath.Join(a.cfg.WorkDir, recoverFolder, executorsFolder)
+	for name, text := range map[string]string{"one.json": "garbage", "two.json": ""} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(filepath.Join(folder, name))
+	}
+	_, _, err := a.readCheckpoints()
+	for _, want := range []string{filepath.Join(folder, "one.json") + ": invalid", filepath.Join(folder, "two.json") + ": unexpected", "restore them from a backup, or move them away"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("damaged records: %v lacks %q", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %q", err)
 	}
 }

@@ -39,7 +39,7 @@ func (a *EmbeddedAgent) recoverExecutors(ctx context.Context) error {
 	for _, c := range checkpoints {
 		e, err := a.restoreExecutor(c)
 		if err != nil {
-			return fmt.Errorf("recover executor in container %s: %w", c.Container, err)
+			return damagedRecords(fmt.Errorf("executor in container %s: %w", c.Container, err))
 		}
 		for name, box := range boxes {
 			if name == c.Container || strings.HasPrefix(name, c.Container+".") {
