@@ -5,6 +5,7 @@
 package atomicfile
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -24,6 +25,14 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// Update is Write unless the file has this content: a program that starts on a full disk does not fail for what it has stored.
+func Update(path string, data []byte, mode fs.FileMode) error {
+	if known, err := os.ReadFile(path); err == nil && bytes.Equal(known, data) {
+		return nil
+	}
+	return Write(path, data, mode)
 }
 
 // Replace is Write without waiting for the disk. A crash of the process leaves

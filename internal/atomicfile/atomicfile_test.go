@@ -13,7 +13,7 @@ func TestReplaceFile(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	for name, replaceFile := range map[string]func(string, []byte, fs.FileMode) error{
-		"write": Write, "replace": Replace,
+		"write": Write, "update": Update, "replace": Replace,
 		"replace in": func(path string, data []byte, mode fs.FileMode) error {
 			root, err := os.OpenRoot(filepath.Dir(path))
 			if err != nil {

@@ -106,7 +106,7 @@ func (a *localAgent) listen(addr string) (err error) {
 		return err
 	}
 	if err = os.MkdirAll(a.dir, workDirMode); err == nil {
-		err = atomicfile.Write(path, []byte(a.listener.Addr().String()), 0o600)
+		err = atomicfile.Update(path, []byte(a.listener.Addr().String()), 0o600)
 	}
 	if err != nil {
 		a.listener.Close()

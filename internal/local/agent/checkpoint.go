@@ -119,7 +119,7 @@ func (a *EmbeddedAgent) saveAgentID(id string) error {
 	if !a.cfg.Recover {
 		return nil
 	}
-	if err := atomicfile.Write(filepath.Join(a.cfg.WorkDir, recoverFolder, agentIDFile), []byte(id), 0o600); err != nil {
+	if err := atomicfile.Update(filepath.Join(a.cfg.WorkDir, recoverFolder, agentIDFile), []byte(id), 0o600); err != nil {
 		return fmt.Errorf("store agent id: %w", err)
 	}
 	return nil
