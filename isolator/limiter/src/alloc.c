@@ -36,10 +36,11 @@ CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned flags)
 CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t width, size_t height, unsigned element)
 {
 	struct charge c;
-	size_t row = width + (512 - width % 512) % 512, bytes;
-	if (row < width || __builtin_mul_overflow(row, height, &bytes))
+	size_t row = width + (512 - width % 512) % 512, bytes = 0;
+	bool overflow = row < width || __builtin_mul_overflow(row, height, &bytes);
+	CUresult r = charge_current_device(&c, overflow ? 0 : bytes);
+	if (r == CUDA_SUCCESS && overflow)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult r = charge_current_device(&c, bytes);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = REAL(cuMemAllocPitch_v2)(p, pitch, width, height, element);

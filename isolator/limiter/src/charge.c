@@ -4,11 +4,17 @@
 // is found dead.
 #include "limiter.h"
 
+// charge_device reserves memory of a device, by its index in the limits. The
+// driver's own error comes first, for a program that has not initialized it.
 CUresult charge_device(struct charge *c, int device, uint64_t bytes)
 {
 	c->device = device;
 	c->bytes = bytes;
 	if (device < 0) {
+		CUcontext current;
+		CUresult r = REAL(cuCtxGetCurrent)(&current);
+		if (r != CUDA_SUCCESS)
+			return r;
 		PRINT_ERROR_ONCE("%s does not list the device of an allocation: it is refused", limits_path);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
