@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -102,6 +103,25 @@ func TestLookupsReturnTheLimitersLookups(t *testing.T) {
 			p.must(1, "ctx 0")
 			p.want(outOfMemory, 2, "alloc %d", 256*mib)
 		})
+	}
+}
+
+// A program finds no function of the driver before it loads the driver. A version that the limiter does not know is answered as the
+// driver answers for a function that it does not have.
+func TestAbsentFunctionsAreAnsweredAsByDriver(t *testing.T) {
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib, 100))
+	cmd := c.command("proc")
+	cmd.Path, cmd.Args = filepath.Join(c.built, "lookup_errors"), []string{"lookup_errors"}
+	out, err := cmd.Output()
+	want := `without libraries: cuMemAlloc_v2 not found not found
+without libraries: nvmlDeviceGetMemoryInfo not found not found
+with libraries: cuMemAlloc_v2 found found
+with libraries: nvmlDeviceGetMemoryInfo found found
+first form: 500, untouched
+second form: 0, status 1, NULL
+`
+	if err != nil || string(out) != want {
+		t.Errorf("got %v, %s", err, out)
 	}
 }
 

@@ -114,17 +114,24 @@ static const char *reject_version(const char *name)
 	return "cu_version_that_the_limiter_does_not_know";
 }
 
+// NOT_LOADED is a name that no library defines. A program that searches all of its
+// objects finds the limiter's functions even if no other object has them, because
+// libcuda is not loaded: the lookup must then fail as without the limiter.
+#define NOT_LOADED "cu_function_of_a_driver_that_is_not_loaded"
+
 // Both end in a jump, not a call: the C library identifies the caller by the
 // return address, and RTLD_NEXT means the objects after that caller.
 EXPORT void *dlsym(void *handle, const char *name)
 {
 	symbol_lookup *lookup = (symbol_lookup *)cached_libc_symbol(&libc_dlsym, "dlsym");
 	void *hook = hook_by_name(name), *own = own_lookup(name), *found;
-	if (hook && lookup(handle, name))
+	if (hook && (found = lookup(handle, name)) && (found != hook || libc_symbol(name)))
 		return hook;
+	if (hook)
+		return lookup(handle, found ? NOT_LOADED : name);
 	if (own && (found = lookup(handle, name)) && found == libc_symbol(name))
 		return own;
-	if (!hook && is_unknown_version(name) && lookup(handle, name))
+	if (is_unknown_version(name) && lookup(handle, name))
 		name = reject_version(name);
 	return lookup(handle, name);
 }
@@ -133,45 +140,54 @@ EXPORT void *dlvsym(void *handle, const char *name, const char *version)
 {
 	version_lookup *lookup = (version_lookup *)cached_libc_symbol(&libc_dlvsym, "dlvsym");
 	void *hook = hook_by_name(name), *own = own_lookup(name), *found;
-	if (hook && lookup(handle, name, version))
+	if (hook && (found = lookup(handle, name, version)) && (found != hook || libc_symbol(name)))
 		return hook;
+	if (hook)
+		return lookup(handle, found ? NOT_LOADED : name, version);
 	if (own && (found = lookup(handle, name, version)) && found == libc_symbol(name))
 		return own;
-	if (!hook && is_unknown_version(name) && lookup(handle, name, version))
+	if (is_unknown_version(name) && lookup(handle, name, version))
 		name = reject_version(name);
 	return lookup(handle, name, version);
 }
 
+enum { SYMBOL_NOT_FOUND = 1 }; // a status of cuGetProcAddress_v2
+
 // replace_with_hook replaces a function of the driver by its hook. The driver
 // returns the addresses that it exports, whichever version and stream variant
-// was requested, so the address identifies the function.
-static CUresult replace_with_hook(const char *name, void **function)
+// was requested, so the address identifies the function. It returns false for a
+// version that must not be returned.
+static bool replace_with_hook(const char *name, void **function)
 {
 	void *hook = function && *function ? hook_by_address(*function) : NULL;
-	if (hook) {
+	if (hook)
 		*function = hook;
-		return CUDA_SUCCESS;
-	}
-	if (!function || !*function || !is_unknown_version(name))
-		return CUDA_SUCCESS;
+	if (hook || !function || !*function || !is_unknown_version(name))
+		return true;
 	reject_version(name);
-	*function = NULL;
-	return CUDA_ERROR_NOT_FOUND;
+	return false;
 }
 
+// For a function that the driver does not have, the first form returns an error
+// and leaves the pointer as it was. The second one succeeds with a status and no
+// pointer.
 EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
 {
+	void *before = function ? *function : NULL;
 	CUresult r = REAL(cuGetProcAddress)(name, function, version, flags);
-	return r == CUDA_SUCCESS ? replace_with_hook(name, function) : r;
+	if (r != CUDA_SUCCESS || replace_with_hook(name, function))
+		return r;
+	*function = before;
+	return CUDA_ERROR_NOT_FOUND;
 }
 
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
 {
 	CUresult r = REAL(cuGetProcAddress_v2)(name, function, version, flags, status);
-	if (r != CUDA_SUCCESS)
+	if (r != CUDA_SUCCESS || replace_with_hook(name, function))
 		return r;
-	r = replace_with_hook(name, function);
-	if (r != CUDA_SUCCESS && status)
-		*status = 1; // symbol not found
-	return r;
+	*function = NULL;
+	if (status)
+		*status = SYMBOL_NOT_FOUND;
+	return CUDA_SUCCESS;
 }

@@ -612,6 +612,8 @@ static void *named(const char *base, const char *suffix)
 	return NULL;
 }
 
+// As in NVIDIA's driver, the second form succeeds without a pointer for what it
+// does not find, and the first one leaves the pointer as it was.
 CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t flags, int *status)
 {
 	static const struct { const char *suffix; int since; } versions[] = {{"_v9", 99000}, {"_v4", 12050}, {"_v3", 11040}, {"_v2", 3020}, {"", 0}};
@@ -623,6 +625,13 @@ CUresult cuGetProcAddress_v2(const char *name, void **f, int version, uint64_t f
 			*f = named(name, versions[i].suffix);
 	if (status)
 		*status = *f ? 0 : 1;
-	return *f ? 0 : CUDA_ERROR_NOT_FOUND;
+	return 0;
 }
-CUresult cuGetProcAddress(const char *name, void **f, int version, uint64_t flags) { return cuGetProcAddress_v2(name, f, version, flags, NULL); }
+CUresult cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
+{
+	void *found;
+	cuGetProcAddress_v2(name, &found, version, flags, NULL);
+	if (found)
+		*f = found;
+	return found ? 0 : CUDA_ERROR_NOT_FOUND;
+}
