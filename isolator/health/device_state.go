@@ -159,7 +159,7 @@ func (p FaultPolicy) recordObservation(now time.Time, s *DeviceState, o Observat
 	case o.Err != nil:
 		s.recordReadError(now, o.Err)
 	case o.Sample != nil:
-		return s.recordSample(now, *o.Sample)
+		return p.recordSample(now, s, *o.Sample)
 	}
 	return assessment{}
 }
@@ -191,7 +191,7 @@ func (p FaultPolicy) recordEvent(now time.Time, s *DeviceState, e DeviceEvent) a
 
 // recordSample records the counters. The energy counter restarts when the driver is loaded or
 // the device is reset, so a lower value means that one of them has happened.
-func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment {
+func (p FaultPolicy) recordSample(now time.Time, s *DeviceState, sample gpu.Sample) assessment {
 	s.errorSince, s.lastErr, s.lost = time.Time{}, "", false
 	if energy, ok := sample.Values[gpu.EnergyJoules]; ok {
 		if energy < s.energyJoules {
@@ -202,7 +202,7 @@ func (s *DeviceState) recordSample(now time.Time, sample gpu.Sample) assessment 
 	if action, reported := sample.Values[gpu.RecoveryAction]; reported && action == 0 {
 		s.latched = slices.DeleteFunc(s.latched, func(f LatchedFault) bool { return LookUpXID(f.XID).Effect == DriverDecides && sample.At.After(f.At) })
 	}
-	s.driverFault = driverFault(sample)
+	s.driverFault = p.driverFault(sample)
 	s.rowsPending = sample.Values[gpu.RowsPending] > 0
 	s.throttleReasons = hardwareThrottles(uint64(max(sample.Values[gpu.ThrottleReasons], 0)))
 	switch {

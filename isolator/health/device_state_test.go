@@ -278,3 +278,18 @@ func TestLatchedFaultsAreBounded(t *testing.T) {
 		t.Errorf("%d faults are kept, want %d", got, maxLatched)
 	}
 }
+
+// With IgnoreFabric a GPU that is not registered with the NVLink fabric is healthy. Other reports of the driver still count.
+func TestIgnoredFabric(t *testing.T) {
+	for ignored, want := range map[bool]gpu.Health{false: gpu.Failed, true: gpu.Healthy} {
+		p := FaultPolicy{IgnoreFabric: ignored}.WithDefaults()
+		s, _ := p.ApplyObservation(start, New(start, SavedState{}), fabricObservation(2, 0))
+		if got := s.Condition(); got.Health != want {
+			t.Errorf("ignored %v: got %v, want %v", ignored, got, want)
+		}
+		s, _ = p.ApplyObservation(start, s, actionObservation(0, 1))
+		if got := s.Condition(); got.Health != gpu.Failed {
+			t.Errorf("ignored %v, with a recovery action: got %v", ignored, got)
+		}
+	}
+}

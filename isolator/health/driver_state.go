@@ -25,7 +25,7 @@ var fabricStates = map[int]string{1: "not started", 2: "in progress"}
 
 // driverFault returns why the device cannot serve tasks by what the driver reports in a sample, "" if it
 // can. A value that the driver does not report is no fault.
-func driverFault(sample gpu.Sample) string {
+func (p FaultPolicy) driverFault(sample gpu.Sample) string {
 	if action := sample.Values[gpu.RecoveryAction]; action != 0 {
 		return "the driver's recovery action is " + recoveryActionName(action)
 	}
@@ -34,7 +34,7 @@ func driverFault(sample gpu.Sample) string {
 	}
 	state, reported := sample.Values[gpu.FabricState]
 	switch {
-	case !reported:
+	case !reported || p.IgnoreFabric:
 		return ""
 	case state < fabricCompleted:
 		return fmt.Sprintf("its registration with the NVLink fabric is %s: CUDA fails with error 802; see nvidia-fabricmanager", fabricStates[int(state)])

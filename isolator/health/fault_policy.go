@@ -59,6 +59,9 @@ type FaultPolicy struct {
 	// Ignored are the XIDs that say nothing about the device; nil means NVIDIA's list,
 	// DefaultIgnoredXIDs.
 	Ignored []uint64
+	// IgnoreFabric leaves the registration with the NVLink fabric out: on a machine without the fabric, such as a virtual
+	// one with a part of the GPUs, CUDA may work though the driver reports it as in progress.
+	IgnoreFabric bool
 	// FailedQuiet is how long a failed device must be clean to be healthy, by default 2 min. It
 	// doubles with each failure within an hour of the last one, up to an hour.
 	FailedQuiet time.Duration

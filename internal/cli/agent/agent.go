@@ -148,6 +148,7 @@ func (a *agentCommands) daemonCommand(common *agentFlags) *cobra.Command {
 	f.StringVar(&driverRoot, "driver-root", "/", "root of the file system with the driver")
 	f.StringVar(&volumesDir, "volumes", "/var/lib/mesos-gpu/volumes", "directory of the driver volumes")
 	f.UintSliceVar(&ignored, "ignore-xid", convertNumbers[uint](health.DefaultIgnoredXIDs()), "XIDs that do not affect a GPU's health")
+	f.BoolVar(&cfg.FaultPolicy.IgnoreFabric, "ignore-fabric", false, "offer GPUs that are not registered with the NVLink fabric, on machines where CUDA works without it")
 	cli.AddLogLevelFlag(c, &level)
 	return c
 }
