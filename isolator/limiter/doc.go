@@ -38,7 +38,9 @@
 // kernels if a program sets it, and the size of a context as NVML reports it, measured one at a
 // time on the host. Managed memory counts on the device that was current, wherever it moves. A
 // handle that was mapped into a sparse array counts until the process ends. Code and globals of
-// modules count if NVML reports a process's own use. The library does not count the driver's
+// modules count if NVML reports a process's own use. A green context counts next to the primary
+// context that it keeps. What a program looks up itself in a second copy of the driver, loaded by
+// dlmopen, reaches the first copy and fails. The library does not count the driver's
 // rounding to pages, local memory of kernels, contexts of graphics interfaces, and memory
 // shared by cuIpcOpenMemHandle or from another API, which counts where it was allocated.
 package limiter

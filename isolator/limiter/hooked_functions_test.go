@@ -141,6 +141,39 @@ func TestDestroyedContextsReleaseMemory(t *testing.T) {
 	}
 }
 
+// A green context counts next to the primary context that it keeps, by all ways to create and end them.
+func TestGreenContextsCount(t *testing.T) {
+	const green = 16 * mib
+	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(3*ctxBytes, 100))
+	for _, how := range []string{"proc", "dlsym", "link"} {
+		p := c.start(how)
+		check := func(when string, want uint64) {
+			t.Helper()
+			if recorded, own := c.used(0), usageOfDeviceZero(c); recorded != want || own != want {
+				t.Errorf("by %s, %s: the usage file has %d, the device %d; want %d", how, when, recorded, own, want)
+			}
+		}
+		p.must(1, "green 0")
+		check("the first", ctxBytes+green)
+		p.must(2, "retain 0")
+		p.must(3, "green 0")
+		check("a second, and the primary one retained", ctxBytes+2*green)
+		p.must(4, "greendestroy 1")
+		p.must(4, "greendestroy 3")
+		check("both ended", ctxBytes)
+		p.must(1, "green 0")
+		p.must(4, "unretain 0")
+		check("the primary one released", ctxBytes+green)
+		p.must(4, "greendestroy 1")
+		check("all ended", 0)
+		p.must(1, "ctx 0")
+		p.must(2, "ctx 0")
+		p.want(outOfMemory, 3, "green 0")
+		check("one that does not fit, after two contexts", 2*ctxBytes)
+		p.end()
+	}
+}
+
 // A context over the limit is rejected before it is created.
 func TestContextsCountAgainstTheLimit(t *testing.T) {
 	c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(3*ctxBytes-1, 100))

@@ -3,7 +3,9 @@
 // creation, one context at a time on the host. If NVML reports this process by
 // PID, the size is stored in the usage file and reserved for later contexts. If
 // the PID is not known, the growth of the whole device is charged, for this
-// context only: it may include allocations of other containers.
+// context only: it may include allocations of other containers. A green context
+// keeps the primary context, which is charged as the primary one, and is always
+// measured itself.
 #include "limiter.h"
 #include <stdlib.h>
 
@@ -75,7 +77,19 @@ static void release_primary(CUdevice device, CUcontext context)
 		release_context_memory(context);
 }
 
-static CUresult create_measured(struct charge *c, CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, bool primary)
+enum context_kind { OWN_CONTEXT, PRIMARY_CONTEXT, GREEN_CONTEXT };
+
+static void destroy_context(CUcontext context, CUdevice device, enum context_kind kind)
+{
+	if (kind == PRIMARY_CONTEXT)
+		release_primary(device, context);
+	else if (kind == GREEN_CONTEXT)
+		REAL(cuGreenCtxDestroy)((CUgreenCtx)context);
+	else
+		REAL(cuCtxDestroy_v2)(context);
+}
+
+static CUresult create_measured(struct charge *c, CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, enum context_kind kind)
 {
 	static struct memory_snapshot before; // protected by measure_lock
 	before.known = nvml_used(c->device, &before.used);
@@ -86,24 +100,21 @@ static CUresult create_measured(struct charge *c, CUcontext *context, void *p, i
 	bool own_only;
 	uint64_t bytes = measure_growth(c->device, &before, &own_only);
 	if (charge_resize(c, bytes)) {
-		if (own_only)
+		if (own_only && kind != GREEN_CONTEXT)
 			store_context_bytes(c->device, bytes);
 		return r;
 	}
-	if (primary)
-		release_primary(device, *context);
-	else
-		REAL(cuCtxDestroy_v2)(*context);
+	destroy_context(*context, device, kind);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult create_context(CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, bool primary)
+static CUresult create_context(CUcontext *context, void *p, int n, unsigned flags, CUdevice device, create_call *create, enum context_kind kind)
 {
 	int index = device_index(device);
 	struct charge c = {0};
 	CUresult r = index < 0 ? device_error(device) : CUDA_SUCCESS;
 	if (r == CUDA_SUCCESS)
-		r = charge_device(&c, index, index < 0 ? 0 : known_context_bytes(index));
+		r = charge_device(&c, index, index < 0 || kind == GREEN_CONTEXT ? 0 : known_context_bytes(index));
 	if (r != CUDA_SUCCESS)
 		return r;
 	struct usage_file *b;
@@ -117,7 +128,7 @@ static CUresult create_context(CUcontext *context, void *p, int n, unsigned flag
 	int lock = host_lock(!known, !missed);
 	if ((lock < 0) != missed)
 		usage_set_host_lock_missed(lock < 0);
-	r = known ? create(context, p, n, flags, device) : create_measured(&c, context, p, n, flags, device, create, primary);
+	r = known ? create(context, p, n, flags, device) : create_measured(&c, context, p, n, flags, device, create, kind);
 	host_unlock(lock);
 	if (!known)
 		lock_release(&measure_lock);
@@ -131,9 +142,9 @@ static CUresult create_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice
 static CUresult create_v4(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)n; return REAL(cuCtxCreate_v4)(c, p, flags, d); }
 static CUresult retain_primary(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)p, (void)n, (void)flags; return REAL(cuDevicePrimaryCtxRetain)(c, d); }
 
-CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice d) { return create_context(c, NULL, 0, flags, d, create_v2, false); }
-CUresult cuCtxCreate_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { return create_context(c, p, n, flags, d, create_v3, false); }
-CUresult cuCtxCreate_v4(CUcontext *c, void *p, unsigned flags, CUdevice d) { return create_context(c, p, 0, flags, d, create_v4, false); }
+CUresult cuCtxCreate_v2(CUcontext *c, unsigned flags, CUdevice d) { return create_context(c, NULL, 0, flags, d, create_v2, OWN_CONTEXT); }
+CUresult cuCtxCreate_v3(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { return create_context(c, p, n, flags, d, create_v3, OWN_CONTEXT); }
+CUresult cuCtxCreate_v4(CUcontext *c, void *p, unsigned flags, CUdevice d) { return create_context(c, p, 0, flags, d, create_v4, OWN_CONTEXT); }
 
 static bool is_primary_active(CUdevice device)
 {
@@ -148,7 +159,7 @@ static struct lock primary_lock;
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
 {
 	lock_acquire(&primary_lock);
-	CUresult r = is_primary_active(d) ? REAL(cuDevicePrimaryCtxRetain)(c, d) : create_context(c, NULL, 0, 0, d, retain_primary, true);
+	CUresult r = is_primary_active(d) ? REAL(cuDevicePrimaryCtxRetain)(c, d) : create_context(c, NULL, 0, 0, d, retain_primary, PRIMARY_CONTEXT);
 	lock_release(&primary_lock);
 	return r;
 }
@@ -173,7 +184,12 @@ CUresult cuCtxDestroy_v2(CUcontext c)
 
 CUresult cuCtxDestroy(CUcontext c) { return cuCtxDestroy_v2(c); }
 
-static CUresult close_primary(CUdevice device, CUresult (*call)(CUdevice))
+// A green context is destroyed by close_primary, too: it may be the last user of
+// the primary context.
+static CUresult release_device(CUdevice device, void *call) { return ((CUresult (*)(CUdevice))call)(device); }
+static CUresult destroy_green(CUdevice device, void *context) { (void)device; return REAL(cuGreenCtxDestroy)((CUgreenCtx)context); }
+
+static CUresult close_primary(CUdevice device, CUresult (*call)(CUdevice, void *), void *argument)
 {
 	CUcontext context = NULL;
 	lock_acquire(&primary_lock);
@@ -181,17 +197,43 @@ static CUresult close_primary(CUdevice device, CUresult (*call)(CUdevice))
 	// Retaining the primary context is the only way to get its handle.
 	if (was && REAL(cuDevicePrimaryCtxRetain)(&context, device) == CUDA_SUCCESS)
 		REAL(cuDevicePrimaryCtxRelease_v2)(device);
-	CUresult r = call(device);
+	CUresult r = call(device, argument);
 	if (was && r == CUDA_SUCCESS && !is_primary_active(device))
 		release_context_memory(context);
 	lock_release(&primary_lock);
 	return r;
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxRelease)); }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxRelease_v2)); }
-CUresult cuDevicePrimaryCtxReset(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxReset)); }
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return close_primary(d, REAL(cuDevicePrimaryCtxReset_v2)); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return close_primary(d, release_device, (void *)REAL(cuDevicePrimaryCtxRelease)); }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return close_primary(d, release_device, (void *)REAL(cuDevicePrimaryCtxRelease_v2)); }
+CUresult cuDevicePrimaryCtxReset(CUdevice d) { return close_primary(d, release_device, (void *)REAL(cuDevicePrimaryCtxReset)); }
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) { return close_primary(d, release_device, (void *)REAL(cuDevicePrimaryCtxReset_v2)); }
+
+static CUresult create_green(CUcontext *c, void *p, int n, unsigned flags, CUdevice d) { (void)n; return REAL(cuGreenCtxCreate)((CUgreenCtx *)c, p, d, flags); }
+
+// The primary context is retained before, so that it is charged as such, and not
+// as a part of the green context, which may end before it.
+CUresult cuGreenCtxCreate(CUgreenCtx *c, CUdevResourceDesc resources, CUdevice d, unsigned flags)
+{
+	CUcontext primary;
+	CUresult r = cuDevicePrimaryCtxRetain(&primary, d);
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = create_context((CUcontext *)c, resources, 0, flags, d, create_green, GREEN_CONTEXT);
+	cuDevicePrimaryCtxRelease_v2(d);
+	return r;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx c)
+{
+	struct allocation a;
+	if (!allocation_find(ALLOCATED_CONTEXT, (uint64_t)c, &a))
+		return REAL(cuGreenCtxDestroy)(c);
+	CUresult r = close_primary(device_ordinal(a.device), destroy_green, c);
+	if (r == CUDA_SUCCESS)
+		release_context_memory((CUcontext)c);
+	return r;
+}
 
 // The driver reserves the whole heap for device-side malloc when its limit is
 // set.

@@ -175,6 +175,10 @@ static CUresult do_line(const char *word, unsigned long long a, unsigned long lo
 		CUresult r = CALL(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 0)((CUcontext *)&out, (int)a);
 		return r ? r : CALL(cuCtxSetCurrent, cuCtxSetCurrent, 0)((CUcontext)out);
 	}
+	if (IS("green"))
+		return CALL(cuGreenCtxCreate, cuGreenCtxCreate, 0)((CUgreenCtx *)&out, NULL, (int)a, 1);
+	if (IS("greendestroy"))
+		return CALL(cuGreenCtxDestroy, cuGreenCtxDestroy, 0)((CUgreenCtx)name[a]);
 	if (IS("unretain"))
 		return CALL(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 0)((int)a);
 	if (IS("alloc"))

@@ -7,7 +7,7 @@
 
 // One object of a program, by its handle.
 struct thing { struct thing *next; int kind, device; uint64_t name, bytes, idle, threshold, used; unsigned refs, maps; void *owner; };
-enum { MEMORY, POOL, POOLED, HANDLE, IMPORT, MAPPING, BINDING, ARRAY, CONTEXT, MODULE, HEAP, GRAPH, EXEC };
+enum { MEMORY, POOL, POOLED, HANDLE, IMPORT, MAPPING, BINDING, ARRAY, CONTEXT, MODULE, HEAP, GRAPH, EXEC, GREEN };
 static struct thing *things;
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
 
@@ -473,6 +473,29 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d)
 	if (--retained[d] == 0)
 		end(primary[d]);
 	return 0;
+}
+// A green context keeps the primary context of its device.
+CUresult cuGreenCtxCreate(CUgreenCtx *c, CUdevResourceDesc resources, CUdevice d, unsigned flags)
+{
+	(void)resources, (void)flags;
+	CUcontext unused;
+	CUresult r = cuDevicePrimaryCtxRetain(&unused, d);
+	if (r)
+		return r;
+	if (!device_take(d, GREEN_BYTES)) {
+		cuDevicePrimaryCtxRelease_v2(d);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*c = (CUgreenCtx)add(GREEN, d, GREEN_BYTES, NULL)->name;
+	return 0;
+}
+CUresult cuGreenCtxDestroy(CUgreenCtx c)
+{
+	struct thing *t = get(GREEN, (uint64_t)c);
+	if (!t)
+		return E_INVALID;
+	cuDevicePrimaryCtxRelease_v2(t->device);
+	return give(GREEN, (uint64_t)c);
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { return cuDevicePrimaryCtxRelease_v2(d); }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d)

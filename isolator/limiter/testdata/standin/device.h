@@ -9,6 +9,7 @@
 enum { DEVICES = 2, PROCESSES = 256, BUCKETS = 1024, PARTICIPANTS = 4, REALTIME = 99 };
 #define BUCKET_NS 10000000ull
 #define CONTEXT_BYTES (64ull << 20)
+#define GREEN_BYTES (16ull << 20) // a green context, without the primary one
 #define MODULE_BYTES (4ull << 20)
 #define POOL_CHUNK (32ull << 20)
 #define EPOCH_US 1000000ull
