@@ -263,7 +263,7 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	in := startWithJournal(t, c, filepath.Join(t.TempDir(), "journal.db"))
 	ctx := frameworktest.Timeout(t)
 	_, err := in.SubmitJob(ctx, frameworktest.JobSpec("typo", 1, 1, "V1000"))
-	wantProblem(t, err, http.StatusUnprocessableEntity, `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4)`)
+	wantProblem(t, err, http.StatusUnprocessableEntity, `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4); did you mean V100?`)
 	if _, err = in.SubmitJob(ctx, frameworktest.JobSpec("later", 1, 1, "H100")); err != nil {
 		t.Errorf("a GPU type without an agent: %v", err)
 	}

@@ -323,10 +323,19 @@ func countGPUTypes(agents []master.ListedAgent) map[string]int {
 func CheckUnknownTypes(names []string, agents []master.ListedAgent) error {
 	for _, name := range names {
 		if !anyAgentHasType(agents, gpu.TypeSelector{Include: []string{name}}) {
-			return fmt.Errorf("gpu_type %q: no agent has it and no NVIDIA GPU has that name; this cluster has %s", name, formatTypeCounts(countGPUTypes(agents)))
+			count := countGPUTypes(agents)
+			return fmt.Errorf("gpu_type %q: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s", name, formatTypeCounts(count), suggestType(name, count))
 		}
 	}
 	return nil
+}
+
+// suggestType returns the type of this cluster that a misspelt name is nearest to, as the end of a message; "" if none is near.
+func suggestType(name string, count map[string]int) string {
+	if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
+		return fmt.Sprintf("; did you mean %s?", best)
+	}
+	return ""
 }
 
 // anyAgentHasType reports whether an agent has a GPU that the selector matches.
@@ -402,12 +411,9 @@ func QuotaTypeWarnings(q quota.Quota, agents []master.ListedAgent) []string {
 		case gpu.IsKnownType(name):
 			warnings = append(warnings, fmt.Sprintf("quota: no agent has %s yet; this cluster has %s", name, formatPresentTypes(name, agents)))
 		default:
-			suggestion, count := "", countGPUTypes(agents)
-			if best := editdistance.Nearest(strings.ToUpper(name), slices.Sorted(maps.Keys(count))); best != "" {
-				suggestion = fmt.Sprintf("; did you mean %s?", best)
-			}
+			count := countGPUTypes(agents)
 			warnings = append(warnings, fmt.Sprintf("quota: %q bounds nothing: no agent has it and no NVIDIA GPU has that name; this cluster has %s%s",
-				name, formatTypeCounts(count), suggestion))
+				name, formatTypeCounts(count), suggestType(name, count)))
 		}
 	}
 	return warnings

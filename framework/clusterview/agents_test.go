@@ -171,7 +171,9 @@ func TestUnknownGPUTypes(t *testing.T) {
 		{},
 	}
 	for name, want := range map[string]string{
-		"V1000":     `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4`,
+		"V1000":     `gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4; did you mean V100?`,
+		"v10o":      `gpu_type "v10o": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4; did you mean V100?`,
+		"X9000":     `gpu_type "X9000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (3), K80 (1), Prototype (1), P4, T4`,
 		"Prototype": "", "h100": "", "K80": "",
 	} {
 		err := CheckUnknownTypes(UnknownTypes(gpu.TypeSelector{Include: []string{name}}), agents)

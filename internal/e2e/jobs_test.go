@@ -267,7 +267,7 @@ func TestInvalidInputIsRejectedInOneLine(t *testing.T) {
 		want string
 	}{
 		{"unknown GPU type", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 1\ngpu_type: V1000\ncommand: ls\n")},
-			`gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4)`},
+			`gpu_type "V1000": no agent has it and no NVIDIA GPU has that name; this cluster has V100 (4); did you mean V100?`},
 		{"half a GPU", []string{"submit", writeJobFile(t, "a", "name: a\ngpus: 0.5\ncommand: ls\n")}, "a.yaml:2:7: gpus: 0.5 is not a whole number: use 1"},
 		{"half a GPU by flag", []string{"run", "--gpus", "0.5", "--", "ls"}, "--gpus"},
 		{"misspelt key", []string{"submit", writeJobFile(t, "a", "name: a\ngpu_typ: V100\ncommand: ls\n")},
