@@ -34,10 +34,10 @@ func (c *container) startSlow() *program {
 	return startProgram(c.t, withEnvironment(c.command("proc"), "STANDIN_SLOW", "1"))
 }
 
-// olderDrivers are versions of NVML that lack functions of the newest one, by their folder below the built ones.
+// olderDrivers are versions whose libraries lack functions of the newest one, by their folder below the built ones.
 var olderDrivers = []string{"", "470"}
 
-// withDriver lets the program load NVML of an older driver.
+// withDriver lets the program load libcuda and NVML of an older driver.
 func (c *container) withDriver(cmd *exec.Cmd, driver string) *exec.Cmd {
 	return withEnvironment(cmd, "LD_LIBRARY_PATH", filepath.Join(c.built, driver)+":"+c.built)
 }

@@ -16,6 +16,7 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 		give        []string
 		tooMuch     string // rejected while the memory is allocated
 		afterGiving uint64
+		since       string // the first of the drivers that has the functions; "": all
 	}{
 		{name: "alloc", take: []string{"alloc 104857600"}, bytes: 100 * mib, give: []string{"free 1"}, tooMuch: "alloc 163577857"},
 		{name: "pitch", take: []string{"pitch 1000 1024"}, bytes: mib, give: []string{"free 1"}, tooMuch: "pitch 1000 400000"},
@@ -40,9 +41,9 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 		{name: "handle, mapped twice",
 			take:  []string{"create 104857600", "map 1 4294967296 104857600", "map 1 4399824896 104857600", "release 1"},
 			bytes: 100 * mib, give: []string{"unmap 4294967296 209715200"}, tooMuch: "create 163577857"},
-		{name: "handle, bound", take: []string{"create 104857600", "bind 1 4096", "release 1"}, bytes: 100 * mib,
+		{name: "handle, bound", since: "535", take: []string{"create 104857600", "bind 1 4096", "release 1"}, bytes: 100 * mib,
 			give: []string{"unbind 4096"}, tooMuch: "create 163577857"},
-		{name: "handle, bound by its address",
+		{name: "handle, bound by its address", since: "535",
 			take:  []string{"create 104857600", "map 1 4294967296 104857600", "bindaddress 4294967296 4096", "release 1", "unmap 4294967296 104857600"},
 			bytes: 100 * mib, give: []string{"unbind 4096"}, tooMuch: "create 163577857"},
 		{name: "array", take: []string{"array 100 100 0 0"}, bytes: 196608, give: []string{"arraydestroy 1"}, tooMuch: "array 16384 16384 0 0"},
@@ -51,13 +52,20 @@ func TestEachFunctionFamilyIsCounted(t *testing.T) {
 		{name: "mipmap", take: []string{"array 1024 1024 0 3"}, bytes: 21 * mib, give: []string{"mipmapdestroy 1"}, tooMuch: "array 16384 16384 0 2"},
 		{name: "module", take: []string{"module"}, bytes: 4 * mib, give: []string{"unload 1"}, tooMuch: "alloc 264241153"},
 	}
-	for _, how := range []string{"proc", "dlsym", "dlvsym", "link"} {
-		t.Run("by "+how, func(t *testing.T) {
+	for _, d := range []struct {
+		driver, how string
+	}{
+		{"", "proc"}, {"", "dlsym"}, {"", "dlvsym"}, {"", "link"}, {"470", "proc"}, {"470", "dlsym"}, {"470", "link"}, {"535", "proc"}, {"550", "proc"},
+	} {
+		t.Run(strings.TrimSuffix("by "+d.how+" of driver "+d.driver, " of driver "), func(t *testing.T) {
 			t.Parallel() // the test and its many programs mostly wait for each other
 			c := newContainer(t, newMachineFile(t, 1024*mib, 0, 0), newLimits(256*mib+ctxBytes, 100))
 			for _, f := range families {
+				if d.driver != "" && d.driver < f.since {
+					continue
+				}
 				t.Run(f.name, func(t *testing.T) {
-					p := c.start(how)
+					p := startProgram(t, c.withDriver(c.command(d.how), d.driver))
 					defer p.end()
 					p.t = t
 					p.must(9, "ctx 0")

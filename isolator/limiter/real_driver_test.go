@@ -116,6 +116,27 @@ func TestRealDriverFunctionsAreChecked(t *testing.T) {
 	}
 }
 
+// The stand-ins of drivers lack exactly the functions of src/hooks.def that the real ones lack.
+func TestRealDriverStandInsExportTheSame(t *testing.T) {
+	hooks := readHooks(t, "cuda")
+	for driver, profile := range map[string]string{"tesla-470": "470", "tesla-535": "535", "535": "535", "550": "550"} {
+		text, err := os.ReadFile("testdata/standin/absent-" + profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exported := exportedFunctions(t, realdriver.Library(t, driver, "libcuda.so.1"))
+		var want []string
+		for _, name := range slices.Sorted(maps.Keys(hooks)) {
+			if !slices.Contains(exported, name) {
+				want = append(want, name)
+			}
+		}
+		if got := strings.Fields(string(text)); !slices.Equal(got, want) {
+			t.Errorf("absent-%s has %v, driver %s lacks %v", profile, got, driver, want)
+		}
+	}
+}
+
 // With the limiter, cuGetProcAddress of a real driver answers for each name, version and stream variant as without it, and each
 // hooked function that is called without a device returns the driver's error, except those of CUDA 3.1, which are refused.
 func TestRealDriverAnswersAreTheSameWithLimiter(t *testing.T) {

@@ -50,7 +50,10 @@ static void *found(const char *base, const char *symbol, uint64_t flags)
 	if (strcmp(how, "dlvsym-by-dlsym") == 0)
 		return ((void *(*)(void *, const char *, const char *))libc_lookup("dlvsym", 0))(library, symbol, "libcuda.so.1");
 	CUresult (*get)(const char *, void **, int, uint64_t, int *) = dlsym(library, "cuGetProcAddress_v2");
-	get(base, &f, version, flags, &status);
+	if (get)
+		get(base, &f, version, flags, &status);
+	else // driver 470
+		((CUresult (*)(const char *, void **, int, uint64_t))dlsym(library, "cuGetProcAddress"))(base, &f, version, flags);
 	return f;
 }
 

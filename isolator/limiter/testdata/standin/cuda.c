@@ -624,11 +624,20 @@ static const struct { const char *name; void *function; } exported[] = {
 #include "../../src/hooks.def"
 	{"cuInit", (void *)cuInit}, {"cuCtxSetCurrent", (void *)cuCtxSetCurrent}, {"cuMemAlloc_v9", (void *)cuMemAlloc_v9}};
 
+// ABSENT lists the functions that a driver lacks; by default none.
+#ifndef ABSENT
+#define ABSENT
+#endif
+static const char *const absent[] = {ABSENT NULL};
+
 static void *named(const char *base, const char *suffix)
 {
 	char name[96];
 	strcpy(name, base);
 	strcat(name, suffix);
+	for (size_t i = 0; absent[i]; i++)
+		if (strcmp(absent[i], name) == 0)
+			return NULL;
 	for (size_t i = 0; i < sizeof exported / sizeof exported[0]; i++)
 		if (strcmp(exported[i].name, name) == 0)
 			return exported[i].function;
