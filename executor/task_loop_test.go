@@ -213,6 +213,7 @@ func TestStartError(t *testing.T) {
 
 // The label shows the framework which launches may succeed on other agents.
 func TestIncompatibleImageIsLabelled(t *testing.T) {
+	_, unreadable := image.Examine(nil, []string{"NVIDIA_VISIBLE_DEVICES=all", "CUDA_VERSION=cu128"}, nil, image.HostDriver{})
 	unfit := &image.IncompatibleError{
 		Cause:      image.DriverMismatch,
 		RequiredBy: "NVIDIA_REQUIRE_CUDA",
@@ -226,6 +227,8 @@ func TestIncompatibleImageIsLabelled(t *testing.T) {
 	}{
 		{"by the driver", fmt.Errorf("image app: %w", unfit), "driver"},
 		{"by the GPU", &image.IncompatibleError{Cause: image.GPUMismatch}, "gpu"},
+		{"by any host", fmt.Errorf("image app: %w", unreadable), "any host"},
+		{"by any host, an agent's answer", image.ParseAgentError(errors.New("launch container: 400 Bad Request: " + unreadable.Error())), "any host"},
 		{"an agent's answer", image.ParseAgentError(errors.New("launch container: 400 Bad Request: " + unfit.Error())), "driver"},
 		{"another error", errors.New("image app: NVIDIA_REQUIRE_CUDA: no value for cuda"), ""},
 	}

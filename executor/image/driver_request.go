@@ -65,7 +65,7 @@ func Examine(labels map[string]string, imageEnv []string, jobEnv map[string]stri
 	}
 	request, err := parseRequest(labels, vars)
 	if err != nil {
-		return DriverRequest{}, err
+		return DriverRequest{}, &UnreadableError{err}
 	}
 	return request, request.CheckHost(h)
 }

@@ -50,7 +50,19 @@ const (
 	// GPUMismatch: the image may run on a host with other GPUs and this
 	// driver.
 	GPUMismatch MismatchCause = "gpu"
+	// AnyHostMismatch: what the image requires cannot be read, on any host.
+	AnyHostMismatch MismatchCause = "any host"
 )
+
+// UnreadableError means that the requirements of an image cannot be read. It
+// runs on no host.
+type UnreadableError struct{ Err error }
+
+func (e *UnreadableError) Error() string {
+	return AnyHostMismatch.messagePrefix() + ": " + e.Err.Error()
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
 
 func (e *IncompatibleError) Error() string {
 	remedy := "update the agent's driver, or use an image for an older one"
@@ -63,13 +75,21 @@ func (e *IncompatibleError) Error() string {
 	return fmt.Sprintf("%s: it wants %s (%s), the agent has %s: %s", e.Cause.messagePrefix(), e.Required, e.RequiredBy, e.Found, remedy)
 }
 
-func (c MismatchCause) messagePrefix() string { return "image is unfit for the agent's " + string(c) }
+func (c MismatchCause) messagePrefix() string {
+	if c == AnyHostMismatch {
+		return "image is unfit for all agents"
+	}
+	return "image is unfit for the agent's " + string(c)
+}
 
 // MismatchCauseOf returns the cause of an error that means that an image cannot
 // run on a host; "" for other errors.
 func MismatchCauseOf(err error) MismatchCause {
 	if own := (*IncompatibleError)(nil); errors.As(err, &own) {
 		return own.Cause
+	}
+	if unreadable := (*UnreadableError)(nil); errors.As(err, &unreadable) {
+		return AnyHostMismatch
 	}
 	if remote := (*remoteMismatchError)(nil); errors.As(err, &remote) {
 		return remote.cause
@@ -90,7 +110,7 @@ func (e *remoteMismatchError) Unwrap() error { return e.error }
 // that MismatchCauseOf recognizes, and returns other errors unchanged. Mesos
 // passes the error of a launch on as text: there is no field for its cause.
 func ParseAgentError(answer error) error {
-	for _, f := range []MismatchCause{DriverMismatch, GPUMismatch} {
+	for _, f := range []MismatchCause{DriverMismatch, GPUMismatch, AnyHostMismatch} {
 		if answer != nil && strings.Contains(answer.Error(), f.messagePrefix()+": ") {
 			return &remoteMismatchError{answer, f}
 		}

@@ -86,6 +86,7 @@ func TestImageMismatchCause(t *testing.T) {
 	}{
 		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "driver"), sched.MismatchDriver},
 		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "gpu"), sched.MismatchGPU},
+		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "any host"), sched.MismatchAnyAgent},
 		{mesos.TASK_FAILED, labels("mesos-gpu.unfit", "firmware"), sched.MismatchGPU},
 		{mesos.TASK_FAILED, labels("mesos-gpu.unfits", "driver"), ""},
 		{mesos.TASK_FAILED, nil, ""},

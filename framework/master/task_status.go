@@ -130,11 +130,12 @@ var exitStatusPattern = regexp.MustCompile(`exited with status (\d{1,3})\b`)
 // unfitCause treats an unknown value as a mismatch of the GPUs, which excludes
 // only this agent.
 func unfitCause(s *mesos.TaskStatus) sched.ImageMismatch {
-	switch value, ok := statusLabel(s, unfitLabel); {
+	value, ok := statusLabel(s, unfitLabel)
+	switch cause := sched.ImageMismatch(value); {
 	case !ok:
 		return ""
-	case sched.ImageMismatch(value) == sched.MismatchDriver:
-		return sched.MismatchDriver
+	case cause == sched.MismatchDriver, cause == sched.MismatchAnyAgent:
+		return cause
 	default:
 		return sched.MismatchGPU
 	}

@@ -197,6 +197,8 @@ const (
 	MismatchDriver ImageMismatch = "driver"
 	// MismatchGPU: an agent with other GPUs may run the image.
 	MismatchGPU ImageMismatch = "gpu"
+	// MismatchAnyAgent: no agent can run the image, because what it requires cannot be read.
+	MismatchAnyAgent ImageMismatch = "any host"
 )
 
 // OperationStatus identifies a status update of an operation on resources.

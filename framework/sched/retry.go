@@ -133,8 +133,11 @@ func (s *State) longestPause(spec *job.Spec) time.Duration {
 
 // retryElsewhere returns an attempt for a task whose image cannot run on its agent. That is neither a failure nor a start
 // of the task. A constraint keeps the task off the driver version, which changes with an update and is common to many
-// agents, or off the agent itself. There is no attempt if neither is known.
+// agents, or off the agent itself. There is no attempt if neither is known, or if no agent can run the image.
 func (s *State) retryElsewhere(next job.Task, old *job.Task, o attemptResult) (job.Task, bool) {
+	if o.mismatch == MismatchAnyAgent {
+		return job.Task{}, false
+	}
 	c := job.Constraint{Field: "@hostname", Operator: job.Unlike, Value: old.Hostname}
 	if driver := s.driverOf(old.AgentID); o.mismatch == MismatchDriver && driver != "" {
 		c.Field, c.Value = "@driver", driver

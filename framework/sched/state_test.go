@@ -439,13 +439,21 @@ func TestQuotaOfUnknownRoleIsIgnored(t *testing.T) {
 }
 
 // TestImageThatFitsNoAgent checks that a task whose image cannot run anywhere is not tried forever, and that it fails at
-// once where neither the driver nor the name of the agent is known, since no constraint could keep it away.
+// once, without using its retries, where neither the driver nor the name of the agent is known, since no constraint could keep it
+// away, and where what the image requires cannot be read.
 func TestImageThatFitsNoAgent(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	for hostname, want := range map[string]int{"host": maxUnstartedAttempts, "": 1} {
+	for _, c := range []struct {
+		hostname string
+		mismatch ImageMismatch
+		want     int
+	}{{"host", MismatchGPU, maxUnstartedAttempts}, {"", MismatchGPU, 1}, {"host", MismatchAnyAgent, 1}} {
+		hostname, want := c.hostname, c.want
 		st := New(SchedulerSettings{}, RecoveredState{})
 		st.Step(now, Subscribed{FrameworkID: "f"})
-		st.Step(now, SubmitJob{Spec: testSpec("train")})
+		spec := testSpec("train")
+		spec.Retries = 3
+		st.Step(now, SubmitJob{Spec: spec})
 		attempts := 0
 		for j, _ := st.Job("train"); !j.IsTerminal(); j, _ = st.Job("train") {
 			attempts++
@@ -455,13 +463,13 @@ func TestImageThatFitsNoAgent(t *testing.T) {
 			}
 			st.Step(now, OffersReceived{Offers: []Offer{o}})
 			st.Step(now, Cycle{})
-			st.Step(now, TaskUpdate{TaskID: taskID(st, "train", 0), AgentID: o.AgentID, State: job.Failed, Mismatch: MismatchGPU})
+			st.Step(now, TaskUpdate{TaskID: taskID(st, "train", 0), AgentID: o.AgentID, State: job.Failed, Mismatch: c.mismatch})
 			if attempts > 2*maxUnstartedAttempts {
 				break
 			}
 		}
 		if attempts != want {
-			t.Errorf("on agents named %q, the task was tried %d times, want %d", hostname, attempts, want)
+			t.Errorf("on agents named %q, the task with an image unfit for %s was tried %d times, want %d", hostname, c.mismatch, attempts, want)
 		}
 	}
 }
