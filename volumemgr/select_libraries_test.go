@@ -54,8 +54,10 @@ func TestFindByVersionSuffix(t *testing.T) {
 	}
 	writeLibrary(t, dir, "usr/lib/xorg/modules/drivers/nvidia_drv.so", elfObject{soname: "nvidia_drv.so", text: "nvidia " + v535})
 	writeLibrary(t, dir, "usr/lib/xorg/modules/extensions/libglxserver_nvidia.so."+v535, elfObject{soname: "libglxserver_nvidia.so"})
+	writeLibrary(t, dir, "usr/lib/nvidia/current/nvidia_drv.so", elfObject{soname: "nvidia_drv.so", text: "nvidia 470.57.02"})                 // Debian's folder
+	writeLibrary(t, dir, "usr/lib/nvidia/current/libglxserver_nvidia.so", elfObject{soname: "libglxserver_nvidia.so", text: "nvidia " + v535}) // the same
 	want := []string{
-		"libglxserver_nvidia.so." + v535, "libnvidia-api.so.1", "libnvidia-brandnew.so." + v535, "libnvidia-egl-gbm.so.1.1.0",
+		"libglxserver_nvidia.so", "libglxserver_nvidia.so." + v535, "libnvidia-api.so.1", "libnvidia-brandnew.so." + v535, "libnvidia-egl-gbm.so.1.1.0",
 		"libnvidia-egl-wayland2.so.1.0.0", "libnvidia-nvvm70.so.4", "libnvidia-vulkan-producer.so", "nvidia_drv.so",
 	}
 	if diff := cmp.Diff(want, listNamed(t, dir, "lib64")); diff != "" {

@@ -101,3 +101,31 @@ func TestNewTraceRejects(t *testing.T) {
 		}
 	}
 }
+
+// A model of a trace may be precise: it is then that product, memory size or MIG profile only.
+func TestPreciseModelsOfTraces(t *testing.T) {
+	const small, large, slice = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB MIG 1g.10gb"
+	for _, c := range []struct {
+		models string
+		want   []string
+	}{
+		{"A100", []string{small, large}}, {"A100-80GB", []string{large}}, {"NVIDIA A100-SXM4-40GB", []string{small}},
+		{"1g.10gb", []string{slice}}, {"A100-40GB|1g.10gb", []string{small, slice}}, {"", []string{small, large}},
+	} {
+		tasks, err := ReadTasks(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\na,1,1,1,1000,"+c.models+",0,1\n"), "tasks.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		demand := tasks[0].fitDemand()
+		var got []string
+		for _, model := range []string{small, large, slice} {
+			agent := (&RecordedAgent{Name: "n", GPUs: 1, Model: model}).fitAgent()
+			if demand.Request.AcceptsProduct(agent.Inventory[0].Product()) {
+				got = append(got, model)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.models, diff)
+		}
+	}
+}

@@ -27,6 +27,17 @@ func gpuOffer(agent string, gpus int, change func(*fit.Offer)) *fit.Offer {
 	return o
 }
 
+// withModel gives an offer's devices a product.
+func withModel(model string) func(*fit.Offer) {
+	return func(o *fit.Offer) {
+		o.Types, o.DeviceIDs = []string{model}, nil
+		for i := range o.GPUs {
+			d := gpu.Device{UUID: fmt.Sprintf("GPU-%s-%d", o.AgentID, i), Model: model, Minor: i, NUMA: -1}
+			o.Inventory, o.DeviceIDs = append(o.Inventory, d), append(o.DeviceIDs, d.UUID)
+		}
+	}
+}
+
 func inRack(rack string) func(*fit.Offer) {
 	return func(o *fit.Offer) { o.Attributes = []fit.Attribute{{Name: "rack", Value: rack}} }
 }
@@ -90,6 +101,12 @@ func TestFindUnmetDemand(t *testing.T) {
 		{name: "what is free is not missing", offers: []*fit.Offer{gpuOffer("a", 2, nil)}, waiting: []*queue.WaitingJob{waitingJob("train", 3, nil)},
 			want: "train of team: 1 × 1 GPU, short of gpus, 1 GPUs"},
 		{name: "everything fits", offers: []*fit.Offer{gpuOffer("a", 2, nil)}, waiting: []*queue.WaitingJob{waitingJob("train", 2, nil)}},
+		{name: "a product of another size is not what is missing", offers: []*fit.Offer{gpuOffer("a", 2, withModel("NVIDIA A100-SXM4-40GB"))},
+			waiting: []*queue.WaitingJob{waitingJob("large", 1, ofType("A100-80GB")), waitingJob("any", 2, ofType("A100"))},
+			want:    "large of team: 1 × 1 GPU of A100-80GB, short of gpus, 1 GPUs"},
+		{name: "MIG devices are not GPUs, and no other profile", offers: []*fit.Offer{gpuOffer("a", 2, withModel("NVIDIA A100-SXM4-80GB MIG 1g.10gb"))},
+			waiting: []*queue.WaitingJob{waitingJob("slice", 1, ofType("2g.20gb")), waitingJob("whole", 1, ofType("A100-80GB")), waitingJob("small", 2, ofType("1g.10gb"))},
+			want:    "slice of team: 1 × 1 GPU of 2g.20gb, short of gpus, 1 GPUs\nwhole of team: 1 × 1 GPU of A100-80GB, short of gpus, 1 GPUs"},
 		{name: "no agents", waiting: []*queue.WaitingJob{waitingJob("train", 2, withGPUs(4))},
 			want: "train of team: 2 × 4 GPUs, short of gpus, 8 GPUs"},
 		{name: "jobs without GPUs do not count", offers: []*fit.Offer{full}, waiting: []*queue.WaitingJob{
