@@ -51,8 +51,8 @@ MODULE ?= false
 test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run, LEADER=0 to 2 chooses the first leading master, FAULTS=basic omits those of single agents, MODULE=true loads the module
 	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED) -chaos.leader=$(LEADER) -chaos.faults=$(FAULTS) -chaos.module=$(MODULE)
 
-test-driver: ## volumes, the limiter and NVML with NVIDIA's real drivers, which apt downloads from Debian into the user's cache
-	MESOS_GPU_TEST_DRIVER=1 scripts/counted.sh -count=1 -p 1 -vet=off -timeout 30m -run 'RealDriver' ./volumemgr ./isolator/limiter
+test-driver: ## volumes, the limiter, NVML and MPS with NVIDIA's real drivers, which apt downloads from Debian into the user's cache; the results go to docs/internals/driver-results.md
+	MESOS_GPU_TEST_DRIVER=1 scripts/counted.sh -count=1 -p 1 -vet=off -timeout 30m -run 'RealDriver' ./volumemgr ./isolator/limiter ./isolator/nvml ./isolator/mps
 
 test-gpu: ## the limiter on this machine's GPU; what it measures goes to docs/internals/sharing-results.md
 	scripts/test-gpu.sh

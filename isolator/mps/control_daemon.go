@@ -283,9 +283,9 @@ func (d *controlDaemon) isServingOther(err error) bool {
 	if errors.Is(err, errNoResponse) || d.findProcess() == 0 {
 		return false
 	}
-	c, err := net.DialTimeout("unix", filepath.Join(d.pipeDir(), "control"), d.cfg.commandTimeout)
+	c, err := net.DialTimeout("unixpacket", filepath.Join(d.pipeDir(), "control"), d.cfg.commandTimeout)
 	if err != nil {
-		return false
+		return errors.Is(err, syscall.EAGAIN) // its queue of connections is full: it accepts none during a session
 	}
 	c.Close()
 	return true

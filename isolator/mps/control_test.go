@@ -47,7 +47,7 @@ func readFault(pipe string) string {
 }
 
 // serveStandIn runs the daemon in the foreground. It answers one command line of each connection, and serves
-// one at a time: it closes others at once, as NVIDIA's daemon does. It writes several lines for each.
+// one at a time: it closes others at once. Its socket keeps the bounds of messages, as NVIDIA's does. It writes several lines for each.
 func serveStandIn(pipe string) error {
 	if readFault(pipe) == "broken" {
 		return errors.New("no CUDA-capable device is detected")
@@ -57,7 +57,7 @@ func serveStandIn(pipe string) error {
 	}
 	path := filepath.Join(pipe, "control")
 	_ = os.Remove(path)
-	l, err := net.Listen("unix", path)
+	l, err := net.Listen("unixpacket", path)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func answerStandIn(c net.Conn, fault string) (err error, ends bool) {
 //
 // nvidia-cuda-mps-control.
 func askStandIn(pipe string) error {
-	c, err := net.Dial("unix", filepath.Join(pipe, "control"))
+	c, err := net.Dial("unixpacket", filepath.Join(pipe, "control"))
 	if err != nil {
 		return err
 	}

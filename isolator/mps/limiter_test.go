@@ -123,7 +123,7 @@ func TestRunningDaemonIsKept(t *testing.T) {
 			first, pipe := daemonPID(m), filepath.Join(dir, uuid, "pipe")
 			if fault == "another session" {
 				eventually(t, "the session is open", func() bool { // no probe has one
-					c, err := net.Dial("unix", filepath.Join(pipe, "control"))
+					c, err := net.Dial("unixpacket", filepath.Join(pipe, "control"))
 					if err != nil {
 						t.Fatal(err)
 					}

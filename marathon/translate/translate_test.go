@@ -207,6 +207,9 @@ func TestEachFieldChangesJob(t *testing.T) {
 			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Like, Value: "V100|A100"}, {Field: "hostname", Operator: job.Unique}},
 				s.Constraints...)
 		}},
+		"precise GPU type": {run + `, "constraints": [["gpu_type", "IS", "A100-80GB"]]`, func(s *spec) {
+			s.Constraints = append([]job.Constraint{{Field: "gpu_type", Operator: job.Is, Value: "A100-80GB"}}, s.Constraints...)
+		}},
 		"labels": {run + `, "labels": {"team-name": "vision"}`, func(s *spec) {
 			s.Labels["team-name"] = "vision"
 			s.Env["MARATHON_APP_LABELS"], s.Env["MARATHON_APP_LABEL_TEAM_NAME"] = "TEAM_NAME", "vision"
