@@ -39,6 +39,10 @@ type Claim struct {
 	// Tasks is the number of tasks that wait, Missing how many of them find no free place. All of a gang fit or none.
 	Tasks, Missing int
 	Gang           bool
+	// Chosen are units that are chosen for the claim already, and of which those that are not necessary are released. Permits, if
+	// given, reports whether the chosen units are enough for what is not counted in tasks.
+	Chosen  []*Unit
+	Permits func() bool
 	// Rules report whether a unit may end for the claim, given the units that are chosen. The next rule, which permits more,
 	// is used where the units that one permits are not enough.
 	Rules []func(*Unit) bool
@@ -64,8 +68,10 @@ func (s *Selector) Choose(c *Claim) []*Unit {
 	if c.Key == "" || c.Key != s.lastKey {
 		s.last, s.lastKey = nil, c.Key
 	}
-	var chosen []*Unit
-	missing := c.Missing
+	chosen, missing := slices.Clone(c.Chosen), c.Missing
+	if len(chosen) > 0 {
+		missing = c.Tasks - s.Count(c.Demand, c.Tasks, chosen)
+	}
 	for rule := 0; rule < len(c.Rules) && missing > 0; rule++ {
 		more := s.chooseByRule(c, rule, missing, chosen)
 		if chosen = append(chosen, more...); len(chosen) > 0 {
@@ -78,7 +84,9 @@ func (s *Selector) Choose(c *Claim) []*Unit {
 		return nil
 	case len(chosen) > 1:
 		most := c.Tasks - missing
-		chosen = s.Prune(chosen, func(units []*Unit) bool { return s.Count(c.Demand, c.Tasks, units) >= most })
+		chosen = s.Prune(chosen, func(units []*Unit) bool {
+			return s.Count(c.Demand, c.Tasks, units) >= most && (c.Permits == nil || c.Permits())
+		})
 	}
 	return chosen
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -10,11 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"mesos-gpu/framework/sched/entitlement"
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -85,6 +88,7 @@ func TestReclaimCases(t *testing.T) {
 		if err := c.policy.Validate(); err != nil {
 			t.Fatal(err)
 		}
+		c.shares = strings.Contains(cells[2]+" "+cells[3], "0.")
 		c.parseRunning(cells[2])
 		c.parseWaiting(cells[3])
 		ends := map[int]bool{}
@@ -176,7 +180,7 @@ func joinNumbers(numbers []int) string {
 	return strings.Trim(fmt.Sprint(numbers), "[]")
 }
 
-// parseRoles parses NAME=DESERVED≤LIMIT*WEIGHT. DESERVED is GPUs, or GPUs/CPUs/GIB.
+// parseRoles parses NAME=DESERVED≤LIMIT*WEIGHT. DESERVED is GPUs, GPUs of a type, or GPUs/CPUs/GIB.
 func parseRoles(t *testing.T, text string) (roles []queue.Role) {
 	for _, r := range strings.Fields(text) {
 		entries, weight, weighted := strings.Cut(r, "*")
@@ -185,7 +189,8 @@ func parseRoles(t *testing.T, text string) (roles []queue.Role) {
 		role := queue.Role{Name: name}
 		if deserves {
 			gpus, cpus, gib, hosts := cutHost(t, deserved)
-			role.Deserved = quota.Quota{quota.AllTypes: parseNumber(t, gpus)}
+			count, gpuType := splitType(gpus)
+			role.Deserved = quota.Quota{cmp.Or(gpuType, quota.AllTypes): parseNumber(t, count)}
 			if hosts {
 				role.DeservedHost = quota.HostQuota{quota.CPUs: cpus, quota.Memory: gib * 1024}
 			}
@@ -215,21 +220,47 @@ func cutHost(t *testing.T, text string) (gpus string, cpus, gib float64, ok bool
 	return gpus, cpus, gib, ok
 }
 
+// splitType splits a number of GPUs from the name of their type, which may be empty.
+func splitType(text string) (number, gpuType string) {
+	if at := strings.IndexFunc(text, unicode.IsLetter); at >= 0 {
+		return text[:at], text[at:]
+	}
+	return text, ""
+}
+
 // peerCase is a case that a plan is made for.
 type peerCase struct {
 	t      *testing.T
 	policy Policy
 	in     PlanInput
+	// shares is set if a job has a part of a GPU: then all devices of the agents are shared.
+	shares bool
 }
 
-// newJob returns a job with the flags !PRIORITY, + for preemptible, - for guaranteed, and g for a gang.
+// peerDeviceMiB is the memory of each shared device in the cases.
+const peerDeviceMiB = 1000
+
+// peerDeviceID returns the UUID of a shared device.
+func peerDeviceID(agent string, device int) string { return fmt.Sprintf("GPU-%s-%d", agent, device) }
+
+// newJob returns a job with the flags !PRIORITY, + for preemptible, - for guaranteed, and g for a gang. Less than one GPU is a
+// share.
 func (c *peerCase) newJob(name, role string, tasks int, gpus, flags string) *job.Spec {
 	s := waitingJob(name, tasks, nil).Spec
 	gpus, cpus, gib, hosts := cutHost(c.t, gpus)
 	if hosts {
 		s.CPUs, s.MemMiB = cpus, gib*1024
 	}
-	s.Role, s.Tasks, s.Request.GPUs = role, tasks, parseNumber(c.t, gpus)
+	count, gpuType := splitType(gpus)
+	s.Role, s.Tasks = role, tasks
+	if _, part, ok := strings.Cut(count, "0."); ok {
+		s.Request.GPUs, s.Request.Share.MemPercent = 1, parseNumber(c.t, part)*10
+	} else {
+		s.Request.GPUs = parseNumber(c.t, count)
+	}
+	if gpuType != "" {
+		s.Request.Types.Include = []string{gpuType}
+	}
 	s.Gang = strings.HasPrefix(flags, "g")
 	s.Preemptible, s.Guaranteed = strings.HasSuffix(flags, "+"), strings.HasSuffix(flags, "-")
 	if _, priority, ok := strings.Cut(strings.TrimRight(flags, "+-"), "!"); ok {
@@ -240,26 +271,39 @@ func (c *peerCase) newJob(name, role string, tasks int, gpus, flags string) *job
 
 // splitFlags splits a text before its first flag.
 func splitFlags(text string) (string, string) {
-	if at := strings.IndexAny(text, "g!+-"); at >= 0 {
+	if at := strings.IndexAny(text, "g!+-~"); at >= 0 {
 		return text[:at], text[at:]
 	}
 	return text, ""
 }
 
-// parseRunning adds running jobs. Each has run a minute less than the one before.
+// parseRunning adds running jobs. Each has run a minute less than the one before. The flag ~ is for one that ends already.
 func (c *peerCase) parseRunning(text string) {
 	for i, r := range strings.Fields(text) {
 		role, rest, _ := strings.Cut(r, ":")
 		gpus, place, _ := strings.Cut(rest, "@")
 		place, flags := splitFlags(place)
+		flags, ends := strings.CutPrefix(flags, "~")
+		place, device, _ := strings.Cut(place, "#")
 		agents := strings.Split(place, ",")
 		s := c.newJob(fmt.Sprint("r", i), role, len(agents), gpus, flags)
 		s.Gang = len(agents) > 1
 		for n, agent := range agents {
-			c.in.Running = append(c.in.Running, queue.RunningTask{
-				TaskID: fmt.Sprintf("r%d.%d", i, n), AgentID: "a" + agent, Spec: s,
-				GPUTypes: map[string]int{"V100": s.Request.GPUs}, Since: planTime().Add(time.Duration(i-100) * time.Minute),
-			})
+			task := queue.RunningTask{
+				TaskID: fmt.Sprintf("r%d.%d", i, n), AgentID: "a" + agent, Spec: s, Ending: ends,
+				GPUTypes: map[string]int{}, Since: planTime().Add(time.Duration(i-100) * time.Minute),
+			}
+			if device != "" {
+				percent := int64(s.Request.Share.MemPercent)
+				task.Shares = []gpu.DeviceShare{{
+					UUID: peerDeviceID(task.AgentID, parseNumber(c.t, device)), Type: "V100",
+					MemMiB: percent * peerDeviceMiB / 100, MilliDevices: int(percent * quota.MilliPerGPU / 100),
+				}}
+			} else {
+				_, gpuType := splitType(gpus)
+				task.GPUTypes[cmp.Or(gpuType, "V100")] = s.Request.GPUs
+			}
+			c.in.Running = append(c.in.Running, task)
 		}
 	}
 }
@@ -275,42 +319,101 @@ func (c *peerCase) parseWaiting(text string) {
 	}
 }
 
+// shareDevices gives the running tasks that have whole GPUs all of a shared device for each, and returns what is free of all
+// shared devices, by agent.
+func (c *peerCase) shareDevices(gpus map[string]int) map[string][]fit.SharedDevice {
+	free, all := map[string][]fit.SharedDevice{}, map[string][]fit.SharedDevice{}
+	for agent, n := range gpus {
+		for i := range n {
+			free[agent] = append(free[agent], fit.SharedDevice{UUID: peerDeviceID(agent, i), MemMiB: peerDeviceMiB, Cores: gpu.AllCores})
+		}
+		all[agent] = slices.Clone(free[agent])
+	}
+	c.in.SharedDevices = func(agent string) []fit.SharedDevice { return all[agent] }
+	take := func(r *queue.RunningTask) {
+		for _, s := range r.Shares {
+			for i := range free[r.AgentID] {
+				if d := &free[r.AgentID][i]; d.UUID == s.UUID {
+					d.MemMiB, d.Cores = d.MemMiB-s.MemMiB, d.Cores-s.Cores
+				}
+			}
+		}
+	}
+	for i := range c.in.Running {
+		take(&c.in.Running[i])
+	}
+	for i := range c.in.Running {
+		r := &c.in.Running[i]
+		if len(r.Shares) > 0 {
+			continue
+		}
+		for _, d := range free[r.AgentID] {
+			if d.MemMiB == peerDeviceMiB && len(r.Shares) < r.Spec.Request.GPUs {
+				r.DeviceIDs = append(r.DeviceIDs, d.UUID)
+				r.Shares = append(r.Shares, gpu.DeviceShare{UUID: d.UUID, Type: "V100", MemMiB: d.MemMiB, Cores: d.Cores, MilliDevices: quota.MilliPerGPU})
+			}
+		}
+		if r.GPUTypes = nil; len(r.Shares) < r.Spec.Request.GPUs {
+			c.t.Fatalf("agent %s has too few GPUs", r.AgentID)
+		}
+		take(r)
+	}
+	return free
+}
+
 // makePlan makes the plan. What is free on the agents, at least CPUs, is offered to the role of the first waiting job.
 func (c *peerCase) makePlan(gpus []string) Plan {
 	c.in.Now = planTime()
-	free, amounts := map[string]int{}, map[string]fit.Amount{}
-	for i, n := range gpus {
+	total, types, amounts := map[string]int{}, map[string]string{}, map[string]fit.Amount{}
+	for i, text := range gpus {
 		id := fmt.Sprint("a", i)
-		count, cpus, gib, hosts := cutHost(c.t, n)
-		free[id], gpus[i] = parseNumber(c.t, count), count
+		count, cpus, gib, hosts := cutHost(c.t, text)
+		count, gpuType := splitType(count)
+		total[id], types[id] = parseNumber(c.t, count), cmp.Or(gpuType, "V100")
 		if amounts[id] = gpuOffer(id, 0).Free; hosts {
 			amounts[id] = fit.Amount{CPUs: cpus + 1, MemMiB: gib*1024 + 1024, DiskMiB: 1000} // with executors
 		}
 	}
+	free := maps.Clone(total)
 	for i := range c.in.Running {
 		r := &c.in.Running[i]
-		if free[r.AgentID] -= r.Spec.Request.GPUs; free[r.AgentID] < 0 {
+		if free[r.AgentID] -= r.Spec.Request.GPUs; free[r.AgentID] < 0 && !c.shares {
 			c.t.Fatalf("agent %s has too few GPUs", r.AgentID)
 		}
 		left, uses := amounts[r.AgentID], queue.TaskAmount(r.Spec, c.policy.Overhead)
 		amounts[r.AgentID] = fit.Amount{CPUs: left.CPUs - uses.CPUs, MemMiB: left.MemMiB - uses.MemMiB, DiskMiB: left.DiskMiB}
 	}
+	var shared map[string][]fit.SharedDevice
+	if c.shares {
+		shared = c.shareDevices(total)
+	}
 	var offers []fit.Offer
-	for _, id := range slices.Sorted(maps.Keys(free)) {
+	for _, id := range slices.Sorted(maps.Keys(total)) {
 		for _, role := range c.policy.Roles {
 			o := roleOffer(role.Name, id, free[id])
-			o.Free = amounts[id]
+			o.Free, o.Types = amounts[id], []string{types[id]}
+			if c.shares {
+				o.GPUs, o.Shared = 0, shared[id]
+				for i := range total[id] {
+					o.Inventory = append(o.Inventory, gpu.Device{UUID: peerDeviceID(id, i), Model: "V100", MemMiB: peerDeviceMiB})
+				}
+			}
 			if role.Name == c.in.Waiting[0].Spec.Role {
 				offers = append(offers, o)
 			} else {
-				c.in.Known = append(c.in.Known, WithoutFree(agentOf(o)))
+				a := WithoutFree(agentOf(o))
+				if c.shares {
+					a.AllShared = c.in.SharedDevices(id)
+				}
+				c.in.Known = append(c.in.Known, a)
 			}
 		}
 	}
 	cluster, leftoverOf := NewClusterOfOffers(pointersTo(offers), &c.in, &c.policy)
 	for i := range cluster.agents {
-		a := &cluster.agents[i]
-		a.TotalGPUs = parseNumber(c.t, gpus[parseNumber(c.t, a.ID[1:])])
+		if a := &cluster.agents[i]; !c.shares { // GPUs that are not shared
+			a.TotalGPUs = total[a.ID]
+		}
 	}
 	return MakePlan(CachedAgents{Cluster: cluster, LeftoverOf: leftoverOf, Buffers: &PlanBuffers{}}, &c.in, &c.policy)
 }

@@ -211,13 +211,40 @@ func (r *reclaimer) placeInsideLimit(j *queue.WaitingJob, d *fit.Demand, key cla
 // chooseVictims chooses tasks whose end makes room for missing more of n tasks of a job: if possible such that no role
 // falls below what it deserves, otherwise also larger ones than what their role borrows. What is lent can be taken back.
 func (r *reclaimer) chooseVictims(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, missing int) []*eviction.Unit {
-	return r.victims.Choose(&eviction.Claim{
+	claim := eviction.Claim{
 		Key: fmt.Sprint(key), Demand: d, Tasks: n, Missing: missing, Gang: j.Spec.Gang,
 		Rules: []func(*eviction.Unit) bool{
 			func(u *eviction.Unit) bool { return r.mayEnd(j, key, u, true) },
 			func(u *eviction.Unit) bool { return r.mayEnd(j, key, u, false) },
 		},
-	})
+	}
+	chosen := r.victims.Choose(&claim)
+	if len(chosen) > 0 || d.Request.NeedsSameType() || !r.chooseInRolesAbove(j, &claim) {
+		return chosen
+	}
+	return r.victims.Choose(&claim)
+}
+
+// chooseInRolesAbove chooses tasks inside the roles above a claim that would hold more than they deserve with it, until they do
+// not: only then others may end for it too. It returns false if there are no such roles, or if their tasks are not enough.
+func (r *reclaimer) chooseInRolesAbove(j *queue.WaitingJob, c *eviction.Claim) bool {
+	above := func() string { return r.alloc.Usage.RoleBeyondDeserved(j.Spec, &c.Demand.Request, r.level) }
+	for role := above(); role != ""; role = above() {
+		var u *eviction.Unit
+		for rule := 0; rule < len(c.Rules) && u == nil; rule++ {
+			u = r.victims.ChooseFirst(func(u *eviction.Unit) bool {
+				return u.HoldsGPUs && quota.IsWithinRole(u.Role, role) && c.Rules[rule](u)
+			})
+		}
+		if u == nil {
+			r.victims.Release(c.Chosen)
+			return false
+		}
+		c.Chosen = append(c.Chosen, u)
+	}
+	c.Key += " in roles above"
+	c.Permits = func() bool { return above() == "" }
+	return len(c.Chosen) > 0
 }
 
 // mayEnd reports whether a unit may end for a claim. With keepsDeserved, its role keeps what it deserves.

@@ -142,12 +142,16 @@ func (t *Tracker) AddClaim(spec *job.Spec, r *gpu.Request, tasks int) {
 	for _, n := range t.pursued.chainOf(spec.Role) {
 		for i := range t.pursued.nodes[n].entries {
 			e := &t.pursued.nodes[n].entries[i]
-			accepts := e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && t.mayUse(r, name) })
-			if accepts {
+			if t.mayCount(r, e) {
 				e.claimed += tasks * t.MilliPerTask(r, e.gpuType)
 			}
 		}
 	}
+}
+
+// mayCount reports whether an entry counts GPUs that a request accepts.
+func (t *Tracker) mayCount(r *gpu.Request, e *deservedEntry) bool {
+	return e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && t.mayUse(r, name) })
 }
 
 // CanReclaim reports whether a role may take GPUs that a task of another role holds: each role that deserves them and
@@ -179,20 +183,48 @@ func (t *Tracker) lendsGPUs(shared []int, lender string, types map[string]int, s
 
 // IsInsideDeserved reports whether the claimant's part of the tree may grow at the expense of the lender's: the highest
 // role above the claimant that is not above the lender too, or else the claimant, is inside what it deserves of the GPUs
-// that a task of the lender holds. GPUs that AddClaim has counted are included. So siblings compare what they deserve,
-// and roles of different parents what their parents deserve.
+// that a task of the lender holds. GPUs that AddClaim has counted are included, those of tasks that are about to end are not.
+// So siblings compare what they deserve, and roles of different parents what their parents deserve.
 func (t *Tracker) IsInsideDeserved(claimant, lender string, types map[string]int, shares []gpu.DeviceShare) bool {
 	shared := t.pursued.chainOf(lender)
 	for _, n := range slices.Backward(t.pursued.chainOf(claimant)) {
 		if !slices.Contains(shared, n) {
-			entries := t.pursued.nodes[n].entries
-			if beyond := func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed > e.deserved }; t.pursued.allEntries {
-				return !slices.ContainsFunc(entries, beyond)
-			}
-			return slices.ContainsFunc(entries, func(e deservedEntry) bool { return e.milliOf(types, shares) > 0 && e.held+e.claimed <= e.deserved })
+			return t.pursued.isInside(n, func(e *deservedEntry) bool { return e.milliOf(types, shares) > 0 })
 		}
 	}
 	return false
+}
+
+// isInside reports whether a node holds no more than it deserves, with what is claimed and without what is about to end, in
+// the entries that count: in one of them, or in all with allEntries.
+func (t *deservedTree) isInside(node int, counts func(*deservedEntry) bool) bool {
+	some := false
+	for i := range t.nodes[node].entries {
+		e := &t.nodes[node].entries[i]
+		switch inside := e.held-e.ending+e.claimed <= e.deserved; {
+		case !counts(e):
+		case t.allEntries && !inside:
+			return false
+		default:
+			some = some || inside
+		}
+	}
+	return some || t.allEntries
+}
+
+// RoleBeyondDeserved returns the lowest role above the one that claims for a job at a level that will hold more than it
+// deserves if the claim gets its places, "" without such a role. Tasks inside it must end before others do.
+func (t *Tracker) RoleBeyondDeserved(spec *job.Spec, r *gpu.Request, level int) string {
+	if t.pursued == nil || r.GPUs == 0 {
+		return ""
+	}
+	chain := t.pursued.chainOf(spec.Role)
+	for _, n := range chain[min(level+1, len(chain)):] {
+		if !t.pursued.isInside(n, func(e *deservedEntry) bool { return t.mayCount(r, e) }) {
+			return t.pursued.nodes[n].role
+		}
+	}
+	return ""
 }
 
 // describeEntitled returns what a role is entitled to and holds, such as "it is entitled to 7.5 GPUs and holds 3".
