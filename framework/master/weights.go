@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
@@ -65,7 +66,7 @@ func (c *Client) updateWeights(ctx context.Context, weights map[string]float64) 
 	if len(weights) == 0 {
 		return nil
 	}
-	present, err := c.ListWeights(ctx)
+	present, err := c.ListWeights(ctx, maps.Keys(weights))
 	if err != nil {
 		return err
 	}
@@ -83,14 +84,10 @@ func (c *Client) updateWeights(ctx context.Context, weights map[string]float64) 
 	return nil
 }
 
-// weightChanges returns the weights that the master lacks, by name of role. A role without a weight in Mesos has 1.
+// weightChanges returns the wanted weights that differ from the present ones, by name of role.
 func weightChanges(wanted, present map[string]float64) (changes []mesos.WeightInfo) {
 	for _, role := range slices.Sorted(maps.Keys(wanted)) {
-		weight, ok := present[role]
-		if !ok {
-			weight = 1
-		}
-		if weight != wanted[role] {
+		if present[role] != wanted[role] {
 			changes = append(changes, mesos.WeightInfo{Role: &role, Weight: wanted[role]})
 		}
 	}
@@ -105,9 +102,9 @@ func formatWeights(list []mesos.WeightInfo) string {
 	return strings.Join(texts, ", ")
 }
 
-// ListWeights returns the weights of roles that are set in Mesos. The others are 1. The master omits roles that the scheduler's
-// principal may not view.
-func (c *Client) ListWeights(ctx context.Context) (map[string]float64, error) {
+// ListWeights returns the weights of roles in Mesos. A role whose weight is not set there has 1, and so has one that the
+// scheduler's principal may not view.
+func (c *Client) ListWeights(ctx context.Context, roles iter.Seq[string]) (map[string]float64, error) {
 	var answer mastermsg.Response
 	err := c.callLeader(ctx, "list the weights of", func(leader string) error {
 		return c.cfg.callAndDecode(ctx, c.operatorClient, leader+"/api/v1", mastercalls.GetWeights(), &answer)
@@ -116,8 +113,13 @@ func (c *Client) ListWeights(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	weights := map[string]float64{}
+	for role := range roles {
+		weights[role] = 1
+	}
 	for _, w := range answer.GetGetWeights().GetWeightInfos() {
-		weights[w.GetRole()] = w.Weight
+		if _, named := weights[w.GetRole()]; named {
+			weights[w.GetRole()] = w.Weight
+		}
 	}
 	return weights, nil
 }

@@ -130,8 +130,8 @@ type DriverFacts struct {
 
 // WeightFacts are the weights of the scheduler's roles.
 type WeightFacts struct {
-	// RolesFile is the file that gives the roles their weights, Roles has these, nil if it gives none. Mesos has the weights that are
-	// set in Mesos, where the others are 1.
+	// RolesFile is the file that gives the roles their weights, Roles has these, nil if it gives none. Mesos has the
+	// weights of the same roles in Mesos.
 	RolesFile    string
 	Roles, Mesos map[string]float64
 	// Master is the URL of the leading master. Problem is why the weights there are unknown.
@@ -555,10 +555,7 @@ func checkWeights(f *Facts, report func(severity, problem, fix string)) {
 		return
 	}
 	for _, role := range slices.Sorted(maps.Keys(w.Roles)) {
-		inMesos, ok := w.Mesos[role]
-		if !ok {
-			inMesos = 1
-		}
+		inMesos := w.Mesos[role]
 		if inMesos == w.Roles[role] {
 			continue
 		}

@@ -180,11 +180,13 @@ func TestFaultsAreFound(t *testing.T) {
 			f.Conf[Scheduler]["listen"], f.Conf[Scheduler]["insecure-api"] = "10.0.0.1:8080", "true"
 		}},
 		"weight that Mesos lacks": {"weights", Warning, "role gold has weight 3 in /etc/mesos-gpu/roles.yaml, but 1 in Mesos", func(f *Facts) {
-			f.Weights = WeightFacts{RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 3, "bronze": 1}}
+			f.Weights = WeightFacts{
+				RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 3, "bronze": 1}, Mesos: map[string]float64{"gold": 1, "bronze": 1},
+			}
 		}},
 		"other weight in Mesos": {"weights", Warning, "role gold has weight 1 in /etc/mesos-gpu/roles.yaml, but 2.5 in Mesos", func(f *Facts) {
 			f.Weights = WeightFacts{
-				RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 1}, Mesos: map[string]float64{"gold": 2.5, "theirs": 7},
+				RolesFile: "/etc/mesos-gpu/roles.yaml", Roles: map[string]float64{"gold": 1}, Mesos: map[string]float64{"gold": 2.5},
 			}
 		}},
 		"unknown weights": {"weights", Warning, "those in Mesos are unknown: 501 Not Implemented", func(f *Facts) {
@@ -210,7 +212,7 @@ func TestFixOfWeights(t *testing.T) {
 	f := healthyFacts(t, testConfig())
 	f.Weights = WeightFacts{
 		RolesFile: "/etc/mesos-gpu/roles.yaml", Master: "http://10.0.0.2:5050",
-		Roles: map[string]float64{"gold": 3, "lab/x": 0.5, "bronze": 1}, Mesos: map[string]float64{"lab/x": 0.5},
+		Roles: map[string]float64{"gold": 3, "lab/x": 0.5, "bronze": 1}, Mesos: map[string]float64{"gold": 1, "lab/x": 0.5, "bronze": 1},
 	}
 	got := Check(f)
 	if len(got) != 1 {

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -432,14 +434,16 @@ func (c *collector) readWeights(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, networkTimeout)
 	defer cancel()
-	if w.Master, w.Mesos, err = c.listMesosWeights(ctx, conf); err != nil {
+	if w.Master, w.Mesos, err = c.listMesosWeights(ctx, conf, maps.Keys(w.Roles)); err != nil {
 		w.Problem = err.Error()
 	}
 }
 
-// listMesosWeights returns the URL of the leading master and the weights of roles that are set there. It connects as the scheduler
-// with this configuration does.
-func (c *collector) listMesosWeights(ctx context.Context, conf map[string]string) (leader string, weights map[string]float64, err error) {
+// listMesosWeights returns the URL of the leading master and the weights of roles there. It connects as the scheduler with this
+// configuration does.
+func (c *collector) listMesosWeights(
+	ctx context.Context, conf map[string]string, roles iter.Seq[string],
+) (leader string, weights map[string]float64, err error) {
 	file := func(option string) string {
 		if conf[option] == "" {
 			return ""
@@ -470,7 +474,7 @@ func (c *collector) listMesosWeights(ctx context.Context, conf map[string]string
 	if leader, err = client.CurrentLeader(ctx); err != nil {
 		return "", nil, err
 	}
-	weights, err = client.ListWeights(ctx)
+	weights, err = client.ListWeights(ctx, roles)
 	return leader, weights, err
 }
 
