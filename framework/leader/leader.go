@@ -447,7 +447,7 @@ func (l *Leader) MetricsSnapshot(ctx context.Context) (metrics.Snapshot, error) 
 	}
 	s.IsLeader, s.Connected = true, l.loop.connected.Load()
 	if figures := l.loop.roleShares.Load(); figures != nil {
-		s.RoleShares, s.RecentUsages, s.Budgets = figures.shares, figures.recent, figures.budgets
+		s.RoleShares, s.HostShares, s.RecentUsages, s.Budgets = figures.shares, figures.hosts, figures.recent, figures.budgets
 	}
 	if l.extension == nil {
 		return s, nil

@@ -35,6 +35,7 @@ type loopMetrics struct {
 // roleFigures contains the metrics of roles besides the counts of their tasks.
 type roleFigures struct {
 	shares  []metrics.RoleShare
+	hosts   []metrics.HostShare
 	recent  []metrics.RecentUsage
 	budgets []metrics.Budget
 }
@@ -80,7 +81,7 @@ func (l *Loop) computeRoleShares() {
 	var figures roleFigures
 	if l.state.Reclaims() || l.state.HasHalfLife() || l.state.HasBudgets() {
 		roles := readmodel.RoleViews(l.state)
-		figures = roleFigures{readmodel.RoleShares(roles), readmodel.RecentUsages(roles), readmodel.Budgets(roles)}
+		figures = roleFigures{readmodel.RoleShares(roles), readmodel.HostShares(roles), readmodel.RecentUsages(roles), readmodel.Budgets(roles)}
 	}
 	l.roleShares.Store(&figures)
 }

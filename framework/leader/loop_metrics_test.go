@@ -134,7 +134,7 @@ func testLoopConfig() LoopConfig {
 	return cfg
 }
 
-// TestRoleShares: the metrics have what roles deserve, demand and are entitled to, computed every 10 s.
+// TestRoleShares: the metrics have what roles deserve, demand, hold and are entitled to, computed every 10 s.
 func TestRoleShares(t *testing.T) {
 	j, err := journal.OpenBolt(filepath.Join(t.TempDir(), "journal.db"))
 	if err != nil {
@@ -157,10 +157,12 @@ func TestRoleShares(t *testing.T) {
 	want(nil)
 	var p sched.Policy
 	p.Reclaim = placement.ReclaimEntitled
-	p.Roles = []queue.Role{{Name: "a", Deserved: quota.Quota{"V100": 2}}, {Name: "b", HalfLife: time.Hour}}
+	p.Roles = []queue.Role{
+		{Name: "a", Deserved: quota.Quota{"V100": 2}, DeservedHost: quota.HostQuota{quota.CPUs: 4, quota.Memory: 100}}, {Name: "b", HalfLife: time.Hour},
+	}
 	l.applyEvent(sched.PolicyChanged{Policy: p})
 	s := frameworktest.JobSpec("train", 3, 1)
-	s.Role = "b"
+	s.Role, s.CPUs, s.MemMiB = "b", 1.5, 10
 	s.SetDefaults()
 	l.applyEvent(sched.SubmitJob{Spec: s})
 	l.applyEvent(sched.AgentsListed{Agents: []sched.Agent{{ID: "x", GPUs: 2, Types: []string{"V100"}}}})
@@ -175,6 +177,13 @@ func TestRoleShares(t *testing.T) {
 	got, err := b.MetricsSnapshot(t.Context())
 	if diff := cmp.Diff([]metrics.RecentUsage{{Role: "b", HalfLifeSeconds: 3600}}, got.RecentUsages); diff != "" || err != nil {
 		t.Errorf("recent usage %v (-want +got):\n%s", err, diff)
+	}
+	hosts := []metrics.HostShare{
+		{Role: "a", Resource: "cpus", Deserved: 4}, {Role: "a", Resource: "mem", Deserved: 100 << 20},
+		{Role: "b", Resource: "cpus", Demanded: 4.5}, {Role: "b", Resource: "mem", Demanded: 30 << 20},
+	}
+	if diff := cmp.Diff(hosts, got.HostShares); diff != "" {
+		t.Errorf("CPUs and memory (-want +got):\n%s", diff)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mesos-gpu/framework/sched/pending"
+	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
 )
 
@@ -20,8 +21,10 @@ const (
 type snapshotCollector struct {
 	Snapshot
 	// One description for each metric; the collector creates the values when it is read.
-	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned                *prometheus.Desc
-	deserved, demanded, entitled, recent, halfLife                                  *prometheus.Desc
+	jobs, tasks, textBytes, allocated, isLeader, connected, cordoned *prometheus.Desc
+	deserved, demanded, entitled, recent, halfLife                   *prometheus.Desc
+	// hosts has the descriptions of deserved, demanded and held resources of agents, by resource.
+	hosts                                                                           map[string][3]*prometheus.Desc
 	budgetUsed, budget, budgetHeldTasks                                             *prometheus.Desc
 	waiting, deferred, waitingGPUs, oldestWaiting, gpus, free, gpuSeconds           *prometheus.Desc
 	notified, notificationsDropped, notificationsWaiting                            *prometheus.Desc
@@ -46,6 +49,18 @@ func newCollector(ctx context.Context, v SnapshotSource) (*snapshotCollector, er
 		deserved:  desc("gpus_deserved", "GPUs that a role gets while it demands them, by type; * counts all.", "role", "type"),
 		demanded:  desc("gpus_demanded", "GPUs that tasks of a role and of the roles below it hold or wait for, by type.", "role", "type"),
 		entitled:  desc("gpus_entitled", "GPUs that a role would have if all demand were divided by what roles deserve and by weight, by type.", "role", "type"),
+		hosts: map[string][3]*prometheus.Desc{
+			quota.CPUs: {
+				desc("cpus_deserved", "CPUs that a role gets while it demands them.", "role"),
+				desc("cpus_demanded", "CPUs that tasks of a role and of the roles below it hold or wait for.", "role"),
+				desc("cpus_held", "CPUs that tasks of a role and of the roles below it hold.", "role"),
+			},
+			quota.Memory: {
+				desc("memory_deserved_bytes", "Memory of agents that a role gets while it demands it.", "role"),
+				desc("memory_demanded_bytes", "Memory of agents that tasks of a role and of the roles below it hold or wait for.", "role"),
+				desc("memory_held_bytes", "Memory of agents that tasks of a role and of the roles below it hold.", "role"),
+			},
+		},
 		recent: desc("gpus_recent",
 			"Mean number of GPUs that a role's own tasks have held, in which the past counts half after each half-life of the fair share.",
 			"role"),
@@ -122,6 +137,12 @@ func (c *snapshotCollector) Collect(ch chan<- prometheus.Metric) {
 		put(c.deserved, r.Deserved, role, kind)
 		put(c.demanded, r.Demanded, role, kind)
 		put(c.entitled, r.Entitled, role, kind)
+	}
+	for _, h := range c.HostShares {
+		role, descs := sanitizeLabel(h.Role), c.hosts[h.Resource]
+		put(descs[0], h.Deserved, role)
+		put(descs[1], h.Demanded, role)
+		put(descs[2], h.Held, role)
 	}
 	for _, r := range c.RecentUsages {
 		role := sanitizeLabel(r.Role)

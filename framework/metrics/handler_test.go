@@ -32,6 +32,7 @@ func someSnapshot() fakeSource {
 		IsLeader: true, Connected: true, Cordoned: 2, Now: now, GPUs: map[string]GPUCount{"A100": {16, 8}},
 		GPUSeconds:   []GPUSeconds{{"research", "A100", 7200.5}},
 		RoleShares:   []RoleShare{{"research", "A100", 8, 12.5, 10}, {"research", "*", 8, 13.5, 11}},
+		HostShares:   []HostShare{{"research", "cpus", 64, 70.5, 8}, {"research", "mem", 1 << 36, 1 << 37, 1 << 30}},
 		RecentUsages: []RecentUsage{{"research", 6.25, 86400}},
 		Budgets:      []Budget{{"research", "", "*", 1003.25, 1000, 5}, {"research", "ann", "A100", 12.5, 100, 0}},
 		Notifications: &NotificationFigures{

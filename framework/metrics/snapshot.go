@@ -24,6 +24,9 @@ type Snapshot struct {
 	// RoleShares contains the deserved, demanded and entitled GPUs of roles. It is empty unless a role
 	// deserves GPUs, and on a standby.
 	RoleShares []RoleShare
+	// HostShares contains what roles deserve, demand and hold of CPUs and memory. It is empty unless a role deserves some, and on
+	// a standby.
+	HostShares []HostShare
 	// RecentUsages contains the decayed usage of roles with a half-life of the fair share. A standby has none.
 	RecentUsages []RecentUsage
 	// Budgets contains the amounts of roles' budgets. It is empty on a standby.
@@ -77,6 +80,13 @@ type GPUCount struct{ All, Free int }
 type RoleShare struct {
 	Role, Type                   string
 	Deserved, Demanded, Entitled float64
+}
+
+// HostShare contains what a role and the roles below it deserve, demand and hold of one resource of agents: CPUs, or memory in
+// bytes.
+type HostShare struct {
+	Role, Resource           string
+	Deserved, Demanded, Held float64
 }
 
 // RecentUsage is the mean number of GPUs that a role's own tasks have held, in which the past counts half after each

@@ -11,6 +11,8 @@ import (
 	"mesos-gpu/framework/sched/quota"
 )
 
+const bytesPerMiB = 1 << 20
+
 // RoleViews returns all roles with their settings and usage. It reads the State, so it runs in the loop.
 func RoleViews(st *sched.State) []api.RoleStatus {
 	var list []api.RoleStatus
@@ -105,6 +107,29 @@ func RoleShares(roles []api.RoleStatus) (shares []metrics.RoleShare) {
 				Deserved: float64(r.Deserved[gpuType]),
 				Demanded: r.Demanded[gpuType],
 				Entitled: r.Entitled[gpuType],
+			})
+		}
+	}
+	return shares
+}
+
+// HostShares returns the metrics of the CPUs and memory that roles deserve, nil if no role deserves any.
+func HostShares(roles []api.RoleStatus) (shares []metrics.HostShare) {
+	for i := range roles {
+		for _, resource := range slices.Sorted(maps.Keys(roles[i].Host)) {
+			use, unit, deserved := roles[i].Host[resource], 1.0, 0.0
+			if resource == quota.Memory {
+				unit = bytesPerMiB
+			}
+			if use.Deserved != nil {
+				deserved = *use.Deserved
+			}
+			shares = append(shares, metrics.HostShare{
+				Role:     roles[i].Name,
+				Resource: resource,
+				Deserved: deserved * unit,
+				Demanded: use.Demanded * unit,
+				Held:     use.Held * unit,
 			})
 		}
 	}
