@@ -32,6 +32,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 		failed:       map[claimKey]bool{},
 		blocked:      map[string]string{},
 		hostClaims:   map[string]bool{},
+		awaiting:     map[string]string{},
 	}
 	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {
@@ -89,6 +90,9 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 			pl.reclaim.blocked[j.Spec.Name] = pl.reclaim.explainBlocked(j)
 		}
 		return left
+	}
+	if tasks, _ := pl.reclaim.countEndings(j, places); len(tasks) > 0 && pl.reclaim.awaiting[role] == "" {
+		pl.reclaim.awaiting[role] = j.Spec.Name
 	}
 	pl.backfill.claim, pl.backfill.claimed = pl.reclaim.firstClaim, pl.reclaim.firstClaimed
 	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, places))

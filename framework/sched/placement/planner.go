@@ -143,6 +143,16 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 		}
 		j = j.WithTasks(n)
 	}
+	if pl.reclaim != nil {
+		allowed, cause := pl.reclaim.restrictBesideClaims(j, len(j.Tasks))
+		if allowed < len(j.Tasks) {
+			pl.leaveWaiting(j, len(j.Tasks)-allowed, cause)
+			if allowed == 0 {
+				return nil, nil
+			}
+			j = j.WithTasks(allowed)
+		}
+	}
 	if limit := pl.limitBehindHead(j, key.avoidReserved); limit != nil {
 		pl.leaveWaiting(j, len(j.Tasks), PendingCause{
 			BlockedBy: BlockedByReservation, Needs: "its turn",

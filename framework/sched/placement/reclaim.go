@@ -55,6 +55,8 @@ type reclaimer struct {
 	ends []PreemptionVictim
 	// firstClaim is the job of the first claim that something is reserved for, "" for none, firstClaimed what that is.
 	firstClaim, firstClaimed string
+	// awaiting are the claims that wait for tasks that end, by role: the first job of each.
+	awaiting map[string]string
 	// hostClaims are the agents with claims of tasks without GPUs.
 	hostClaims map[string]bool
 }
@@ -464,8 +466,8 @@ func (r *reclaimer) countReservations(j *queue.WaitingJob, places []fit.Placemen
 	}
 }
 
-// explainBlocked returns why nothing ends for a claim: what keeps the tasks that hold more than their roles' parts, or that
-// there are none.
+// explainBlocked returns why nothing ends for a claim: a role above it that has no room for it, what keeps the tasks that hold
+// more than their roles' parts, or that there are none.
 func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
 	if wait := j.Spec.PreemptAfter; wait > 0 && r.in.Now.Before(j.Submitted.Add(wait)) {
 		return fmt.Sprintf("; nothing ends for it before its preempt_after of %s has passed", wait)
@@ -492,6 +494,12 @@ func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
 		}
 	}
 	var parts []string
+	usage := r.alloc.Usage
+	usage.AddClaim(j.Spec, &j.Spec.Request, 1)
+	if above := usage.RoleBeyondDeserved(j.Spec, &j.Spec.Request, r.level); above != "" {
+		parts = append(parts, fmt.Sprintf("with it, role %s would hold more than it %s", above, r.verb()))
+	}
+	usage.AddClaim(j.Spec, &j.Spec.Request, -1)
 	add := func(n int, what string) {
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s of roles that hold more than their part %s", n, gpu.Plural(n, "task"), what))
@@ -507,12 +515,52 @@ func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
 	return "; nothing ends for it: " + strings.Join(parts, ", ")
 }
 
+// restrictBesideClaims returns how many of n tasks of a job may start beside the claims that wait for tasks that end, and the
+// cause why others wait: a role that takes back what it deserves does not borrow at the same time, because the tasks would
+// have ended for nothing.
+func (r *reclaimer) restrictBesideClaims(j *queue.WaitingJob, n int) (int, PendingCause) {
+	var cause PendingCause
+	for _, role := range slices.Sorted(maps.Keys(r.awaiting)) {
+		if allowed := r.alloc.Usage.TasksBesideClaims(j.Spec, role, n); allowed < n {
+			n, cause = allowed, PendingCause{
+				BlockedBy: BlockedByReclaim, Needs: "what role " + j.Spec.Role + " deserves",
+				Available: fmt.Sprintf("tasks end for %s of role %s, which does not borrow until then", r.awaiting[role], role),
+			}
+		}
+	}
+	return n, cause
+}
+
 // verb is what roles do with GPUs that reclaim gives them.
 func (r *reclaimer) verb() string {
 	if r.entitled {
 		return "is entitled to"
 	}
 	return "deserves"
+}
+
+// countEndings counts the tasks that end on the agents of a claim's places, by role, and returns when the last of them has
+// ended.
+func (r *reclaimer) countEndings(j *queue.WaitingJob, places []fit.Placement) (tasks map[string]int, ends time.Time) {
+	tasks, ends = map[string]int{}, r.in.Now
+	pool, visited := r.pool.Agents(), map[int]bool{}
+	for i := range places {
+		at := places[i].Agent
+		if visited[at] {
+			continue
+		}
+		visited[at] = true
+		for _, t := range r.endings[pool[at].ID] {
+			if t.Ended || t.Spec.Request.GPUs == 0 && t.Spec.Role == j.Spec.Role {
+				continue
+			}
+			tasks[t.Spec.Role]++
+			if t.Ends.After(ends) {
+				ends = t.Ends
+			}
+		}
+	}
+	return tasks, ends
 }
 
 // explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.
@@ -533,22 +581,7 @@ func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) Pe
 		c.Available = usage.DescribeDeservedHost(j.Spec.Role)
 		free, borrowedBy = "CPUs and memory are", usage.BorrowedHost
 	}
-	ends, tasks, visited := r.in.Now, map[string]int{}, map[int]bool{}
-	pool := r.pool.Agents()
-	for i := range places {
-		if at := places[i].Agent; !visited[at] {
-			visited[at] = true
-			for _, t := range r.endings[pool[at].ID] {
-				if t.Ended || t.Spec.Request.GPUs == 0 && t.Spec.Role == j.Spec.Role {
-					continue
-				}
-				tasks[t.Spec.Role]++
-				if t.Ends.After(ends) {
-					ends = t.Ends
-				}
-			}
-		}
-	}
+	tasks, ends := r.countEndings(j, places)
 	if len(tasks) == 0 {
 		c.Available += "; free " + free + " reserved for it until Mesos offers them"
 		return c

@@ -208,8 +208,9 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 				w.t.Fatalf("%s does not wait", l.TaskID)
 			}
 			w.waiting[l.Spec.Name] = slices.Delete(slices.Clone(list), at, at+1)
-			if w.unused[a.AgentID] != l.Spec.Name {
-				delete(w.unused, a.AgentID)
+			if loser := w.unused[a.AgentID]; loser != "" && loser != l.Spec.Name {
+				isGang := w.specOfJob(loser).Gang // one of its places is enough
+				maps.DeleteFunc(w.unused, func(agent, name string) bool { return agent == a.AgentID || isGang && name == loser })
 			}
 			w.running = append(w.running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, GPUTypes: l.GPUTypes, Since: w.now})
 		}
@@ -319,13 +320,7 @@ func (w *lendingWorld) settle() {
 func TestReclaimSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, false)
-		for _, s := range w.jobs {
-			w.submit(s)
-			if rapid.Bool().Draw(t, "settles between") {
-				w.settle()
-			}
-		}
-		w.settle()
+		w.submitAll()
 		deserved := 0
 		for _, top := range w.policy.Roles {
 			if strings.Contains(top.Name, "/") {
@@ -375,27 +370,66 @@ func TestReclaimOfEntitlementsSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, rapid.Bool().Draw(t, "gangs"))
 		w.policy.Reclaim = ReclaimEntitled
-		for _, s := range w.jobs {
-			w.submit(s)
-			if rapid.Bool().Draw(t, "settles between") {
-				w.settle()
-			}
-		}
-		w.settle()
+		w.submitAll()
 	})
 }
 
 // TestReclaimKeepsGangsWhole: with gangs and several GPUs a task, gangs start and end together, plans become quiet, and no
-// role that holds at most what it deserves loses a task to another one.
+// role that holds at most what it deserves loses a task to another one. Once nothing happens any more, no task that is inside
+// what its role deserves waits while the end of one task of a role that borrows would give it a place.
 func TestReclaimKeepsGangsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, true)
+		w.submitAll()
 		for _, s := range w.jobs {
-			w.submit(s)
-			if rapid.Bool().Draw(t, "settles between") {
-				w.settle()
+			if len(w.waiting[s.Name]) > 0 && !s.Gang {
+				w.checkClaim(s)
 			}
 		}
-		w.settle()
 	})
+}
+
+// deservesAlone reports whether a role deserves GPUs, and none of the roles below it does.
+func (w *lendingWorld) deservesAlone(role string) bool {
+	return len(w.role(role).Deserved) > 0 && !slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool {
+		return r.Name != role && isWithin(r.Name, role) && len(r.Deserved) > 0
+	})
+}
+
+// checkClaim fails if a waiting task is inside what its role and the roles above it deserve, and the end of one task would serve
+// it. Roles that deserve what roles below them leave are not checked.
+func (w *lendingWorld) checkClaim(s *job.Spec) {
+	if !w.deservesAlone(s.Role) {
+		return
+	}
+	for _, r := range w.policy.Roles {
+		limit, limited := r.Quota[quota.AllTypes]
+		after := w.held(r.Name) + s.Request.GPUs
+		if isWithin(s.Role, r.Name) && (len(r.Deserved) > 0 && after > r.Deserved.Total() || limited && after > limit) {
+			return
+		}
+	}
+	for i := range w.running {
+		r := &w.running[i]
+		alone := w.deservesAlone(r.Spec.Role)
+		lends := !r.Spec.Gang && r.Spec.Role != s.Role && (alone || len(w.role(r.Spec.Role).Deserved) == 0)
+		for _, above := range w.policy.Roles {
+			if !isWithin(r.Spec.Role, above.Name) || len(above.Deserved) == 0 {
+				continue
+			}
+			if !alone || !isWithin(s.Role, above.Name) && w.held(above.Name) <= above.Deserved.Total() {
+				lends = false
+			}
+		}
+		free := w.agents[r.AgentID]
+		for k := range w.running {
+			if w.running[k].AgentID == r.AgentID && k != i {
+				free -= w.running[k].Spec.Request.GPUs
+			}
+		}
+		if lends && free >= s.Request.GPUs {
+			w.t.Fatalf("%s waits, role %s holds %d of the %d GPUs that it deserves, and the end of %s would give it a place",
+				s.Name, s.Role, w.held(s.Role), w.role(s.Role).Deserved.Total(), r.TaskID)
+		}
+	}
 }

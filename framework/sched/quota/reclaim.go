@@ -149,6 +149,44 @@ func (t *Tracker) AddClaim(spec *job.Spec, r *gpu.Request, tasks int) {
 	}
 }
 
+// TasksBesideClaims returns how many of n tasks of a job may start while a claim of another job waits for tasks that end: with
+// more of them, a role that both are in would hold more than it deserves, and the claim would no longer be one. The tasks of a
+// gang count all or none.
+func (t *Tracker) TasksBesideClaims(spec *job.Spec, claimant string, n int) int {
+	most := n
+	limit := func(tree *deservedTree, perTask func(*deservedEntry) int) {
+		if tree == nil {
+			return
+		}
+		claims := tree.chainOf(claimant)
+		for _, node := range tree.chainOf(spec.Role) {
+			if !slices.Contains(claims, node) {
+				continue
+			}
+			for i := range tree.nodes[node].entries {
+				e := &tree.nodes[node].entries[i]
+				room, one := e.deserved-e.held-e.claimed, perTask(e)
+				if e.claimed > 0 && room >= 0 && one > 0 {
+					most = min(most, room/one)
+				}
+			}
+		}
+	}
+	limit(t.host, func(e *deservedEntry) int { return milliOfHost(AmountOf(spec), e.gpuType) })
+	if r := &spec.Request; r.GPUs > 0 {
+		limit(t.pursued, func(e *deservedEntry) int {
+			if !t.mayCount(r, e) {
+				return 0
+			}
+			return t.MilliPerTask(r, e.gpuType)
+		})
+	}
+	if spec.Gang && most < n {
+		return 0
+	}
+	return most
+}
+
 // mayCount reports whether an entry counts GPUs that a request accepts.
 func (t *Tracker) mayCount(r *gpu.Request, e *deservedEntry) bool {
 	return e.gpuType == AllTypes || slices.ContainsFunc(t.pursued.types, func(name string) bool { return e.counts(name) && t.mayUse(r, name) })

@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBlockedClaimsNameWhatBlocks: the reason of a claim for which nothing ends names what keeps tasks from ending for it. The
+// cases are in the notation of the page of cases.
+func TestBlockedClaimsNameWhatBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name, agents, roles, running, waiting string
+		change                                func(*PlanInput)
+		want                                  string
+	}{
+		{
+			"no role borrows", "2", "q0=2 q1=1", "q0:1@0 q0:1@0", "q1:1x1", nil,
+			"; no other role holds more than its part",
+		},
+		{
+			"guaranteed tasks", "2", "q0 q1=1", "q0:1@0- q0:1@0-", "q1:1x1", nil,
+			"; nothing ends for it: 2 tasks of roles that hold more than their part may not end: guaranteed",
+		},
+		{
+			"young tasks", "2", "q0 q1=1", "q0:1@0 q0:1@0", "q1:1x1",
+			func(in *PlanInput) {
+				for i := range in.Running {
+					in.Running[i].Spec.MinRunTime = 2 * time.Hour
+				}
+			},
+			"; nothing ends for it: 2 tasks of roles that hold more than their part may not end before the min_run_time, the first in 20m0s",
+		},
+		{
+			"tasks that do not end", "1", "q0 q1=1", "q0:1@0", "q1:1x1",
+			func(in *PlanInput) { in.Running[0].Stuck = true },
+			"; nothing ends for it: 1 task of roles that hold more than their part cannot be ended now",
+		},
+		{
+			"tasks on two agents", "1 1", "q0 q1=2", "q0:1@0 q0:1@1", "q1:1x2", nil,
+			"; nothing ends for it: 2 tasks of roles that hold more than their part would not make room for it",
+		},
+		{
+			"preempt_after", "1", "q0 q1=1", "q0:1@0", "q1:1x1",
+			func(in *PlanInput) {
+				in.Waiting[0].Submitted, in.Waiting[0].Spec.PreemptAfter = planTime(), time.Minute
+			},
+			"; nothing ends for it before its preempt_after of 1m0s has passed",
+		},
+		{
+			"a role above", "3", "l=1 l/o l/m=1 r=1", "l/o:1@0- r:2@0", "l/m:1x1", nil,
+			"; nothing ends for it: with it, role l would hold more than it deserves, " +
+				"1 task of roles that hold more than their part may not end: guaranteed, " +
+				"1 task of roles that hold more than their part would not make room for it",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, c.roles)}}
+			p.policy.SetDefaults()
+			p.parseRunning(c.running)
+			p.parseWaiting(c.waiting)
+			if c.change != nil {
+				c.change(&p.in)
+			}
+			plan := p.makePlan(strings.Fields(c.agents))
+			if got := plan.BlockedClaims["w0"]; got != c.want || len(plan.Preempt) > 0 {
+				t.Errorf("the reason is %q, %d tasks end, want %q", got, len(plan.Preempt), c.want)
+			}
+		})
+	}
+}
+
+// TestRoleThatTakesBackDoesNotBorrow: while tasks end for a claim, no other task of its role starts that would take the claim
+// beyond what the role deserves. It would not be a claim then, and the tasks would have ended for nothing.
+func TestRoleThatTakesBackDoesNotBorrow(t *testing.T) {
+	for _, c := range []struct{ roles, waiting, starts string }{
+		{"q0 q1=2", "q1:1x2 q1:1x1", ""},   // the GPU is free, but all that q1 deserves is claimed
+		{"q0 q1=3", "q1:1x2 q1:1x1", "w1"}, // there is room for both
+		{"q0 q1=2 q2", "q1:1x2 q1:1x1", ""},
+	} {
+		p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, c.roles)}}
+		p.policy.SetDefaults()
+		p.parseRunning("q0:2@0")
+		p.parseWaiting(c.waiting)
+		plan := p.makePlan([]string{"2", "1"})
+		var starts []string
+		for _, a := range plan.Accept {
+			for _, l := range a.Launches {
+				starts = append(starts, l.Spec.Name)
+			}
+		}
+		if got := strings.Join(starts, " "); got != c.starts || len(plan.Preempt) != 1 {
+			t.Errorf("%s: %s starts, %d tasks end, want %q and 1", c.roles, got, len(plan.Preempt), c.starts)
+		}
+	}
+}
