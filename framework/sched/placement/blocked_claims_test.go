@@ -94,3 +94,17 @@ func TestRoleThatTakesBackDoesNotBorrow(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsKeepCPUsOfTheirPlaces: tasks without GPUs do not use the free CPUs that a claim will need together with those of the
+// tasks that end for it.
+func TestClaimsKeepCPUsOfTheirPlaces(t *testing.T) {
+	for waiting, starts := range map[string]int{"q1:1x1/3/1 q1:1x0/3/1": 0, "q1:1x1/3/1 q1:1x0/2/1": 1} {
+		p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, "q0 q1=1")}}
+		p.policy.SetDefaults()
+		p.parseRunning("q0:1/1/1@0")
+		p.parseWaiting(waiting)
+		if plan := p.makePlan([]string{"1/5/10"}); len(plan.Accept) != starts || len(plan.Preempt) != 1 {
+			t.Errorf("%s: %d agents get tasks, %d tasks end, want %d and 1", waiting, len(plan.Accept), len(plan.Preempt), starts)
+		}
+	}
+}

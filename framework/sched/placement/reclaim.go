@@ -409,7 +409,7 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 }
 
 // reserveOn reserves on an agent that has offers what claims need beyond what tasks that end will free there. It reports
-// whether GPUs are reserved, or CPUs or memory for tasks without GPUs.
+// whether GPUs are reserved, or CPUs or memory for tasks without GPUs: only for these Mesos must offer it to another role.
 func (r *reclaimer) reserveOn(at int) bool {
 	a := &r.cluster.agents[at]
 	left := *r.needs[a.ID]
@@ -422,7 +422,9 @@ func (r *reclaimer) reserveOn(at int) bool {
 	}
 	left.GPUs = max(left.GPUs, 0)
 	left.Shares = slices.DeleteFunc(left.Shares, func(s gpu.DeviceShare) bool { return s.MemMiB == 0 && s.Cores == 0 })
-	if left.GPUs == 0 && len(left.Shares) == 0 && !(r.hostClaims[a.ID] && (left.Amount.CPUs > 0 || left.Amount.MemMiB > 0)) {
+	needsHost := left.Amount.CPUs > 0 || left.Amount.MemMiB > 0
+	isForOffer := left.GPUs > 0 || len(left.Shares) > 0 || r.hostClaims[a.ID] && needsHost
+	if !isForOffer && !needsHost {
 		return false
 	}
 	key := KeyOfAgent(a)
@@ -453,7 +455,7 @@ func (r *reclaimer) reserveOn(at int) bool {
 	before.GPUs += more.GPUs
 	before.DeviceIDs = append(before.DeviceIDs, more.DeviceIDs...)
 	before.Shares = left.Shares
-	return true
+	return isForOffer
 }
 
 // countReservations counts the places of a claim against the limits of its role and of its user, so that no more is
