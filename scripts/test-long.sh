@@ -5,8 +5,8 @@
 # with 100,000 tasks, failovers of counters from 1,000 seeds, thousands of mutated
 # answers, the CPU time and memory of schedulers beside their ranges, mesos-gpu run
 # beside docker run, 100 kills each of mesos-gpu local and of executors, shares of
-# roles and users on 12 agents with 8 GPUs, NVIDIA's real drivers, and the property
-# tests with 20 times the usual
+# roles and users on 12 agents with 8 GPUs, 100,000 cases of each property of reclaim,
+# NVIDIA's real drivers, and the property tests with 20 times the usual
 # number of cases.
 # make test runs them with fewer cases, except the hostile clients and the ranges, and
 # runs the fuzz targets on their stored inputs.
@@ -26,6 +26,7 @@ MESOS_GPU_TEST_LONG=1 scripts/counted.sh -p 1 -vet=off -timeout 30m -run '^TestS
 go test -vet=off -timeout 30m -run '^$' -bench '^BenchmarkRunInARow$' -benchtime 2x ./internal/e2e/starts
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^(TestTasksSurviveKills|TestGPUsAreHeldOnceWhileExecutorsAreKilled|TestKillStorm|TestKillStormWithoutAgentState)$' ./internal/e2e
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -parallel 2 -timeout 40m ./internal/e2e/shares
+scripts/counted.sh -vet=off -timeout 120m -run '^(TestReclaim.*Settles.*|TestReclaimKeepsGangsWhole)$' ./framework/sched/placement -rapid.checks=100000
 MESOS_GPU_TEST_LONG=1 scripts/counted.sh -vet=off -timeout 30m -run '^TestClientSurvivesMutatedResponses$' ./isolator/module
 make --no-print-directory test-driver
 
