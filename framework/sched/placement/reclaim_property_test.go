@@ -33,7 +33,8 @@ type lendingWorld struct {
 	preempted int
 	// onPreempt, if set, is called for each task that ends for another one, before it does.
 	onPreempt func(r *queue.RunningTask, v PreemptionVictim)
-	// unused are the jobs whose tasks have ended for others, by agent, until another job starts a task there.
+	// unused are the jobs whose tasks have ended for others, by agent, until another job starts a task there. Those that have
+	// ended for a job below the same limit are left out.
 	unused map[string]string
 }
 
@@ -226,7 +227,12 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		if w.onPreempt != nil {
 			w.onPreempt(&w.running[at], v)
 		}
-		w.unused[w.running[at].AgentID] = w.running[at].Spec.Name
+		loser := w.running[at].Spec
+		if !slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
+			return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
+		}) {
+			w.unused[w.running[at].AgentID] = loser.Name
+		}
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
 		w.preempted++
 		if v.DeservedBy == w.running[at].Spec.Role {
