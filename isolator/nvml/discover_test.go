@@ -70,7 +70,8 @@ func TestDiscoverHost(t *testing.T) {
 		{name: "no PCI address", fails: []nvmltest.FunctionFailure{{Function: "nvmlDeviceGetPciInfo_v3", Index: 2, Return: 999}},
 			without: 2, logged: "read the PCI address of GPU"},
 		{name: "driver not loaded", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 9}},
-			err: "start LIBRARY: no NVIDIA driver: Driver Not Loaded (NVML error 9)", none: true},
+			err: "start LIBRARY: no NVIDIA driver: Driver Not Loaded (NVML error 9): the driver's libraries are installed, its kernel module is not loaded: " +
+				"load it (modprobe nvidia)", none: true},
 		{name: "version mismatch", fails: []nvmltest.FunctionFailure{{Function: "nvmlInit_v2", Index: -1, Return: 18}},
 			err: "start LIBRARY: Stand-in error (NVML error 18): the driver's libraries are of another version than the kernel module that is loaded, " +
 				"as after an upgrade: restart the machine, or unload and load the module"},

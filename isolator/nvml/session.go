@@ -185,9 +185,12 @@ type nvmlError struct {
 
 func newNVMLError(ret nvml.Return) error {
 	text := fmt.Sprintf("%s (NVML error %d)", oneLine(ret.Error()), int(ret))
-	if ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH {
+	switch ret {
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
 		text += ": the driver's libraries are of another version than the kernel module that is loaded, as after an upgrade: " +
 			"restart the machine, or unload and load the module"
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		text += ": the driver's libraries are installed, its kernel module is not loaded: load it (modprobe nvidia)"
 	}
 	return nvmlError{text, ret}
 }

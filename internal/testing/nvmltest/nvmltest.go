@@ -22,7 +22,7 @@ const StateVariable = "MESOS_GPU_NVML_STANDIN"
 var sources embed.FS
 
 // BuildLibrary compiles the library into dir and returns its path. flags are for gcc:
-// "-DDRIVER_390" leaves out functions that such an old driver lacks, and
+// "-DDRIVER_390" and "-DDRIVER_470" leave out functions that such an old driver lacks, and
 // "-DWITHOUT_CUDA" leaves out a function that every driver has.
 func BuildLibrary(t testing.TB, dir string, flags ...string) string {
 	t.Helper()

@@ -66,7 +66,7 @@ static int write_instances(void)
 	return refresh();
 }
 
-static struct profile *profile_at(struct device *d, unsigned index)
+__attribute__((unused)) static struct profile *profile_at(struct device *d, unsigned index)
 {
 	for (int i = 0; i < state.nprofiles; i++)
 		if (state.profiles[i].gpu == d - state.devices && index-- == 0)
@@ -74,6 +74,7 @@ static struct profile *profile_at(struct device *d, unsigned index)
 	return NULL;
 }
 
+#ifndef DRIVER_470
 int nvmlDeviceGetGpuInstanceProfileInfoV(struct device *d, unsigned index, struct profile_info_v2 *out)
 {
 	int ret = enter_device("nvmlDeviceGetGpuInstanceProfileInfoV", d);
@@ -91,6 +92,7 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(struct device *d, unsigned index, struc
 	}
 	return leave(ret);
 }
+#endif
 
 int nvmlDeviceGetGpuInstancePossiblePlacements_v2(struct device *d, unsigned id, struct placement *out, unsigned *count)
 {

@@ -1,7 +1,7 @@
 /*
  * A fake NVIDIA management library with the functions that this project and
  * Mesos's own isolator call. state.h describes its state.
- * DRIVER_390 omits functions that drivers of that version lack.
+ * DRIVER_390 and DRIVER_470 omit functions that drivers of that version lack.
  */
 #include "state.h"
 #include <time.h>
@@ -389,7 +389,9 @@ int nvmlEventSetWait_v2(struct event_set *set, struct event_data *out, unsigned 
 	return wait_event("nvmlEventSetWait_v2", set, out, milliseconds);
 }
 
+#ifndef DRIVER_470
 REPORTS(nvmlDeviceGetCurrentClocksEventReasons, "throttle_bits", unsigned long long)
+#endif
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *d, unsigned link, unsigned *type)
 {
@@ -437,6 +439,7 @@ struct fabric_info {
 	unsigned char state;
 };
 
+#ifndef DRIVER_470
 int nvmlDeviceGetGpuFabricInfo(struct device *d, struct fabric_info *out)
 {
 	unsigned long long number = 0, status = 0;
@@ -449,6 +452,7 @@ int nvmlDeviceGetGpuFabricInfo(struct device *d, struct fabric_info *out)
 	out->status = (int)status;
 	return leave(ret);
 }
+#endif
 
 int nvmlDeviceGetFieldValues(struct device *d, int count, struct field_value *values)
 {
