@@ -104,7 +104,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 // newLeaderBackend returns the API's backend of a leader.
 func newLeaderBackend(leads *leader.Leader) apiserver.Backend {
 	return apiserver.Backend{
-		Reads: &apiserver.ReadBackend{Jobs: leads, TaskFiles: leads, Agents: leads, Queue: leads, Events: leads, Status: leads},
+		Reads: &apiserver.ReadBackend{Jobs: leads, Names: leads, TaskFiles: leads, Agents: leads, Queue: leads, Events: leads, Status: leads},
 		Leader: &apiserver.LeaderBackend{
 			Jobs:          &leads.Jobs,
 			Holds:         &leads.Holds,

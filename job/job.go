@@ -145,6 +145,9 @@ type Job struct {
 	// Run counts the submissions of the name, from 1; 0 stands for 1. An ended run is kept when the next one is
 	// submitted.
 	Run int `json:"run,omitempty"`
+	// Number identifies the run among those of all jobs. The scheduler counts all submissions, from 1, and uses no number
+	// again. It is 0 only in records of releases without numbers, until the scheduler has recorded one.
+	Number int `json:"number,omitempty"`
 	// Version counts the updates of a service. Tasks that were launched before an update have an earlier Version, whose
 	// specification is in OldSpecs as long as one of them has not ended.
 	Version  int           `json:"version,omitempty"`

@@ -40,6 +40,9 @@ func CompareRuns(a, b RunID) int {
 // RunID returns the run's name and number.
 func (j *Job) RunID() RunID { return RunID{j.Spec.Name, max(j.Run, 1)} }
 
+// Self returns the job, also for types that embed one.
+func (j *Job) Self() *Job { return j }
+
 // SpecOf returns the specification with which a task was launched. The caller must not change it.
 func (j *Job) SpecOf(t *Task) *Spec {
 	if old, ok := j.OldSpecs[t.Version]; ok {

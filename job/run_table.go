@@ -6,11 +6,14 @@ import "slices"
 type RunTable[T interface {
 	comparable
 	RunID() RunID
+	Self() *Job
 }] struct {
 	// Newest is the newest run of each job, by name. All runs that have not ended are among them. Earlier are the
 	// other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
 	Newest  map[string]T
 	Earlier map[string][]T
+	// numbers are the runs by Job.Number.
+	numbers map[int]T
 	// count is the number of runs in both maps.
 	count int
 }
@@ -19,13 +22,21 @@ type RunTable[T interface {
 func (t *RunTable[T]) Add(run T) {
 	name := run.RunID().Name
 	if t.Newest == nil {
-		t.Newest, t.Earlier = map[string]T{}, map[string][]T{}
+		t.Newest, t.Earlier, t.numbers = map[string]T{}, map[string][]T{}, map[int]T{}
 	}
 	if old, ok := t.Newest[name]; ok {
 		t.Earlier[name] = append(t.Earlier[name], old)
 	}
 	t.Newest[name] = run
 	t.count++
+	t.IndexNumber(run)
+}
+
+// IndexNumber makes Resolve find a run of the table whose number has been set since it was added.
+func (t *RunTable[T]) IndexNumber(run T) {
+	if n := run.Self().Number; n > 0 {
+		t.numbers[n] = run
+	}
 }
 
 // Remove removes a run. If it was the newest one of its job, the run before it is the newest from then on.
@@ -46,6 +57,7 @@ func (t *RunTable[T]) Remove(run T) {
 		}
 	}
 	t.count--
+	delete(t.numbers, run.Self().Number)
 	if len(earlier) == 0 {
 		delete(t.Earlier, name)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -60,6 +61,12 @@ func NewUnavailable(format string, args ...any) *Problem {
 // them. The same applies to UnknownTask and UnknownSchedule.
 func UnknownJob(name string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no job %q", name).WithCode(CodeJobNotFound, name)
+}
+
+// AmbiguousJob is the problem of a name that may mean one of several jobs, whose qualified names are candidates.
+func AmbiguousJob(name string, candidates []string) *Problem {
+	return NewProblemf(http.StatusConflict, "%q names %d jobs: name one of %s, or its number", name, len(candidates), strings.Join(candidates, ", ")).
+		WithCode(CodeJobAmbiguous, name)
 }
 
 // UnknownTask is the problem of a task that does not exist; see UnknownJob.

@@ -62,6 +62,7 @@ const (
 	CodeTooManySubmissions   ProblemCode = "too_many_submissions"
 	CodeTooManyWaitingJobs   ProblemCode = "too_many_waiting_jobs"
 	CodeJobExists            ProblemCode = "job_exists"
+	CodeJobAmbiguous         ProblemCode = "job_ambiguous" // the name may mean jobs of several owners
 	CodeScheduleExists       ProblemCode = "schedule_exists"
 	CodeIdempotencyKeyReused ProblemCode = "idempotency_key_reused"
 	// CodeReserved: only the scheduler may set the label or the group.

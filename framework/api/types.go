@@ -27,6 +27,9 @@ type JobView struct {
 	// Warnings are reasons why the job cannot start on the present agents, whatever else runs. Lists omit them.
 	Warnings []string `json:"warnings,omitempty"`
 	Terminal bool     `json:"terminal"`
+	// DiffersFrom is the run of the same name and owner before this one, if it has another specification. Only the answer to a
+	// submission has it.
+	DiffersFrom int `json:"differs_from,omitempty"`
 	// Attempts are earlier attempts of its tasks that reached an agent, oldest first:
 	// the last 100 since this scheduler started. Lists omit them.
 	Attempts []job.Task `json:"attempts,omitempty"`

@@ -36,6 +36,7 @@ func (s *apiServer) handleReportAccounting(leader *LeaderBackend, w http.Respons
 	if err != nil {
 		return err
 	}
+	q.Job = s.findJobIfKnown(r, q.Job)
 	report, err := leader.Accounting.ReportAccounting(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
@@ -53,6 +54,7 @@ func (s *apiServer) handleListAttempts(leader *LeaderBackend, w http.ResponseWri
 	if err != nil {
 		return err
 	}
+	q.Job = s.findJobIfKnown(r, q.Job)
 	page, err := parsePageRequest(r.URL.Query())
 	if err != nil {
 		return err

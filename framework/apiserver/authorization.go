@@ -3,6 +3,7 @@ package apiserver
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
@@ -18,7 +19,7 @@ type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 // case there is no grant, everything is permitted.
 func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
 	switch {
-	case apihttp.GrantOf(r.Context()) == nil:
+	case apihttp.GrantOf(r.Context()) == nil && !strings.Contains(one.request, "/v1/jobs/{name}"): // the name is still to be resolved
 		return nil
 	case one.scope == nil:
 		return requireInAllRoles(s, r, access.Admin)
@@ -46,9 +47,14 @@ func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) er
 	return request.CheckPermission(g, g.CanReadMetrics(), p, "any role")
 }
 
-// requireOnJob requires the permission on the role of the job in the path, or its ownership.
+// requireOnJob requires the permission on the role of the job in the path, or its ownership. It replaces the name in the path
+// by that of findJob, for the handler.
 func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
-	return s.checkJobAccess(r, r.PathValue("name"), p)
+	id, err := s.findJob(r, r.PathValue("name"), p)
+	if err == nil {
+		r.SetPathValue("name", id)
+	}
+	return err
 }
 
 // requireOnTask requires the permission on the role of the job of the task in the path, or its ownership.
@@ -86,12 +92,39 @@ func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	return request.CheckRoleAccess(apihttp.GrantOf(r.Context()), p, role)
 }
 
-// checkJobAccess checks an operation on a job. A job's owner may change it.
-func (s *apiServer) checkJobAccess(r *http.Request, name string, p access.Permission) error {
+// findJob returns the job that the requester means by a reference, as of JobResolver, and checks an operation on it. A job's
+// owner may change it.
+func (s *apiServer) findJob(r *http.Request, reference string, p access.Permission) (id string, err error) {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
-		return err
+		return "", err
 	}
-	return s.checkTaskAccess(r, name, "", p, api.UnknownJob(name))
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return "", err
+	}
+	g := apihttp.GrantOf(r.Context())
+	id = reference
+	if reads.Names != nil {
+		if id, err = reads.Names.ResolveJob(r.Context(), g, reference); err != nil {
+			return "", err
+		}
+	}
+	if g == nil {
+		return id, nil
+	}
+	return id, s.checkTaskAccess(r, id, "", p, api.UnknownJob(reference))
+}
+
+// findJobIfKnown returns what findJob returns, or the reference itself for a job that is not known or not unique: it selects from
+// records, which may be older than the known jobs.
+func (s *apiServer) findJobIfKnown(r *http.Request, reference string) string {
+	if reference == "" {
+		return ""
+	}
+	if id, err := s.findJob(r, reference, access.View); err == nil {
+		return id
+	}
+	return reference
 }
 
 // checkTaskAccess checks an operation on a job or, if task is not empty, on one of its

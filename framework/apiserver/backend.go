@@ -30,7 +30,9 @@ func NewUnavailableBackend(reason string) Backend {
 // ReadBackend answers requests that change nothing, on the leader and on a standby. An error is a *api.Problem where the
 // client needs more than status 500. The file of a handler has the interface that it uses.
 type ReadBackend struct {
-	Jobs      JobReader
+	Jobs JobReader
+	// Names resolves what requests call a job; nil takes it as it is.
+	Names     JobResolver
 	TaskFiles TaskFileReader
 	Agents    AgentReader
 	Queue     QueueReader

@@ -10,7 +10,6 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
-	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
 )
 
@@ -62,8 +61,8 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q.WithInventory = inventory
-	if q.Job != "" && apihttp.GrantOf(r.Context()) != nil {
-		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
+	if q.Job != "" {
+		if q.Job, err = s.findJob(r, q.Job, access.View); err != nil {
 			return err
 		}
 	}

@@ -51,6 +51,13 @@ type JobReader interface {
 	OwnerOf(ctx context.Context, job, task string) (role, owner string, err error)
 }
 
+// JobResolver finds the job that a requester means.
+type JobResolver interface {
+	// ResolveJob returns the name of a job for a reference, or NAME@RUN if it means a single run; see job.RunTable.Resolve. It is
+	// 404 if the requester sees no such job, and 409 with CodeJobAmbiguous if the reference may mean several.
+	ResolveJob(ctx context.Context, by *access.Grant, reference string) (id string, err error)
+}
+
 // AgentReader reads agents and their GPUs from the master's list.
 type AgentReader interface {
 	// ListAgents and ListGPUs list all agents and GPUs that the master knows, sorted by host
@@ -243,8 +250,8 @@ func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (*LeaderB
 	if err != nil {
 		return nil, spec, err
 	}
-	if name := r.PathValue("name"); spec.Name != name {
-		return nil, spec, api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, name)
+	if of, _ := job.ParseRunID(r.PathValue("name")); spec.Name != of.Name {
+		return nil, spec, api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, of.Name)
 	}
 	leader, err := s.leader(r.Context())
 	return leader, spec, err

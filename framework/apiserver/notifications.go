@@ -8,6 +8,7 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/job"
 )
 
 // NotificationCommands retry and drop notifications.
@@ -50,9 +51,10 @@ func (s *apiServer) handleListNotifications(reads *ReadBackend, w http.ResponseW
 		return err
 	}
 	g := apihttp.GrantOf(r.Context())
+	run, _ := job.ParseRunID(s.findJobIfKnown(r, name))
 	seen := make([]api.NotificationView, 0, len(list))
 	for i := range list {
-		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == name) && g.HasPermission(access.View, n.Role) {
+		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == run.Name && (run.Run == 0 || n.Run == run.Run)) && g.HasPermission(access.View, n.Role) {
 			seen = append(seen, readableNotification(r.Context(), *n))
 		}
 	}

@@ -68,6 +68,7 @@ func publicView(v *api.JobView) *api.JobView {
 		Job: job.Job{
 			Spec:      publicSpec(v.Spec),
 			Run:       v.Run,
+			Number:    v.Number,
 			Version:   v.Version,
 			Submitted: v.Submitted,
 			Tasks:     publicTasks(v.Tasks),
@@ -82,6 +83,7 @@ func publicView(v *api.JobView) *api.JobView {
 		Start:            v.Start,
 		Warnings:         v.Warnings,
 		Terminal:         v.Terminal,
+		DiffersFrom:      v.DiffersFrom,
 		Attempts:         publicTasks(v.Attempts),
 		Autoscaling:      v.Autoscaling,
 		AlreadySubmitted: v.AlreadySubmitted,

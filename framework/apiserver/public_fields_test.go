@@ -41,8 +41,8 @@ func TestPublicFieldsAreListed(t *testing.T) {
 		want     []string
 	}{
 		"job": {readableView(ctx, &view), slices.Concat(below("spec", spec), below("tasks", task), below("attempts", task), strings.Fields(`autoscaling.load
-			autoscaling.measured autoscaling.metric autoscaling.reason autoscaling.recommended autoscaling.target autoscaling.time exit_code
-			hold.by hold.reason hold.since revision run scalings.by scalings.from scalings.reason scalings.time scalings.to start.agents
+			autoscaling.measured autoscaling.metric autoscaling.reason autoscaling.recommended autoscaling.target autoscaling.time differs_from exit_code
+			hold.by hold.reason hold.since number revision run scalings.by scalings.from scalings.reason scalings.time scalings.to start.agents
 			start.expected start.within_50.from start.within_50.to start.within_90.from start.within_90.to state submitted task_states.RUNNING
 			terminal version waits warnings`))},
 		"tasks":        {readableTasks(ctx, &view, view.Tasks), strings.Fields(task)},

@@ -34,8 +34,8 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	if q.Job != "" && apihttp.GrantOf(r.Context()) != nil {
-		if err := s.checkJobAccess(r, q.Job, access.View); err != nil {
+	if q.Job != "" {
+		if q.Job, err = s.findJob(r, q.Job, access.View); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	CodeLogNotFound          = api.CodeLogNotFound
 	CodeTaskNotRunning       = api.CodeTaskNotRunning
 	CodeJobExists            = api.CodeJobExists
+	CodeJobAmbiguous         = api.CodeJobAmbiguous
 	CodeScheduleExists       = api.CodeScheduleExists
 	CodeIdempotencyKeyReused = api.CodeIdempotencyKeyReused
 	CodePreconditionFailed   = api.CodePreconditionFailed

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/readmodel"
@@ -40,6 +41,11 @@ func (r *Reader) ListNotifications(context.Context) ([]api.NotificationView, err
 
 // ListHolds returns the holds of users and roles.
 func (r *Reader) ListHolds(context.Context) ([]api.HoldView, error) { return r.Model.ListHolds(), nil }
+
+// ResolveJob returns the job that a requester means by a reference.
+func (r *Reader) ResolveJob(_ context.Context, by *access.Grant, reference string) (id string, err error) {
+	return r.Model.ResolveJob(by, reference)
+}
 
 // OwnerOf returns the role and owner of a job, or of the run of it to which the task belongs.
 func (r *Reader) OwnerOf(_ context.Context, job, task string) (role, owner string, err error) {

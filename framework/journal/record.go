@@ -41,6 +41,8 @@ type storedJob struct {
 	Spec      *job.Spec `json:"spec"`
 	Run       int       `json:"run,omitempty"` // 0 in journals of releases that had no runs
 	Submitted time.Time `json:"submitted"`
+	// Number copies job.Job.Number. A release that does not know it drops it: the job gets another number later.
+	Number int `json:"number,omitempty"`
 	// Version and OldSpecs are set for services only.
 	Version  int               `json:"version,omitempty"`
 	OldSpecs map[int]*job.Spec `json:"old_specs,omitempty"`
@@ -55,7 +57,7 @@ type storedJob struct {
 
 // encodeStoredJob and newJob convert a job. The job gets tasks that the caller fills in.
 func encodeStoredJob(j *job.Job) *storedJob {
-	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified}
+	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Number, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified}
 }
 
 func (s *storedJob) newJob() *job.Job {
@@ -63,6 +65,7 @@ func (s *storedJob) newJob() *job.Job {
 		Spec:      s.Spec,
 		Run:       s.Run,
 		Submitted: s.Submitted,
+		Number:    s.Number,
 		Version:   s.Version,
 		OldSpecs:  s.OldSpecs,
 		Scalings:  s.Scalings,

@@ -249,7 +249,7 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 	sub := &submission{origin: byUser, spec: &spec, by: by, retry: retry}
 	// The error does not matter if the job was submitted before: a repeated request has the answer of the first one.
 	precheck := c.leader.checkBeforeLoop(ctx, sub)
-	name, again := spec.Name, false
+	name, again, other := spec.Name, false, 0
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
 			name, again, role = old.RunID().String(), true, old.Spec.Role
@@ -263,12 +263,14 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 		if err != nil {
 			return err
 		}
+		other = st.RunWithOtherSpec(&spec)
 		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
 		return nil
 	}, func(st *sched.State) error {
 		if view, err = c.leader.Model.JobView(name); err != nil {
 			return err
 		}
+		view.DiffersFrom = other
 		view.AlreadySubmitted, view.Warnings = again, warnOfSubmission(st, view.Spec)
 		if st.CountQueuedJobs() <= maxQueuedToExplain {
 			view.WaitReason = c.leader.pendingText(st.PendingReasons(name), name)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/notification"
@@ -135,6 +136,7 @@ func (m *Model) addJob(j *job.Job) *jobEntry {
 		Spec:      j.Spec,
 		Run:       j.RunID().Run,
 		Submitted: j.Submitted,
+		Number:    j.Number,
 		Version:   j.Version,
 		OldSpecs:  j.OldSpecs,
 		Scalings:  j.Scalings,
@@ -363,6 +365,10 @@ func (m *Model) LiveContents() sched.RecoveredState {
 // tasks. A longer list of tasks may be at another address, so that the index of tasks is set again.
 func (m *Model) updateSpec(e *jobEntry, j *job.Job) {
 	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
+	if e.Number != j.Number { // it was submitted to a release without numbers
+		e.Number = j.Number
+		m.jobs.IndexNumber(e)
+	}
 	if more := j.Spec.Tasks - len(e.Tasks); more > 0 {
 		e.Tasks, e.sharesTasks = append(slices.Clip(e.Tasks), make([]job.Task, more)...), false
 		m.indexTasks(e)
@@ -433,6 +439,27 @@ func (m *Model) JobView(name string) (api.JobView, error) {
 		view.Attempts = m.attempts.latestAttempts(e.RunID())
 	}
 	return view, nil
+}
+
+// ResolveJob returns the name of the job that a requester means by a reference, or NAME@RUN if it means a single run. It is 404
+// or, if the reference may mean several jobs, 409.
+func (m *Model) ResolveJob(by *access.Grant, reference string) (id string, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, exact, ok, candidates := m.jobs.Resolve(reference, by.UserName(), func(role string) bool { return by.HasPermission(access.View, role) })
+	switch {
+	case ok && exact:
+		return e.RunID().String(), nil
+	case ok:
+		return e.Spec.Name, nil
+	case len(candidates) == 0:
+		return "", api.UnknownJob(reference)
+	}
+	var names []string
+	for _, one := range candidates {
+		names = append(names, one.Spec.QualifiedName())
+	}
+	return "", api.AmbiguousJob(reference, names)
 }
 
 // ListTasks returns at most limit tasks of a job, from an index on. It returns none if there is

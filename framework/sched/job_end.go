@@ -152,6 +152,7 @@ func (s *State) forgetJob(j *job.Job) {
 	}
 	s.endedAttempts.dropJob(j.RunID())
 	s.removeJob(j)
+	s.keepLastNumber(j)
 	s.taskMix.addJob(j.Spec, s.cfg.Policy.Overhead, -1)
 	s.changes.removeJob(j)
 }

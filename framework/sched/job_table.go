@@ -34,6 +34,8 @@ type jobTable struct {
 	liveJobs UsageByOwner
 	// lastSubmitted is the submission of the newest job: the next one is later, even if the clock is not.
 	lastSubmitted time.Time
+	// lastNumber is the highest number of a job, also of forgotten ones.
+	lastNumber int
 	// clientKeys are the remembered jobs that were submitted with a client key. A later job with the same key replaces the
 	// entry.
 	clientKeys map[clientKey]*job.Job
@@ -84,7 +86,7 @@ func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
 // be added in the order of submission.
 func (t *jobTable) addJob(j *job.Job) {
 	t.jobs.Add(j)
-	t.lastSubmitted = j.Submitted
+	t.lastSubmitted, t.lastNumber = j.Submitted, max(t.lastNumber, j.Number)
 	if c, ok := clientKeyOf(j.Spec); ok {
 		t.clientKeys[c] = j
 	}
@@ -244,6 +246,17 @@ func (t *jobTable) JobByClientKey(spec *job.Spec) (*job.Job, bool) {
 	}
 	j, ok := t.clientKeys[c]
 	return j, ok
+}
+
+// newestOfOwner returns the newest run of a name among those of an owner, nil if none is remembered. Only the newest run of a
+// name may be live, so that it is the live one if there is one.
+func (t *jobTable) newestOfOwner(owner, name string) *job.Job {
+	for _, j := range slices.Backward(t.jobs.RunsOf(name)) {
+		if j.Spec.Owner == owner {
+			return j
+		}
+	}
+	return nil
 }
 
 // stateOf returns the state of a job, false if there is no such job.

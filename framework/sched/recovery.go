@@ -101,6 +101,7 @@ func New(cfg SchedulerSettings, past RecoveredState) *State {
 			}
 		}
 	}
+	s.numberJobs(jobs)
 	s.restoreFreedPlaces(jobs, s.endedAttempts.restore(&s.jobs))
 	s.restoreRunTimes()
 	s.restoreUnaccounted()

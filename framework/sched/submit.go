@@ -153,6 +153,16 @@ func (e *JobNotEndedError) Error() string {
 		"mesos-gpu apply updates a service, and edit changes keys of a job", e.Name, e.State)
 }
 
+// RunWithOtherSpec returns the number of the newest run with the name and owner of spec if a user has submitted another
+// specification with it, 0 if not or if no such run is remembered.
+func (s *State) RunWithOtherSpec(spec *job.Spec) int {
+	old := s.newestOfOwner(spec.Owner, spec.Name)
+	if old == nil || isSameJSON(old.SubmittableSpec(), spec.Submittable(spec.Tasks)) {
+		return 0
+	}
+	return old.Run
+}
+
 // AdmitRetry returns why the tasks of a run that did not finish may not be run again without the others, nil if they may.
 func (s *State) AdmitRetry(run job.RunID) error {
 	j, ok := s.jobs.Find(run.String())
@@ -198,7 +208,7 @@ func (s *State) submitJob(e SubmitJob) {
 	}
 	s.submittedParts.InternSpec(&spec)
 	spec.Request.Types.Rules, spec.After = spec.GPUTypeRules(), s.resolveDependencies(spec.After)
-	j := &job.Job{Spec: &spec, Run: run, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
+	j := &job.Job{Spec: &spec, Run: run, Number: s.lastNumber + 1, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.addDependent(j)
 	s.addJob(j)
 	s.limitRuns(j)

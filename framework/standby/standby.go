@@ -190,6 +190,11 @@ func (b *Standby) GetTask(ctx context.Context, id string) (t job.Task, err error
 	return t, err
 }
 
+func (b *Standby) ResolveJob(ctx context.Context, by *access.Grant, reference string) (id string, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { id, err = b.Model.ResolveJob(by, reference); return err })
+	return id, err
+}
+
 func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner string, err error) {
 	err = b.retryAfterCatchUp(ctx, func() (err error) { role, owner, err = b.Model.OwnerOf(job, task); return err })
 	return role, owner, err

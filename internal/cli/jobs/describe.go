@@ -47,6 +47,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 		facts = append(facts, term.LabeledFact{Name: name, Text: fmt.Sprintf(format, args...)})
 	}
 	line("job", "%s", s.Name)
+	if j.Number > 0 {
+		line("number", "%d", j.Number)
+	}
 	if j.Run > 1 {
 		line("run", "%d", j.Run)
 	}

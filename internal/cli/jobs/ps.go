@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -211,8 +212,10 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		{Name: "SUBMITTED", Value: func(j api.JobView) string { return term.FormatAge(j.Submitted) }},
 		{Name: "WAITS", Value: func(j api.JobView) string { return j.WaitReason }},
 	}
+	columns = insertNumbers(columns, jobs)
 	if p.Columns > 0 && slices.ContainsFunc(jobs, func(j api.JobView) bool { return j.WantedTasks() > 1 }) {
-		columns = slices.Insert(columns, 3, term.TableColumn[api.JobView]{Name: term.BarColumn, Value: func(j api.JobView) string { return formatTaskBar(&j) }})
+		bar := slices.IndexFunc(columns, func(c term.TableColumn[api.JobView]) bool { return c.Name == "HEALTHY" })
+		columns = slices.Insert(columns, bar, term.TableColumn[api.JobView]{Name: term.BarColumn, Value: func(j api.JobView) string { return formatTaskBar(&j) }})
 	}
 	return term.PrintTable(p, jobs, columns,
 		term.TableColumn[api.JobView]{Name: "ROLE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Role) }},
@@ -225,6 +228,14 @@ func printJobs(p *term.TablePrinter, jobs []api.JobView) error {
 		term.TableColumn[api.JobView]{Name: "IMAGE", Value: func(j api.JobView) string { return term.DashIfEmpty(j.Spec.Image) }},
 		term.TableColumn[api.JobView]{Name: "LABELS", Value: func(j api.JobView) string { return term.DashIfEmpty(formatLabels(j.Spec.Labels)) }},
 	)
+}
+
+// insertNumbers inserts the numbers of jobs as the second column. A scheduler of an earlier version has none.
+func insertNumbers(columns []term.TableColumn[api.JobView], jobs []api.JobView) []term.TableColumn[api.JobView] {
+	if !slices.ContainsFunc(jobs, func(j api.JobView) bool { return j.Number > 0 }) {
+		return columns
+	}
+	return slices.Insert(columns, 1, term.TableColumn[api.JobView]{Name: "NUMBER", Value: func(j api.JobView) string { return strconv.Itoa(j.Number) }})
 }
 
 // formatRequest returns the GPUs of a task; with several tasks, it adds "each".

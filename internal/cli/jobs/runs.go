@@ -17,7 +17,7 @@ import (
 
 // printRuns prints the runs of one job.
 func printRuns(p *term.TablePrinter, runs []api.JobView) error {
-	return term.PrintTable(p.DropFirst("TASKS", "SUBMITTED"), runs, []term.TableColumn[api.JobView]{
+	return term.PrintTable(p.DropFirst("TASKS", "SUBMITTED"), runs, insertNumbers([]term.TableColumn[api.JobView]{
 		{Name: "RUN", Value: func(j api.JobView) string { return j.RunID().String() }},
 		{Name: "STATE", Value: func(j api.JobView) string { return string(j.State) }},
 		{Name: "TASKS", Value: func(j api.JobView) string { return formatTaskCount(&j) }},
@@ -30,7 +30,7 @@ func printRuns(p *term.TablePrinter, runs []api.JobView) error {
 			return strconv.Itoa(*j.ExitCode)
 		}},
 		{Name: "MESSAGE", Value: endMessage},
-	})
+	}, runs))
 }
 
 // endMessage returns the message of the first task that did not finish, or "".
@@ -102,7 +102,7 @@ func (a *jobCommands) rerunCommand() *cobra.Command {
 			if a.ForPrograms {
 				return a.PrintJSON(view)
 			}
-			fmt.Fprintf(a.Stdout, "job %s submitted\n", view.RunID())
+			fmt.Fprintln(a.Stdout, describeSubmitted(view.RunID().String(), &view))
 			if view.Spec.Workdir != "" {
 				fmt.Fprintln(a.Stderr, "mesos-gpu: it has the working folder of the earlier run; to upload the folder again, submit the job file")
 			}

@@ -64,7 +64,7 @@ type submission struct {
 func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *job.Spec) (submission, error) {
 	if spec.Schedule == nil {
 		view, err := SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.SubmitJob)
-		return submission{view, fmt.Sprintf("job %s submitted", spec.Name), view.Warnings}, err
+		return submission{view, describeSubmitted(spec.Name, &view), view.Warnings}, err
 	}
 	var warnings []string
 	schedule, err := SubmitWithWorkdir(ctx, a.App, spec, c.UploadWorkdir, c.AddSchedule)
@@ -76,6 +76,19 @@ func (a *jobCommands) submitSpec(ctx context.Context, c *client.Client, spec *jo
 		}
 	}
 	return submission{schedule, fmt.Sprintf("schedule %s submitted: its first job starts at %s", spec.Name, schedule.NextRun.Format(time.RFC3339)), warnings}, err
+}
+
+// describeSubmitted returns the line about a submitted job, with its number, and whether it is another job than the one that had
+// the name before.
+func describeSubmitted(name string, j *api.JobView) string {
+	text := fmt.Sprintf("job %s submitted", name)
+	if j.Number > 0 {
+		text += fmt.Sprintf(": number %d", j.Number)
+	}
+	if j.DiffersFrom > 0 {
+		text += fmt.Sprintf("; it is another job than run %d: mesos-gpu get %s@%d prints that one", j.DiffersFrom, j.Spec.Name, j.DiffersFrom)
+	}
+	return text
 }
 
 // describeSchedule describes the schedule of a name that no job has. If there is no
