@@ -156,8 +156,8 @@ func TestMesos47_WeightsOfRolesAreSet(t *testing.T) {
 	})
 	c := w.newMasterClient(func(*master.ConnectionConfig) {})
 	w.awaitCondition("the master to have the weights", func() bool {
-		weights, err := c.ListWeights(t.Context())
-		return err == nil && cmp.Equal(map[string]float64{"prod": 3}, weights)
+		weights, err := c.ListWeights(t.Context(), slices.Values([]string{"prod", "research"}))
+		return err == nil && cmp.Equal(map[string]float64{"prod": 3, "research": 1}, weights)
 	})
 }
 
