@@ -34,7 +34,9 @@ type lendingWorld struct {
 	// onPreempt, if set, is called for each task that ends for another one, before it does.
 	onPreempt func(r *queue.RunningTask, v PreemptionVictim)
 	// unused are the jobs whose tasks have ended for others, by agent, until another job starts a task there. Those that have
-	// ended for a job below the same limit are left out.
+	// ended for a job below the same limit are left out, and those for a role that claims both GPUs and CPUs or memory: a claim
+	// of one kind may start on what ended for the other kind, which then needs another place. So are those for jobs of several
+	// tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all.
 	unused map[string]string
 }
 
@@ -228,9 +230,11 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 			w.onPreempt(&w.running[at], v)
 		}
 		loser := w.running[at].Spec
-		if !slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
-			return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
-		}) {
+		claim := w.specOfJob(v.ForJob)
+		if endsForOne := claim.Gang || claim.Tasks == 1; endsForOne && !w.hasClaimsOfBothKinds(v.DeservedBy) &&
+			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
+				return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
+			}) {
 			w.unused[w.running[at].AgentID] = loser.Name
 		}
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
@@ -438,4 +442,17 @@ func (w *lendingWorld) checkClaim(s *job.Spec) {
 				s.Name, s.Role, w.held(s.Role), w.role(s.Role).Deserved.Total(), r.TaskID)
 		}
 	}
+}
+
+// hasClaimsOfBothKinds reports whether a role deserves CPUs or memory, and has jobs with and without GPUs.
+func (w *lendingWorld) hasClaimsOfBothKinds(role string) bool {
+	withGPUs, withoutGPUs := false, false
+	for _, s := range w.jobs {
+		if isWithin(s.Role, role) {
+			withGPUs, withoutGPUs = withGPUs || s.Request.GPUs > 0, withoutGPUs || s.Request.GPUs == 0
+		}
+	}
+	return withGPUs && withoutGPUs && slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool {
+		return len(r.DeservedHost) > 0 && isWithin(role, r.Name)
+	})
 }
