@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/internal/portrelay"
@@ -108,6 +109,16 @@ func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader *Le
 		code, err := leader.Streams.Exec(ctx, task.Job, task.Index, request, t)
 		return code, classifyStartError(request.Argv[0], err)
 	}, request.Stdin)
+}
+
+// ifExecEnabled returns the check of a request that runs a command.
+func ifExecEnabled(check scopeCheck) scopeCheck {
+	return func(s *apiServer, r *http.Request, p access.Permission) error {
+		if err := s.checkExecEnabled(); err != nil {
+			return err
+		}
+		return check(s, r, p)
+	}
 }
 
 // checkExecEnabled returns the Problem of a scheduler whose operator permits no commands in containers.

@@ -156,17 +156,23 @@ func TestSharedAnswersExpire(t *testing.T) {
 		expectReads(1, "two streams")
 		firstAnswerOf(t, answers, f, nil, request.EventQuery{LiveOnly: true})
 		expectReads(2, "a stream of live tasks")
+		answers.mu.Lock()
 		answers.shared[firstAnswerKey{}].position = "too old"
+		answers.mu.Unlock()
 		firstAnswerOf(t, answers, f, nil, request.EventQuery{})
 		expectReads(3, "the events since are no longer stored")
+		answers.mu.Lock()
 		if answers.bytes < 2*largeEvents<<20 || answers.bytes > (2*largeEvents+1)<<20 {
 			t.Errorf("%d bytes are counted for two answers of %d MiB", answers.bytes, largeEvents)
 		}
+		answers.mu.Unlock()
 		time.Sleep(sharedAnswerAge)
 		synctest.Wait()
+		answers.mu.Lock()
 		if answers.bytes != 0 || len(answers.shared) != 0 {
 			t.Errorf("%d answers of %d bytes are left", len(answers.shared), answers.bytes)
 		}
+		answers.mu.Unlock()
 		firstAnswerOf(t, answers, f, nil, request.EventQuery{})
 		expectReads(4, "after the age")
 	})

@@ -5,6 +5,7 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
 
@@ -40,4 +41,33 @@ func (m *Model) RunningGPUTasks(q request.UsageQuery) (list []GPUTask, err error
 		}
 	}
 	return list, nil
+}
+
+// DeviceHolders returns the tasks that hold each device, separated by ", ".
+func (m *Model) DeviceHolders() map[string]string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	holder := map[string]string{}
+	add := func(t *job.Task) {
+		for _, id := range t.DeviceIDs {
+			if holder[id] != "" {
+				holder[id] += ", "
+			}
+			holder[id] += t.ID
+		}
+	}
+	for _, e := range m.bySubmission {
+		if e.removed || e.liveTasks == 0 {
+			continue
+		}
+		for i := range e.Tasks {
+			if t := &e.Tasks[i]; t.State.IsPlaced() {
+				add(t)
+			}
+		}
+	}
+	for _, stray := range sched.ParseStrays(m.ownDocuments) {
+		add(&stray.Task)
+	}
+	return holder
 }

@@ -167,7 +167,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 	d.request(http.StatusOK, "GET", "/v1/schedules/nightly", "")
 	d.request(http.StatusAccepted, "DELETE", "/v1/schedules/nightly", "")
 	d.request(http.StatusOK, "PATCH", "/v1/jobs/big", `{"priority":3,"timeout":"2h","labels":{"team":"vision"}}`)
-	d.request(http.StatusUnprocessableEntity, "PATCH", "/v1/jobs/big", `{"gpus":1}`)
+	d.request(http.StatusUnprocessableEntity, "PATCH", "/v1/jobs/big", `{"image":"x"}`)
 	d.request(http.StatusAccepted, "PUT", "/v1/jobs/big/hold", `{"reason":"wrong data"}`)
 	d.request(http.StatusAccepted, "DELETE", "/v1/jobs/big/hold", "")
 	d.request(http.StatusAccepted, "POST", "/v1/jobs/big/requeue", `{}`)

@@ -16,7 +16,7 @@ func checkRuns(t *testing.T, c *cluster) {
 	c.mustRun("submit", "--var", "fails=2", writeJobFile(t, "sweep",
 		"name: sweep\n"+resources+"matrix: {n: [1, 2]}\nenv: {FAILS: \"{{fails}}\"}\ncommand: echo on $MESOS_TASK_ID; test {{matrix.n}} != $FAILS\n"))
 	first := c.awaitJob("sweep", func(v *api.JobView) bool { return v.Terminal })
-	if out := c.mustRun("rerun", "--failed", "sweep"); out != "job sweep@2 submitted\n" {
+	if out := c.mustRun("rerun", "--failed", "sweep"); out != "job sweep@2 submitted: number 2\n" {
 		t.Errorf("rerun prints %q", out)
 	}
 	second := c.awaitJob("sweep@2", func(v *api.JobView) bool { return v.Terminal })

@@ -146,7 +146,9 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 	if pl.reclaim != nil {
 		allowed, cause := pl.reclaim.restrictBesideClaims(j, len(j.Tasks))
 		if allowed < len(j.Tasks) {
-			pl.leaveWaiting(j, len(j.Tasks)-allowed, cause)
+			if pl.reclaim.awaiting[j.Spec.Role] != j.Spec.Name { // else its claim has a reason already
+				pl.leaveWaiting(j, len(j.Tasks)-allowed, cause)
+			}
 			if allowed == 0 {
 				return nil, nil
 			}

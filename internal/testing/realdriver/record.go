@@ -31,8 +31,9 @@ const resultsPath = "docs/internals/driver-results.md"
 
 const resultsIntroduction = `# Real drivers
 
-What the tests of ` + "`make test-driver`" + ` found with the user-space files of NVIDIA's real drivers, without a GPU. The tests write this
-table. – means that no test tries it: Debian has no such package of that driver.
+For operators who choose a driver, and for those who change the volume manager, the limiter or MPS: what the tests of ` + "`make test-driver`" + `
+found with the user-space files of NVIDIA's real drivers, without a GPU. For example, the volume of driver 550 has 3 libraries and
+works. The tests write this table. – means that no test tries it.
 
 `
 
