@@ -517,15 +517,18 @@ func TestAPIConfigIsValidated(t *testing.T) {
 	}
 }
 
-// TestExecCanBeDisabled: an operator can disable commands in tasks.
+// TestExecCanBeDisabled: an operator can disable commands in tasks, and with them all other ways to reach their programs. The
+// request is refused before its job is looked up.
 func TestExecCanBeDisabled(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		a := APIConfig{NoExec: off}
-		w := httptest.NewRecorder()
-		a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, nil,
-			frameworktest.DiscardLog()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/exec?argv=id", nil))
-		if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
-			t.Errorf("off %t: %d %s, want %d", off, w.Code, w.Body, want)
+		h := a.newHandler(func() apiserver.Backend { return apiserver.NewUnavailableBackend("starting") }, nil, frameworktest.DiscardLog())
+		for _, path := range []string{"exec?argv=id", "attach", "port-forward?port=8888", "proxy/8888/"} {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/jobs/train/tasks/0/"+path, nil))
+			if want := map[bool]int{false: 503, true: 403}[off]; w.Code != want {
+				t.Errorf("%s, off %t: %d %s, want %d", path, off, w.Code, w.Body, want)
+			}
 		}
 	}
 }

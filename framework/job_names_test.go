@@ -34,7 +34,7 @@ func startTwoRoles(t *testing.T) (*testInstance, guardedConfig) {
 	return startInstance(t, mesostest.NewCluster(t, 4), cfg, client.WithTrustedCA(g.CAFile)), g
 }
 
-// A job is named by its name, OWNER/NAME or its number; nobody can tell a job that he may not see from one that does not exist.
+// A job is named by its name, OWNER/NAME or its number; a job that the requester may not see is answered like one that does not exist.
 func TestJobsAreNamedByOwnerAndNumber(t *testing.T) {
 	in, g := startTwoRoles(t)
 	ctx := longTimeout(t)

@@ -54,7 +54,7 @@ func parseExecRequest(q url.Values) (r api.ExecRequest, err error) {
 // handleExec runs a command in a task's container, over a WebSocket. It checks what it
 // can before the upgrade, so that the client gets an HTTP status.
 func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
-	if err := s.checkExecAllowed(r); err != nil {
+	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
 	request, err := parseExecRequest(r.URL.Query())
@@ -71,7 +71,7 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 // handleAttach connects a client to a task that takes one, over a WebSocket as for
 // handleExec.
 func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
-	if err := s.checkExecAllowed(r); err != nil {
+	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
 	q := r.URL.Query()
@@ -91,15 +91,6 @@ func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
 	return s.runInTask(w, r, leader, task, request)
 }
 
-// checkExecAllowed returns the error for a request to run a command where that is turned
-// off, or that comes from a page of another site.
-func (s *apiServer) checkExecAllowed(r *http.Request) error {
-	if err := s.checkExecEnabled(); err != nil {
-		return err
-	}
-	return checkSameOrigin(r)
-}
-
 // runInTask runs a command in a task's container for the client of the request.
 func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader *LeaderBackend, task job.Task, request api.ExecRequest) error {
 	defer leader.Streams.TrackConnection(task.Job)()
@@ -111,7 +102,7 @@ func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader *Le
 	}, request.Stdin)
 }
 
-// ifExecEnabled returns the check of a request that runs a command.
+// ifExecEnabled returns the check of a request that runs a command, or reaches a port of a task.
 func ifExecEnabled(check scopeCheck) scopeCheck {
 	return func(s *apiServer, r *http.Request, p access.Permission) error {
 		if err := s.checkExecEnabled(); err != nil {

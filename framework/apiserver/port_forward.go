@@ -14,7 +14,7 @@ import (
 // handlePortForward connects a client to a port of a running task, over a WebSocket. It
 // requires the same permission as handleExec, because a program may give access to all of its task.
 func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) error {
-	if err := s.checkExecAllowed(r); err != nil {
+	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
 	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))

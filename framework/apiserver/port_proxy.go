@@ -30,7 +30,7 @@ const (
 
 // proxyRoute returns the permission of requests to a task's port, the same as for handleExec.
 func proxyRoute() *route {
-	return &route{request: proxyPattern, permission: access.Operate, scope: requireOnJob}
+	return &route{request: proxyPattern, permission: access.Operate, scope: ifExecEnabled(requireOnJob)}
 }
 
 // serveProxy passes a request on to a port of a running task, and its answer back.
@@ -50,7 +50,7 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	if err := s.authorizeRequest(r, proxyRoute()); err != nil {
 		return err
 	}
-	if err := s.checkExecAllowed(r); err != nil {
+	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
 	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))

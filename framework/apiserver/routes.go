@@ -85,8 +85,8 @@ func routes() []route {
 		{"POST /v1/jobs/{name}/requeue", access.Operate, requireOnJob, (*apiServer).handleRequeueJob, "", true},
 		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
 		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
-		{"GET /v1/jobs/{name}/tasks/{task}/port-forward", access.Operate, requireOnJob, (*apiServer).handlePortForward, "port", false},
-		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, requireOnJob, (*apiServer).handleAttach, "rows cols", false},
+		{"GET /v1/jobs/{name}/tasks/{task}/port-forward", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handlePortForward, "port", false},
+		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleAttach, "rows cols", false},
 		{"POST /v1/tasks/{id}/stop", access.Operate, requireOnTask, (*apiServer).handleStopTask, "", false},
 		{"GET /v1/tasks/{id}/files", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
 		{"GET /v1/tasks/{id}/file", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleReadTaskFile), "path offset", false},
