@@ -62,13 +62,13 @@ func (r *reclaimer) explainBlocked(j *queue.WaitingJob) string {
 	return "; nothing ends for it: " + strings.Join(parts, ", ")
 }
 
-// restrictBesideClaims returns how many of n tasks of a job may start beside the claims that wait for tasks that end, and the
+// limitBorrowing returns how many of n tasks of a job may start while claims wait for tasks that end, and the
 // cause why others wait: a role that takes back what it deserves does not borrow at the same time, because the tasks would
 // have ended for nothing.
-func (r *reclaimer) restrictBesideClaims(j *queue.WaitingJob, n int) (int, PendingCause) {
+func (r *reclaimer) limitBorrowing(j *queue.WaitingJob, n int) (int, PendingCause) {
 	var cause PendingCause
 	for _, role := range slices.Sorted(maps.Keys(r.awaiting)) {
-		if allowed := r.alloc.Usage.TasksBesideClaims(j.Spec, role, n); allowed < n {
+		if allowed := r.alloc.Usage.TasksAllowedByClaims(j.Spec, role, n); allowed < n {
 			n, cause = allowed, PendingCause{
 				BlockedBy: BlockedByReclaim, Needs: "what role " + j.Spec.Role + " deserves",
 				Available: fmt.Sprintf("tasks end for %s of role %s, which does not borrow until then", r.awaiting[role], role),
@@ -102,8 +102,8 @@ func (r *reclaimer) countEndings(j *queue.WaitingJob, places []fit.Placement) (t
 	return tasks, ends
 }
 
-// explainClaim returns why tasks of a claim wait for GPUs that are reserved for it at these places.
-func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) PendingCause {
+// explainClaim returns why n tasks of a claim wait for GPUs that are reserved for it. tasks and ends are those of countEndings.
+func (r *reclaimer) explainClaim(j *queue.WaitingJob, n int, tasks map[string]int, ends time.Time) PendingCause {
 	usage := r.alloc.Usage
 	c := PendingCause{BlockedBy: BlockedByReclaim}
 	free, borrowedBy := "GPUs are", func(role string) string {
@@ -113,23 +113,22 @@ func (r *reclaimer) explainClaim(j *queue.WaitingJob, places []fit.Placement) Pe
 		return ""
 	}
 	if j.Spec.Request.GPUs > 0 {
-		gpus := quota.FormatGPUCount(len(places) * usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
+		gpus := quota.FormatGPUCount(n * usage.MilliPerTask(&j.Spec.Request, quota.AllTypes))
 		c.Needs, c.Available = fmt.Sprintf("%s that role %s %s", gpus, j.Spec.Role, r.verb()), usage.DescribeDeserved(j.Spec.Role)
 	} else {
-		c.Needs = fmt.Sprintf("%s that role %s deserves", usage.DescribeHost(j.Spec, len(places)), j.Spec.Role)
+		c.Needs = fmt.Sprintf("%s that role %s deserves", usage.DescribeHost(j.Spec, n), j.Spec.Role)
 		c.Available = usage.DescribeDeservedHost(j.Spec.Role)
 		free, borrowedBy = "CPUs and memory are", usage.BorrowedHost
 	}
-	tasks, ends := r.countEndings(j, places)
 	if len(tasks) == 0 {
 		c.Available += "; free " + free + " reserved for it until Mesos offers them"
 		return c
 	}
 	sum := 0
 	for _, role := range slices.Sorted(maps.Keys(tasks)) {
-		n := tasks[role]
-		sum += n
-		c.Available += fmt.Sprintf("; %d %s of role %s", n, gpu.Plural(n, "task"), role)
+		ending := tasks[role]
+		sum += ending
+		c.Available += fmt.Sprintf("; %d %s of role %s", ending, gpu.Plural(ending, "task"), role)
 		if borrowed := borrowedBy(role); borrowed != "" {
 			c.Available += fmt.Sprintf(", which borrows %s,", borrowed)
 		}

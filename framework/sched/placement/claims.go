@@ -91,11 +91,12 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 		}
 		return left
 	}
-	if tasks, _ := pl.reclaim.countEndings(j, places); len(tasks) > 0 && pl.reclaim.awaiting[role] == "" {
+	ending, ends := pl.reclaim.countEndings(j, places)
+	if len(ending) > 0 && pl.reclaim.awaiting[role] == "" {
 		pl.reclaim.awaiting[role] = j.Spec.Name
 	}
 	pl.backfill.claim, pl.backfill.claimed = pl.reclaim.firstClaim, pl.reclaim.firstClaimed
-	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, places))
+	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, len(places), ending, ends))
 	if pl.policy.isStrict(role) {
 		pl.strictHeads[role] = strictRoleCause(j)
 	}

@@ -144,7 +144,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 		j = j.WithTasks(n)
 	}
 	if pl.reclaim != nil {
-		allowed, cause := pl.reclaim.restrictBesideClaims(j, len(j.Tasks))
+		allowed, cause := pl.reclaim.limitBorrowing(j, len(j.Tasks))
 		if allowed < len(j.Tasks) {
 			if pl.reclaim.awaiting[j.Spec.Role] != j.Spec.Name { // else its claim has a reason already
 				pl.leaveWaiting(j, len(j.Tasks)-allowed, cause)

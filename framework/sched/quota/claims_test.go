@@ -39,9 +39,9 @@ func TestRoleBeyondDeserved(t *testing.T) {
 	}
 }
 
-// TestTasksBesideClaims: beside a claim of two tasks of lab/x, tasks start inside what the roles above both deserve. Roles that
+// TestTasksAllowedByClaims: while a claim of two tasks of lab/x waits, tasks start inside what the roles above both deserve. Roles that
 // hold more with the claim are not compared: the claim does not depend on them.
-func TestTasksBesideClaims(t *testing.T) {
+func TestTasksAllowedByClaims(t *testing.T) {
 	gang := gpuJob("lab/y")
 	gang.Gang = true
 	for name, c := range map[string]struct {
@@ -60,19 +60,19 @@ func TestTasksBesideClaims(t *testing.T) {
 	} {
 		u := lendingTracker()
 		u.AddUsage("lab/y", map[string]int{"A100": c.held}, nil, 1)
-		if got := u.TasksBesideClaims(c.spec, "lab/x", 9); got != 9 {
+		if got := u.TasksAllowedByClaims(c.spec, "lab/x", 9); got != 9 {
 			t.Errorf("%s: %d tasks start without a claim, want 9", name, got)
 		}
 		claim := gpuJob("lab/x")
 		u.AddClaim(claim, &claim.Request, 2)
-		if got := u.TasksBesideClaims(c.spec, "lab/x", 9); got != c.want {
+		if got := u.TasksAllowedByClaims(c.spec, "lab/x", 9); got != c.want {
 			t.Errorf("%s: %d tasks start, want %d", name, got, c.want)
 		}
 	}
 	u := NewTracker([]RoleEntitlement{{Role: "lab", DeservedHost: HostQuota{CPUs: 8}}}, nil)
 	claim := hostJob("lab", 0, 5, 1)
 	u.AddClaim(claim, &claim.Request, 1)
-	if got := u.TasksBesideClaims(hostJob("lab", 1, 1, 1), "lab", 9); got != 3 {
-		t.Errorf("%d tasks start on the CPUs beside a claim, want 3", got)
+	if got := u.TasksAllowedByClaims(hostJob("lab", 1, 1, 1), "lab", 9); got != 3 {
+		t.Errorf("%d tasks start on the CPUs that a claim leaves, want 3", got)
 	}
 }

@@ -149,10 +149,10 @@ func (t *Tracker) AddClaim(spec *job.Spec, r *gpu.Request, tasks int) {
 	}
 }
 
-// TasksBesideClaims returns how many of n tasks of a job may start while a claim of another job waits for tasks that end: with
+// TasksAllowedByClaims returns how many of n tasks of a job may start while a claim of another job waits for tasks that end: with
 // more of them, a role that both are in would hold more than it deserves, and the claim would no longer be one. The tasks of a
 // gang count all or none.
-func (t *Tracker) TasksBesideClaims(spec *job.Spec, claimant string, n int) int {
+func (t *Tracker) TasksAllowedByClaims(spec *job.Spec, claimant string, n int) int {
 	most := n
 	limit := func(tree *deservedTree, perTask func(*deservedEntry) int) {
 		if tree == nil {
