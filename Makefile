@@ -48,8 +48,9 @@ SEED ?= 0
 LEADER ?= -1
 FAULTS ?= all
 MODULE ?= false
-test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run, LEADER=0 to 2 chooses the first leading master, FAULTS=basic omits those of single agents, MODULE=true loads the module
-	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED) -chaos.leader=$(LEADER) -chaos.faults=$(FAULTS) -chaos.module=$(MODULE)
+TLS ?= false
+test-chaos: build ## faults of networks and processes on Apache Mesos for CHAOS (15m), and a checker of what the tasks recorded; SEED=N repeats the faults of a run, LEADER=0 to 2 chooses the first leading master, FAULTS=basic omits those of single agents, MODULE=true loads the module, TLS=true encrypts the connections of Mesos
+	$(GO) test -count 1 -v -tags mesos -run '^TestChaos$$' -timeout 3h ./internal/e2e/chaos -chaos.duration=$(CHAOS) -chaos.seed=$(SEED) -chaos.leader=$(LEADER) -chaos.faults=$(FAULTS) -chaos.module=$(MODULE) -chaos.tls=$(TLS)
 
 test-driver: ## volumes, the limiter, NVML and MPS with NVIDIA's real drivers, which apt downloads from Debian into the user's cache; the results go to docs/internals/driver-results.md
 	MESOS_GPU_TEST_DRIVER=1 scripts/counted.sh -count=1 -p 1 -vet=off -timeout 30m -run 'RealDriver' ./volumemgr ./isolator/limiter ./isolator/nvml ./isolator/mps

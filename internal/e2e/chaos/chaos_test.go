@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ var (
 	leader   = flag.Int("chaos.leader", -1, "number of the master that leads first, from 0; -1: the seed chooses it")
 	faults   = flag.String("chaos.faults", "all", "all, or basic: partitions of hosts from each other, loss, stopped and killed processes")
 	module   = flag.Bool("chaos.module", false, "load the module of the agents: MESOS_GPU_MODULE, or bin/libmesosgpumodule.so")
+	withTLS  = flag.Bool("chaos.tls", false, "TLS between masters, agents, daemons and schedulers")
 	output   = flag.String("chaos.output", "../../../bin/test-output/chaos", "folder of the history, the timeline and the processes' logs")
 )
 
@@ -41,7 +44,9 @@ const convergenceLimit = 4 * time.Minute
 // the records of the tasks.
 func TestChaos(t *testing.T) {
 	testneeds.RequireRoot(t)
-	apachemesos.LookupProgram(t, "mesos-master")
+	if master := apachemesos.LookupProgram(t, "mesos-master"); *withTLS && !answersTLS(t, master) {
+		t.Fatalf("%s is not built with libevent and TLS: omit -chaos.tls", master)
+	}
 	apachemesos.LookupProgram(t, "mesos-agent")
 	zktest.RequireZooKeeper(t)
 	binary, err := filepath.Abs("../../../bin/mesos-gpu")
@@ -60,7 +65,7 @@ func TestChaos(t *testing.T) {
 	if *leader >= 0 {
 		leaders["master"] = *leader % masters
 	}
-	t.Logf("-chaos.seed=%d -chaos.duration=%s -chaos.leader=%d -chaos.faults=%s -chaos.module=%t", *seed, *duration, leaders["master"], *faults, *module)
+	t.Logf("-chaos.seed=%d -chaos.duration=%s -chaos.leader=%d -chaos.faults=%s -chaos.module=%t -chaos.tls=%t", *seed, *duration, leaders["master"], *faults, *module, *withTLS)
 	logs, err := filepath.Abs(*output)
 	if err == nil {
 		err = os.RemoveAll(logs)
@@ -73,13 +78,17 @@ func TestChaos(t *testing.T) {
 	}
 	history := createHistory(t, filepath.Join(logs, "history.jsonl"))
 	history.record(Event{Kind: RunStarted, Wall: float64(time.Now().UnixNano()) / 1e9})
-	cluster := startCluster(t, binary, findModule(t), logs, history, leaders)
+	cluster := startCluster(t, binary, findModule(t), *withTLS, logs, history, leaders)
 	work := newWorkload(t, history, rand.New(rand.NewPCG(*seed, 1)))
 	apachemesos.PollUntil(t, "all GPUs to be offered", func() bool {
 		gpus, err := work.client.ListGPUs(t.Context())
 		return err == nil && len(gpus) == 2*agents
 	})
 	work.start(t.Context())
+	probing, stopProbing := context.WithCancel(t.Context())
+	var probe sync.WaitGroup
+	probe.Go(func() { recordSlowness(t, probing, binary, history) })
+	defer func() { stopProbing(); probe.Wait() }()
 	recording, stopRecording := context.WithCancel(t.Context())
 	recordingDone := make(chan struct{})
 	go func() { defer close(recordingDone); work.recordEnds(recording) }()
@@ -100,6 +109,8 @@ func TestChaos(t *testing.T) {
 	checkEnd(t, work, history)
 	stopRecording()
 	<-recordingDone
+	stopProbing()
+	probe.Wait()
 
 	events := history.read(t)
 	violations := Check(events, runLimits)
@@ -114,6 +125,30 @@ func TestChaos(t *testing.T) {
 	}
 	writeReport(t, filepath.Join(logs, "timeline.html"), events, violations)
 	t.Logf("%d faults, %s", nemesis.faults, summarizeHistory(events))
+}
+
+// slowStart is how long the start of a program may take, which takes about 0.1 s on a machine that has time.
+// Executors start several programs before a task begins.
+const slowStart = 0.5
+
+// recordSlowness records until ctx ends when the machine had no time to start a program.
+func recordSlowness(t *testing.T, ctx context.Context, binary string, history *historyFile) {
+	for slow := 0.0; ; {
+		began := uptime()
+		if out, err := exec.Command(binary, "version").CombinedOutput(); err != nil {
+			t.Errorf("start a program: %v: %s", err, out)
+		}
+		if took := uptime() - began; took > slowStart {
+			history.record(Event{Kind: MachineSlow, Seconds: max(took, 1)})
+			slow += max(took, 1)
+		}
+		select {
+		case <-time.After(time.Second - time.Duration(min(1, uptime()-began)*float64(time.Second))):
+		case <-ctx.Done():
+			t.Logf("the machine was slow for %.0f s", slow)
+			return
+		}
+	}
 }
 
 // findModule returns the path of the module that the agents load, or "".

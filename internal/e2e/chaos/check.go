@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type Violation struct {
 
 // Limits are the times that the scheduler has, in seconds.
 type Limits struct {
-	// Window is how late something may happen while no fault delays it.
+	// Window is how late something may begin while no fault delays it. Seconds in which the machine is slow do not count.
 	Window float64
 	// Recovery is how long a fault may delay something after it was healed.
 	Recovery float64
@@ -41,6 +42,7 @@ type checker struct {
 	limits   Limits
 	attempts []*attempt // by their first line
 	faults   []fault
+	slow     []Event // by time
 	events   []Event
 	// bootWall is the wall clock when Event.At was 0, in seconds since 1970.
 	bootWall   float64
@@ -56,8 +58,8 @@ type checker struct {
 //     grace period.
 //   - instances: at any time at most one attempt of each task of a batch job runs, and not more
 //     instances of a service than wanted, but for the grace period.
-//   - target: each due time of a schedule is followed by a run within the window. A run for a
-//     later due time counts, because the scheduler runs only the last of several missed times.
+//   - target: for each due time of a schedule, a run is submitted within the window, and begins later: it may wait for GPUs.
+//     A run for a later due time counts, because the scheduler runs only the last of several missed times.
 //     No run begins before its due time, or after the schedule has ended.
 //   - gang: a finished gang has one try in which all its tasks began and ended. In a try
 //     that no fault delays, either all tasks begin within the window or none.
@@ -91,6 +93,8 @@ func (c *checker) collectFaults() {
 		case FaultStarted:
 			open[e.Job] = len(c.faults)
 			c.faults = append(c.faults, fault{e.Job, e.Detail, e.At, math.Inf(1)})
+		case MachineSlow:
+			c.slow = append(c.slow, e)
 		case FaultEnded:
 			if i, found := open[e.Job]; found {
 				c.faults[i].to = e.At
@@ -246,15 +250,22 @@ func (c *checker) deadlineAfter(at, window float64) float64 {
 	return deadline
 }
 
-// isCalm reports whether no fault affects the window that starts at at.
-func (c *checker) isCalm(at float64) bool {
-	return c.deadlineAfter(at, c.limits.Window) == at+c.limits.Window
+// windowAfter returns when something that is due at at must have begun, and whether no fault delays it.
+func (c *checker) windowAfter(at float64) (deadline float64, calm bool) {
+	deadline = c.deadlineAfter(at, c.limits.Window)
+	calm = deadline == at+c.limits.Window
+	for _, e := range c.slow {
+		if from := max(at, e.At-e.Seconds); from < deadline && e.At > at {
+			deadline += e.At - from
+		}
+	}
+	return deadline, calm
 }
 
-// scheduledJob is a job of a schedule.
+// scheduledJob is a job of a schedule, whose first task began at began.
 type scheduledJob struct {
-	name       string
-	due, began float64
+	name                  string
+	due, submitted, began float64
 }
 
 // listScheduledJobs returns the jobs of a schedule, by the first begin of each.
@@ -269,9 +280,18 @@ func (c *checker) listScheduledJobs(schedule string) (runs []scheduledJob) {
 			c.report("target", a.began, "job %s of schedule %s has no due time in its name", a.job, schedule)
 			continue
 		}
-		runs = append(runs, scheduledJob{a.job, float64(due.Unix()) - c.bootWall, a.began})
+		runs = append(runs, scheduledJob{a.job, float64(due.Unix()) - c.bootWall, c.submissionOf(a), a.began})
 	}
 	return runs
+}
+
+// submissionOf returns when the job of an attempt was submitted, by the task's id.
+func (c *checker) submissionOf(a *attempt) float64 {
+	wall, err := strconv.ParseInt(a.task[strings.LastIndexByte(a.task, '.')+1:], 36, 64)
+	if submitted := float64(wall)/1e9 - c.bootWall; err == nil && submitted > 0 {
+		return submitted
+	}
+	return a.began
 }
 
 func (c *checker) checkSchedules() {
@@ -303,12 +323,12 @@ func (c *checker) checkTargets(schedule string, created, ended float64) {
 	last := c.events[len(c.events)-1].At
 	first := math.Ceil((created+c.bootWall)/minute)*minute - c.bootWall
 	for target := first; target < ended; target += minute {
-		deadline := c.deadlineAfter(target, c.limits.Window)
+		deadline, _ := c.windowAfter(target)
 		if deadline > min(last, ended) {
 			break // the run may still come, or the schedule may have ended before it
 		}
-		if !slices.ContainsFunc(runs, func(r scheduledJob) bool { return r.due >= target-1 && r.began <= deadline }) {
-			c.report("target", deadline, "schedule %s was due at %.2f and has no run until %.2f", schedule, target, deadline)
+		if !slices.ContainsFunc(runs, func(r scheduledJob) bool { return r.due >= target-1 && r.submitted <= deadline }) {
+			c.report("target", deadline, "schedule %s was due at %.2f, and no run that was submitted until %.2f has begun", schedule, target, deadline)
 		}
 	}
 }
@@ -377,8 +397,11 @@ func (c *checker) checkGang(e Event, finished bool) {
 			}
 		}
 		whole = whole || len(try) == e.Tasks && ends == e.Tasks
-		if began := try[0].began; c.isCalm(began) && (len(try) != e.Tasks || try[len(try)-1].began > began+c.limits.Window) {
-			c.report("gang", began, "attempt %d of gang %s: %d of %d tasks began within %.0f s, without a fault", n, e.Job, len(try), e.Tasks, c.limits.Window)
+		began := try[0].began
+		deadline, calm := c.windowAfter(began)
+		begun := len(slices.DeleteFunc(slices.Clone(try), func(a *attempt) bool { return a.began > deadline }))
+		if calm && begun != e.Tasks {
+			c.report("gang", began, "attempt %d of gang %s: %d of %d tasks began until %.2f, without a fault", n, e.Job, begun, e.Tasks, deadline)
 		}
 	}
 	if finished && !whole {

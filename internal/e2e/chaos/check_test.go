@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ func parseHistory(t *testing.T, text string) []Event {
 				e.Agent, e.Devices, _ = strings.Cut(value, "/")
 			case "tasks":
 				scan(value, "%d", &e.Tasks)
+			case "seconds":
+				scan(value, "%g", &e.Seconds)
 			case "state":
 				e.State = value
 			case "gang":
@@ -59,6 +62,11 @@ func parseHistory(t *testing.T, text string) []Event {
 		events = append(events, e)
 	}
 	return events
+}
+
+// submittedAt returns the end of a task id by the time of the job's submission after the machine's start, in seconds.
+func submittedAt(at int64) string {
+	return strconv.FormatInt((due.Unix()-100+at)*1e9, 36)
 }
 
 // TestCheckFindsViolations checks made histories. Each violates the named rules, in the order
@@ -173,6 +181,14 @@ func TestCheckFindsViolations(t *testing.T) {
 			50 schedule nightly
 			111 begin ` + run + ` task=0.1
 			159 unschedule nightly`, "target"},
+		{"a run that is submitted in time and waits for GPUs", `
+			50 schedule nightly
+			150 begin ` + run + ` task=0.1.` + submittedAt(109) + `
+			159 unschedule nightly`, ""},
+		{"a run that is submitted late", `
+			50 schedule nightly
+			150 begin ` + run + ` task=0.1.` + submittedAt(111) + `
+			159 unschedule nightly`, "target"},
 		{"a run that a fault delays", `
 			50 schedule nightly
 			95 fault 1
@@ -239,6 +255,30 @@ func TestCheckFindsViolations(t *testing.T) {
 			15 end g task=0.2
 			16 end g task=1.2
 			19 state g state=FINISHED`, ""},
+		{"a gang that begins within the window of a machine that is slow for 3 s", `
+			1 accepted g tasks=2 gang
+			2 begin g task=0.1
+			8 slow machine seconds=2
+			9 slow machine seconds=1
+			14.9 begin g task=1.1
+			16 end g task=0.1
+			16 end g task=1.1
+			19 state g state=FINISHED`, ""},
+		{"a gang that begins later than a slow machine explains", `
+			1 accepted g tasks=2 gang
+			2 begin g task=0.1
+			9 slow machine seconds=3
+			15.1 begin g task=1.1
+			16 end g task=0.1
+			16 end g task=1.1
+			19 state g state=FINISHED`, "gang"},
+		{"a task that runs after its recorded end on a slow machine", `
+			1 accepted a tasks=1
+			2 begin a task=0.1
+			3 recorded a task=0.1 state=FINISHED
+			9 slow machine seconds=9
+			10 end a task=0.1
+			19 state a state=FINISHED`, "record"},
 		{"a gang whose tasks ended in different tries", `
 			1 accepted g tasks=2 gang
 			1 fault 1

@@ -145,6 +145,8 @@ type chaosCluster struct {
 	logs    string
 	history *historyFile
 	network *network
+	// authority is nil without TLS.
+	authority *authority
 	// tls has the groups of programs that serve HTTPS.
 	tls      map[string]*tls.Config
 	hosts    []*host
@@ -162,10 +164,15 @@ const (
 
 // startCluster starts the processes until the test ends. It returns when the master and the
 // scheduler with the numbers in leaders lead, and does not wait until the other processes serve.
-// module is the path of the agents' module, or "".
-func startCluster(t *testing.T, binary, module, logs string, history *historyFile, leaders map[string]int) *chaosCluster {
+// module is the path of the agents' module, or "". With TLS, all connections to and of masters, agents, daemons and schedulers but those
+// of the schedulers' own API have it.
+func startCluster(t *testing.T, binary, module string, withTLS bool, logs string, history *historyFile, leaders map[string]int) *chaosCluster {
 	t.Helper()
 	c := &chaosCluster{t: t, binary: binary, module: module, logs: logs, history: history, dir: "/var/tmp/" + prefix + "run"}
+	if withTLS {
+		c.authority = newAuthority(t)
+		c.tls = map[string]*tls.Config{"master": c.authority.clientConfig()}
+	}
 	for i := range agents {
 		apachemesos.RemoveCgroups(t, agentCgroup(i)) // of a killed run
 	}
@@ -184,16 +191,25 @@ func startCluster(t *testing.T, binary, module, logs string, history *historyFil
 	for i := range masters {
 		h := c.addHost("master", i, 21)
 		command := append([]string{apachemesos.LookupProgram(t, "mesos-master")}, apachemesos.ListenFlags(h.ip+":5050")...)
+		if withTLS {
+			_, env := c.createTLSEnv(h)
+			command = slices.Concat([]string{"env"}, env, command)
+		}
 		c.addProgram(h.name, "master", h, append(command, "--zk="+c.zooKeeperURL("/mesos"), "--quorum=2", "--registry=replicated_log",
 			"--work_dir="+filepath.Join(c.dir, h.name), "--allocation_interval=500ms", "--zk_session_timeout=5secs",
 			fmt.Sprintf("--agent_ping_timeout=%.0fsecs", pingTimeout.Seconds()), fmt.Sprint("--max_agent_ping_timeouts=", pingTimeouts)))
 	}
 	for i := range schedulers {
 		h := c.addHost("sched", i, 31)
-		c.addProgram(h.name, "scheduler", h, []string{binary, "scheduler", "--log-level", "debug", "--master",
+		command := []string{binary, "scheduler", "--log-level", "debug", "--master",
 			c.zooKeeperURL("/mesos"), "--journal", c.zooKeeperURL("/mesos-gpu"),
 			"--listen", h.ip + ":8080", "--insecure-api", "--executor", binary, "--process-user", "root",
-			"--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"})
+			"--unreachable-timeout", "20s", "--gpu-scheduling-behavior", "unrestricted"}
+		if withTLS {
+			dir, _ := c.createTLSEnv(h)
+			command = append(command, "--tls-ca", filepath.Join(dir, "ca.pem"))
+		}
+		c.addProgram(h.name, "scheduler", h, command)
 	}
 	for i := range agents {
 		c.addAgent(i)
@@ -315,10 +331,17 @@ func (c *chaosCluster) addAgent(i int) {
 			{"key":"socket","value":%q},{"key":"runtime_dir","value":%q}]}]}]}`, c.module, clustersetup.IsolatorName, socket, agent.RuntimeDir))
 	}
 	agent.Flags = append(agent.Flags, "--isolation="+isolation)
-	c.addProgram(h.name, "agent", h, agent.Command(c.t))
-	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, []string{c.binary, "agent", "--simulate", agentGPUs, "--agent",
-		"http://" + h.ip + ":5051", "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
-		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)})
+	command, daemon := agent.Command(c.t), []string{c.binary, "agent", "--simulate", agentGPUs, "--state-dir", dir, "--runtime-dir", filepath.Join(dir, "gpu"),
+		"--socket", socket, "--volumes", filepath.Join(dir, "volumes"), "--listen", "", "--cgroups-root", agentCgroup(i)}
+	scheme := "http"
+	if c.authority != nil {
+		folder, env := c.createTLSEnv(h)
+		command = slices.Concat([]string{"env"}, env, passSocket([]string{filepath.Join(dir, "executors.sock"), "executors"}), command)
+		daemon = append(daemon, "--tls-ca", filepath.Join(folder, "ca.pem"))
+		scheme = "https"
+	}
+	c.addProgram(h.name, "agent", h, command)
+	c.addProgram("daemon"+h.name[len("agent"):], "daemon", h, append(daemon, "--agent", scheme+"://"+h.ip+":5051"))
 }
 
 func (c *chaosCluster) makeDir(name string) string {

@@ -5,18 +5,10 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,17 +126,6 @@ func (m *setupMachine) writeFile(t *testing.T, path, group, mode string, text []
 	}
 }
 
-// passSocket does what systemd does for a service with a socket: it listens on the path, and starts the command with the socket.
-const passSocket = `my ($path, $name, @command) = @ARGV;
-$^F = 3; # file descriptors that the command inherits
-mkdir "/run/mesos";
-unlink $path;
-my $socket = IO::Socket::UNIX->new(Local => $path, Listen => 128) or die "$path: $!";
-chmod 0666, $path;
-POSIX::dup2(fileno($socket), 3);
-@ENV{qw(LISTEN_PID LISTEN_FDS LISTEN_FDNAMES)} = ($$, 1, $name);
-exec @command or die;`
-
 // unitCommand returns the command line of a unit that was written to the machine, with the variables of its EnvironmentFile and with
 // its socket, as its user.
 func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
@@ -163,7 +144,7 @@ func (m *setupMachine) unitCommand(t *testing.T, unit string) []string {
 		}
 		if name, ok := strings.CutPrefix(line, "Requires="); ok && strings.HasSuffix(name, ".socket") {
 			options := m.mustRun(t, "sed -n 's/^ListenStream=//p; s/^FileDescriptorName=//p' "+filepath.Join(filepath.Dir(unit), name))
-			socket = append([]string{"perl", "-MIO::Socket::UNIX", "-MPOSIX", "-e", passSocket}, strings.Fields(options)...)
+			socket = passSocket(strings.Fields(options))
 		}
 		if text, ok := strings.CutPrefix(line, "ExecStart="); ok {
 			command = text
@@ -182,63 +163,12 @@ const (
 	accessFile = "/etc/mesos-gpu/access.yaml"
 )
 
-// authority signs the certificates of a cluster.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "cluster"}}, key}
-	if a.certificate, err = x509.ParseCertificate(a.sign(t, a.certificate, &key.PublicKey)); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// sign returns a certificate of the key in DER.
-func (a *authority) sign(t *testing.T, form *x509.Certificate, key *ecdsa.PublicKey) []byte {
-	t.Helper()
-	form.SerialNumber = big.NewInt(time.Now().UnixNano())
-	form.NotBefore, form.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, form, a.certificate, key, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
-}
-
-// createCertificate returns a certificate for an address and its key, both in PEM.
-func (a *authority) createCertificate(t *testing.T, ip string) (certificate, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der := a.sign(t, &x509.Certificate{IPAddresses: []net.IP{net.ParseIP(ip)}}, &private.PublicKey)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encodeCertificate(der), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
-}
-
-func encodeCertificate(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
 // enableTLS gives each machine a certificate and the access file of one operator. It returns the flags of `mesos-gpu cluster config`
 // and of commands.
 func (c *chaosCluster) enableTLS(machines []*setupMachine) (configFlags, clientFlags string) {
 	c.t.Helper()
 	a := newAuthority(c.t)
-	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	config.RootCAs.AddCert(a.certificate)
+	config := a.clientConfig()
 	c.tls = map[string]*tls.Config{"master": config, "scheduler": config}
 	var access bytes.Buffer
 	create := exec.Command(c.binary, "token", "operator")
@@ -257,17 +187,6 @@ func (c *chaosCluster) enableTLS(machines []*setupMachine) (configFlags, clientF
 		m.writeFile(c.t, tokenFile, "root", "0600", token)
 	}
 	return "--tls " + tlsFolder, "--ca " + tlsFolder + "/ca.pem --token-file " + tokenFile
-}
-
-// answersTLS reports whether a Mesos program answers all requests by TLS. One that was built with libev, not with libevent, leaves
-// some without an answer.
-func answersTLS(t *testing.T, program string) bool {
-	t.Helper()
-	libraries, err := exec.Command("ldd", program).Output()
-	if err != nil {
-		t.Fatalf("ldd %s: %v", program, err)
-	}
-	return bytes.Contains(libraries, []byte("libevent_openssl"))
 }
 
 // TestMesosGuidedSetup sets up three machines from empty folders by `mesos-gpu cluster config`, starts what the units start, runs a

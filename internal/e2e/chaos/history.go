@@ -32,6 +32,8 @@ const (
 	FaultInjected EventKind = "strike"
 	FaultStarted  EventKind = "fault"
 	FaultEnded    EventKind = "heal"
+	// MachineSlow is the end of Seconds in which the machine had no time for what the rules of time expect.
+	MachineSlow EventKind = "slow"
 	// ProcessExited reports a process that ended without a fault of the test, and is restarted.
 	ProcessExited EventKind = "exit"
 	// JobAccepted is an accepted submission of a batch job, JobState its state at the end of
@@ -78,7 +80,8 @@ type Event struct {
 	// State is the last state of a job, or that of a task in its job's record.
 	State string `json:"state,omitempty"`
 	// Detail describes a fault or a process's exit.
-	Detail string `json:"detail,omitempty"`
+	Detail  string  `json:"detail,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
 	// Wall is the time since 1970, in seconds.
 	Wall float64 `json:"wall,omitempty"`
 }
