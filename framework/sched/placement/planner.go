@@ -83,7 +83,7 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	c, b, alloc := agents.Cluster, agents.Buffers, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
 		policy: p, agents: c.agents, keepsOffers: agents.KeepsOffers, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
-		returns:  offerReturns{alloc: alloc, roles: p.Roles, futile: in.FutileReturns, reasons: map[int]string{}, takers: map[int][]string{}},
+		returns:  offerReturns{alloc: alloc, roles: p.Roles, futile: in.FutileReturns, reasons: map[int]string{}, takers: map[int][]string{}, claimed: map[int]bool{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: b.unplaced[:0], Decline: b.decline[:0], Hold: b.hold[:0]},
 	}

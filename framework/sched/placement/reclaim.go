@@ -399,7 +399,11 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 	}
 	for id := range changed {
 		for _, at := range r.offered[id] {
-			if r.reserveOn(at) && r.cluster.agents[at].Role != j.Spec.Role && r.returns.reasons[at] == "" {
+			switch {
+			case !r.reserveOn(at):
+			case r.cluster.agents[at].Role == j.Spec.Role:
+				r.returns.claimed[at] = true
+			case r.returns.reasons[at] == "":
 				r.returns.reasons[at] = fmt.Sprintf("role %s %s it and %s waits for it", j.Spec.Role, r.verb(), j.Spec.Name)
 			}
 		}

@@ -150,7 +150,7 @@ func (w *lendingWorld) round() bool {
 			if w.amounts != nil {
 				o.Free = w.freeAmount(id)
 			}
-			if role.Name == to && (free > 0 || w.amounts != nil) {
+			if role.Name == to { // also without GPUs: what else is free is known then
 				offers = append(offers, o)
 				continue
 			}

@@ -25,6 +25,9 @@ type offerReturns struct {
 	// they are, if fair share is the reason.
 	reasons map[int]string
 	takers  map[int][]string
+	// claimed has the agents whose offers a claim of their own role needs. What a role deserves comes before fair shares:
+	// otherwise it is returned for a role with less, which returns it for a third one, which returns it for the claim.
+	claimed map[int]bool
 }
 
 // claimOffers claims offers to other roles for missing tasks of a job, which count as held by its role from then on. It
@@ -71,12 +74,12 @@ func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing i
 }
 
 // keepReturnable frees the places on agents whose offers must not be returned, and returns the others: those of which a
-// return had no effect, and those that are reserved for the role in Mesos.
+// return had no effect, those that are reserved for the role in Mesos, and those that a claim of the role needs.
 func (o *offerReturns) keepReturnable(d *fit.Demand, places []fit.Placement) (kept []fit.Placement) {
 	var others []fit.Placement
 	for i := range places {
 		a := &o.alloc.Cluster.agents[places[i].Agent]
-		if o.futile[a.ID] || a.Reserved && !a.Unreserved {
+		if o.futile[a.ID] || a.Reserved && !a.Unreserved || o.claimed[places[i].Agent] {
 			others = append(others, places[i])
 		} else {
 			kept = append(kept, places[i])
