@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -238,13 +239,16 @@ func writeReport(t *testing.T, path string, events []Event, violations []Violati
 
 // summarizeHistory returns the numbers of jobs, attempts and so on.
 func summarizeHistory(events []Event) string {
-	counts, states := map[EventKind]int{}, map[string]int{}
+	counts, states, failed := map[EventKind]int{}, map[string]int{}, 0
 	for _, e := range events {
 		counts[e.Kind]++
+		if strings.Contains(e.Detail, " failed: ") {
+			failed++
+		}
 		if e.Kind == JobState {
 			states[e.State]++
 		}
 	}
-	return fmt.Sprintf("%d jobs accepted (all jobs by state: %v), %d deployments, %d attempts: %d ended, %d stopped; %d unexpected exits",
-		counts[JobAccepted], states, counts[DeploymentStarted], counts[TaskBegan], counts[TaskEnded], counts[TaskKilled], counts[ProcessExited])
+	return fmt.Sprintf("%d jobs accepted (all jobs by state: %v), %d deployments, %d attempts: %d ended, %d stopped, %d failed; %d unexpected exits",
+		counts[JobAccepted], states, counts[DeploymentStarted], counts[TaskBegan], counts[TaskEnded], counts[TaskKilled], failed, counts[ProcessExited])
 }

@@ -61,8 +61,8 @@ type checker struct {
 //   - target: for each due time of a schedule, a run is submitted within the window, and begins later: it may wait for GPUs.
 //     A run for a later due time counts, because the scheduler runs only the last of several missed times.
 //     No run begins before its due time, or after the schedule has ended.
-//   - gang: a finished gang has one try in which all its tasks began and ended. In a try
-//     that no fault delays, either all tasks begin within the window or none.
+//   - gang: a finished gang has one try in which all its tasks began and ended. In a try that no fault delays and in which no
+//     task fails, either all tasks begin within the window or none.
 //   - end: each accepted job has ended, and each task of a finished job has an end of its own.
 //   - count: each service has as many live tasks as expected.
 //   - deployment: each deployment has ended.
@@ -400,13 +400,20 @@ func (c *checker) checkGang(e Event, finished bool) {
 		began := try[0].began
 		deadline, calm := c.windowAfter(began)
 		begun := len(slices.DeleteFunc(slices.Clone(try), func(a *attempt) bool { return a.began > deadline }))
-		if calm && begun != e.Tasks {
+		if calm && begun != e.Tasks && !c.hasFailed(e.Job, n) {
 			c.report("gang", began, "attempt %d of gang %s: %d of %d tasks began until %.2f, without a fault", n, e.Job, begun, e.Tasks, deadline)
 		}
 	}
 	if finished && !whole {
 		c.report("gang", e.At, "gang %s is FINISHED, and in no attempt all of its %d tasks ended", e.Job, e.Tasks)
 	}
+}
+
+// hasFailed reports whether a task of a job failed in a try by itself: then the others of its gang end with it.
+func (c *checker) hasFailed(job string, try int) bool {
+	return slices.ContainsFunc(c.events, func(e Event) bool {
+		return e.Kind == EndRecorded && e.Job == job && attemptNumber(e.Task) == try && strings.HasPrefix(e.Detail, fmt.Sprintf("attempt %d failed", try))
+	})
 }
 
 func (c *checker) checkCounts() {

@@ -53,6 +53,8 @@ func parseHistory(t *testing.T, text string) []Event {
 				scan(value, "%g", &e.Seconds)
 			case "state":
 				e.State = value
+			case "failed":
+				e.Detail = "attempt " + value + " failed: its executor has ended"
 			case "gang":
 				e.Gang = true
 			default:
@@ -244,6 +246,16 @@ func TestCheckFindsViolations(t *testing.T) {
 			2 begin g task=0.1
 			3 killed g task=0.1
 			9 state g state=FAILED`, "gang"},
+		{"half a gang because a task failed to start, and all of it again", `
+			1 accepted g tasks=2 gang
+			2 begin g task=0.1
+			3 recorded g task=1.1 failed=1
+			3 killed g task=0.1
+			4 begin g task=0.2
+			5 begin g task=1.2
+			15 end g task=0.2
+			16 end g task=1.2
+			19 state g state=FINISHED`, ""},
 		{"half a gang because of a fault, and all of it again", `
 			1 accepted g tasks=2 gang
 			2 begin g task=0.1
