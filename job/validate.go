@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"mesos-gpu/gpu"
 )
 
@@ -289,6 +291,18 @@ func ValidateRole(role string) error {
 	return nil
 }
 
+// CheckImageName returns an error for an image that no engine can name: engines report it only when a task starts. "" is none.
+func CheckImageName(image string) error {
+	reference := image
+	if !strings.Contains(image, "/") {
+		reference = "library/" + image // as engines do; else names of one letter were refused
+	}
+	if _, err := name.ParseReference(reference, name.WeakValidation); err != nil && image != "" {
+		return fmt.Errorf("%q is not REPOSITORY, REPOSITORY:TAG or REPOSITORY@DIGEST, such as debian:12", image)
+	}
+	return nil
+}
+
 // validateProgram checks the command, the image and the sizes of texts.
 func (s *Spec) validateProgram(bad reportFunc) {
 	switch s.Containerizer {
@@ -303,8 +317,8 @@ func (s *Spec) validateProgram(bad reportFunc) {
 	default:
 		bad(field("container"), "container: %q is neither docker nor mesos", s.Containerizer)
 	}
-	if strings.ContainsAny(s.Image, " \t\n\x00") {
-		bad(field("image"), "image: %q holds white space or a NUL byte", s.Image)
+	if err := CheckImageName(s.Image); err != nil {
+		bad(field("image"), "image: %s", err)
 	}
 	if len(s.Command) > 0 && s.Command[0] == "" {
 		bad(field("command", 0), "command: its first word, the program, is empty")

@@ -33,6 +33,9 @@ func (norm *appNormalizer) checkJobContainer(c *Container) {
 	norm.checkCount("/container/volumes", len(c.Volumes), maxListItems)
 	if c.Docker != nil {
 		norm.checkCount("/container/docker/parameters", len(c.Docker.Parameters), maxListItems)
+		if err := job.CheckImageName(c.Docker.Image); err != nil {
+			norm.addError("/container/docker/image", "%s", err)
+		}
 	}
 	norm.checkSharedMemory(c)
 	if c.Type == MesosType && c.Docker == nil && slices.ContainsFunc(c.Volumes, func(v Volume) bool { return v.Secret == "" || path.IsAbs(v.ContainerPath) }) {

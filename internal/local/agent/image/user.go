@@ -31,7 +31,12 @@ func LookupUser(rootfs, spec string) (*syscall.Credential, error) {
 	}
 	defer groups.Close()
 	found, err := user.GetExecUser(spec, nil, io.LimitReader(passwd, maxAccounts), io.LimitReader(groups, maxAccounts))
-	if err != nil {
+	switch {
+	case errors.Is(err, user.ErrNoPasswdEntries):
+		return nil, fmt.Errorf("%s has no user %q: its /etc/passwd lists the names, and a number needs no entry", whose(rootfs), spec)
+	case errors.Is(err, user.ErrNoGroupEntries):
+		return nil, fmt.Errorf("%s has no group as in %q: its /etc/group lists the names, and a number needs no entry", whose(rootfs), spec)
+	case err != nil:
 		return nil, fmt.Errorf("look up user %q in /etc/passwd and /etc/group: %w", spec, err)
 	}
 	u := &syscall.Credential{Uid: uint32(found.Uid), Gid: uint32(found.Gid)}
@@ -39,6 +44,14 @@ func LookupUser(rootfs, spec string) (*syscall.Credential, error) {
 		u.Groups = append(u.Groups, uint32(gid))
 	}
 	return u, nil
+}
+
+// whose names the owner of a root file system in messages.
+func whose(rootfs string) string {
+	if rootfs == "/" {
+		return "this agent"
+	}
+	return "the image"
 }
 
 // openAccounts opens a file in /etc of a root file system. A missing file reads

@@ -41,10 +41,13 @@ func TestLookupUser(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", spec, diff)
 		}
 	}
-	for spec, want := range map[string]string{"eve": "/etc/passwd", "ann:wheel": "/etc/group", "-1": "/etc/passwd", "4294967295": "/etc/passwd"} {
+	for spec, want := range map[string]string{"eve": `the image has no user "eve"`, "ann:wheel": `the image has no group as in "ann:wheel"`, "-1": "/etc/passwd", "4294967295": "/etc/passwd"} {
 		if _, err := LookupUser(rootfs, spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", spec, err, want)
 		}
+	}
+	if _, err := LookupUser("/", "no-such-user"); err == nil || !strings.Contains(err.Error(), `this agent has no user "no-such-user"`) {
+		t.Errorf("on the machine: %v", err)
 	}
 	if u, err := LookupUser(t.TempDir(), "5"); err != nil || u.Uid != 5 {
 		t.Errorf("without accounts: %v, %v", u, err)
