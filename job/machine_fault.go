@@ -14,6 +14,9 @@ const (
 	NoDriver = "no_driver"
 	// NoEngine is that of a docker task on a machine whose Docker engine does not answer.
 	NoEngine = "no_engine"
+	// NoExecutor is that of a task whose executor has not registered with its agent in time, by the agent's status: the
+	// machine is overloaded, or its programs do not start.
+	NoExecutor = "no_executor"
 )
 
 // machineFaultMark marks the message of a status that has no labels: a container that the module refused has no executor

@@ -62,6 +62,20 @@ func TestConvertUpdate(t *testing.T) {
 	}
 }
 
+// TestExecutorThatDoesNotRegisterIsAMachineFault: an agent ends an executor that does not register in time.
+func TestExecutorThatDoesNotRegisterIsAMachineFault(t *testing.T) {
+	for reason, want := range map[mesos.TaskStatus_Reason]string{
+		mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT:   job.NoExecutor,
+		mesos.REASON_EXECUTOR_REREGISTRATION_TIMEOUT: "",
+		mesos.REASON_EXECUTOR_TERMINATED:             "",
+	} {
+		u := convertUpdate(&mesos.TaskStatus{State: mesos.TASK_FAILED.Enum(), Reason: reason.Enum()})
+		if u.MachineFault != want {
+			t.Errorf("%s: got %q, want %q", reason, u.MachineFault, want)
+		}
+	}
+}
+
 // TestModuleMarksMachineFault: a container that the module refuses has no executor that could label the status. The mark in
 // its message is read and removed, but only from an agent.
 func TestModuleMarksMachineFault(t *testing.T) {

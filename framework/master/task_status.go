@@ -76,6 +76,9 @@ func convertUpdate(s *mesos.TaskStatus) sched.TaskUpdate {
 	if u.State == job.Failed {
 		u.Mismatch = unfitCause(s)
 		u.MachineFault, _ = statusLabel(s, job.MachineFaultLabel)
+		if s.GetReason() == mesos.REASON_EXECUTOR_REGISTRATION_TIMEOUT {
+			u.MachineFault = job.NoExecutor
+		}
 	}
 	if message, fault := job.CutMachineFault(u.Message); fault != "" {
 		u.Message = message

@@ -22,6 +22,7 @@ var machineFaultScripts = map[string]string{
 	"`device_held`": "update train.0.1 STARTING\nupdate train.0.1 FAILED fault=device_held",
 	"`no_driver`":   "update train.0.1 STARTING\nupdate train.0.1 FAILED fault=no_driver",
 	"`no_engine`":   "update train.0.1 STARTING\nupdate train.0.1 FAILED fault=no_engine",
+	"`no_executor`": "update train.0.1 STARTING\nupdate train.0.1 FAILED fault=no_executor",
 	"a lost launch": "update train.0.1 LOST\nwait 1s\noffer o2 agent=a ids=GPU-a\nupdate train.0.2 LOST",
 	"LOST":          "update train.0.1 RUNNING\nupdate train.0.1 LOST",
 	"drained":       "update train.0.1 RUNNING\nupdate train.0.1 KILLED drained",
@@ -87,5 +88,15 @@ func TestMachineFaultsFollowTheWrittenRule(t *testing.T) {
 	}
 	if len(listed) != len(machineFaultScripts) {
 		t.Errorf("the table has the rows %v", slices.Sorted(maps.Keys(listed)))
+	}
+}
+
+// TestSlowFetchIsChargedToItsJob: an agent may have waited for the files of the job.
+func TestSlowFetchIsChargedToItsJob(t *testing.T) {
+	var spec job.Spec
+	spec.Fetch = []job.FetchArtifact{{URI: "http://example.org/data"}}
+	ref := taskRef{&job.Job{Spec: &spec, Tasks: []job.Task{{State: job.Starting}}}, 0}
+	if o := attemptResultOf(ref, job.Failed, TaskUpdate{State: job.Failed, MachineFault: job.NoExecutor}); o.machineFault != "" {
+		t.Errorf("the fault is %q", o.machineFault)
 	}
 }

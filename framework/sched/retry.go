@@ -171,8 +171,9 @@ func (s *State) retryAfterMachineFault(next job.Task, old *job.Task, o attemptRe
 
 // agentFaults has, by the value of job.MachineFaultLabel, why an agent gets no launches for a while.
 var agentFaults = map[string]string{
-	job.NoDriver: "it has no usable GPU driver",
-	job.NoEngine: "its Docker engine does not answer",
+	job.NoDriver:   "it has no usable GPU driver",
+	job.NoEngine:   "its Docker engine does not answer",
+	job.NoExecutor: "executors do not register with it in time",
 }
 
 // maxUnstartedAttempts limits the attempts of a task whose launches are lost or whose image fits no agent.

@@ -136,6 +136,9 @@ func attemptResultOf(ref taskRef, next job.State, u TaskUpdate) attemptResult {
 		mismatch:     u.Mismatch,
 		machineFault: u.MachineFault,
 	}
+	if o.machineFault == job.NoExecutor && len(ref.job.Spec.Fetch) > 0 { // the agent may have waited for the job's files
+		o.machineFault = ""
+	}
 	switch t := ref.get(); {
 	case t.KillRequested.IsZero() || next == job.Finished:
 	case t.KillReason == job.KillByTimeout:
