@@ -108,13 +108,13 @@ func (m *uncachedPair) runCycle() {
 		m.stepBoth(OfferRescinded{OfferID: fmt.Sprint("o", m.offers)})
 	case 2:
 		m.stepBoth(AgentsListed{Agents: []Agent{
-			{ID: "a0", GPUs: 4, Types: []string{"K80"}},
-			{ID: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}},
+			{ID: "a0", Hostname: "a0", GPUs: 4, Types: []string{"K80"}},
+			{ID: "a9", Hostname: "a9", GPUs: 2, Shared: []SharedDevice{{UUID: "GPU-9", MemMiB: 100, Cores: 100}}},
 		}})
 	case 3, 4, 5, 6: // mostly the same list again
 		var all []Agent
 		for i := range 5 {
-			all = append(all, Agent{ID: fmt.Sprint("a", i), GPUs: rapid.SampledFrom([]int{4, 4, 4, 4, 8}).Draw(m.t, "GPUs"), Types: []string{"K80"}})
+			all = append(all, Agent{ID: fmt.Sprint("a", i), Hostname: fmt.Sprint("a", i), GPUs: rapid.SampledFrom([]int{4, 4, 4, 4, 8}).Draw(m.t, "GPUs"), Types: []string{"K80"}})
 		}
 		m.stepBoth(AgentsListed{Agents: all})
 	}
