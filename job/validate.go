@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-
 	"mesos-gpu/gpu"
 )
 
@@ -291,14 +289,19 @@ func ValidateRole(role string) error {
 	return nil
 }
 
+// imagePattern matches the references of the OCI distribution specification: an optional registry, a repository, a tag and a digest.
+var imagePattern = regexp.MustCompile(`^(?:[\w.:\[\]-]+/)?` + repositoryPart + `(?:/` + repositoryPart + `)*(?::\w[\w.-]{0,127})?(?:@[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$`)
+
+// repositoryPart is a part of a repository's name between slashes.
+const repositoryPart = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
+
+// maxImageName is the most bytes of a repository with its tag; engines accept less of each.
+const maxImageName = 255 + 128
+
 // CheckImageName returns an error for an image that no engine can name: engines report it only when a task starts. "" is none.
 func CheckImageName(image string) error {
-	reference := image
-	if !strings.Contains(image, "/") {
-		reference = "library/" + image // as engines do; else names of one letter were refused
-	}
-	if _, err := name.ParseReference(reference, name.WeakValidation); err != nil && image != "" {
-		return fmt.Errorf("%q is not REPOSITORY, REPOSITORY:TAG or REPOSITORY@DIGEST, such as debian:12", image)
+	if repository, _, _ := strings.Cut(image, "@"); image != "" && (!imagePattern.MatchString(image) || len(repository) > maxImageName) {
+		return fmt.Errorf("%.300q is not REPOSITORY, REPOSITORY:TAG or REPOSITORY@DIGEST, such as debian:12", image)
 	}
 	return nil
 }
