@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -242,7 +241,7 @@ func summarizeHistory(events []Event) string {
 	counts, states, failed := map[EventKind]int{}, map[string]int{}, 0
 	for _, e := range events {
 		counts[e.Kind]++
-		if strings.Contains(e.Detail, " failed: ") {
+		if e.isFailure() {
 			failed++
 		}
 		if e.Kind == JobState {

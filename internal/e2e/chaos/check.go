@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -287,8 +286,8 @@ func (c *checker) listScheduledJobs(schedule string) (runs []scheduledJob) {
 
 // submissionOf returns when the job of an attempt was submitted, by the task's id.
 func (c *checker) submissionOf(a *attempt) float64 {
-	wall, err := strconv.ParseInt(a.task[strings.LastIndexByte(a.task, '.')+1:], 36, 64)
-	if submitted := float64(wall)/1e9 - c.bootWall; err == nil && submitted > 0 {
+	wall, ok := job.ParseSubmission(a.task)
+	if submitted := float64(wall.UnixNano())/1e9 - c.bootWall; ok && submitted > 0 {
 		return submitted
 	}
 	return a.began
@@ -410,10 +409,8 @@ func (c *checker) checkGang(e Event, finished bool) {
 }
 
 // hasFailed reports whether a task of a job failed in a try by itself: then the others of its gang end with it.
-func (c *checker) hasFailed(job string, try int) bool {
-	return slices.ContainsFunc(c.events, func(e Event) bool {
-		return e.Kind == EndRecorded && e.Job == job && attemptNumber(e.Task) == try && strings.HasPrefix(e.Detail, fmt.Sprintf("attempt %d failed", try))
-	})
+func (c *checker) hasFailed(name string, try int) bool {
+	return slices.ContainsFunc(c.events, func(e Event) bool { return e.Job == name && e.isFailure() && attemptNumber(e.Task) == try })
 }
 
 func (c *checker) checkCounts() {

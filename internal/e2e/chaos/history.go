@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
+
+	"mesos-gpu/job"
 )
 
 // EventKind is the type of an Event.
@@ -132,13 +133,14 @@ type fault struct {
 	from, to     float64
 }
 
-// attemptNumber returns the attempt in a task's id, or 0.
+// isFailure reports whether the event is the recorded end of an attempt that failed and was replaced.
+func (e *Event) isFailure() bool {
+	return e.Kind == EndRecorded && strings.HasPrefix(e.Detail, fmt.Sprintf("attempt %d failed", attemptNumber(e.Task)))
+}
+
+// attemptNumber returns the attempt in a task's id, or 0 for a malformed id.
 func attemptNumber(task string) int {
-	parts := strings.Split(task, ".")
-	if len(parts) < 4 {
-		return 0
-	}
-	n, _ := strconv.Atoi(parts[len(parts)-2]) // 0 is the result for a malformed id
+	_, _, n, _ := job.ParseTaskID(task)
 	return n
 }
 
