@@ -295,10 +295,11 @@ var imagePattern = regexp.MustCompile(`^(?:[\w.:\[\]-]+/)?` + repositoryPart + `
 // repositoryPart is a part of a repository's name between slashes.
 const repositoryPart = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
 
-// maxImageName is the most bytes of a repository with its tag; engines accept less of each.
+// maxImageName limits the bytes of a repository with its tag: engines accept 255 of the one and 128 of the other.
 const maxImageName = 255 + 128
 
-// CheckImageName returns an error for an image that no engine can name: engines report it only when a task starts. "" is none.
+// CheckImageName returns an error unless an image is empty or a valid reference. An engine reports an invalid reference only when
+// a task starts.
 func CheckImageName(image string) error {
 	if repository, _, _ := strings.Cut(image, "@"); image != "" && (!imagePattern.MatchString(image) || len(repository) > maxImageName) {
 		return fmt.Errorf("%.300q is not REPOSITORY, REPOSITORY:TAG or REPOSITORY@DIGEST, such as debian:12", image)

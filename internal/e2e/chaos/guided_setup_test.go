@@ -167,8 +167,8 @@ const (
 // and of commands.
 func (c *chaosCluster) enableTLS(machines []*setupMachine) (configFlags, clientFlags string) {
 	c.t.Helper()
-	a := newAuthority(c.t)
-	config := a.clientConfig()
+	c.authority = newAuthority(c.t)
+	config := c.authority.clientConfig()
 	c.tls = map[string]*tls.Config{"master": config, "scheduler": config}
 	var access bytes.Buffer
 	create := exec.Command(c.binary, "token", "operator")
@@ -179,8 +179,8 @@ func (c *chaosCluster) enableTLS(machines []*setupMachine) (configFlags, clientF
 	}
 	access.WriteString("permissions:\n  - {may: admin, roles: [/], users: [operator]}\njobs:\n  - {roles: [/], without_image: true, networks: [host]}\n")
 	for _, m := range machines {
-		certificate, key := a.createCertificate(c.t, m.ip)
-		m.writeFile(c.t, tlsFolder+"/ca.pem", "root", "0644", encodeCertificate(a.certificate.Raw))
+		certificate, key := c.authority.createCertificate(c.t, m.ip)
+		m.writeFile(c.t, tlsFolder+"/ca.pem", "root", "0644", encodeCertificate(c.authority.certificate.Raw))
 		m.writeFile(c.t, tlsFolder+"/cert.pem", "root", "0644", certificate)
 		m.writeFile(c.t, tlsFolder+"/key.pem", "mesos-gpu", "0640", key)
 		m.writeFile(c.t, accessFile, "mesos-gpu", "0640", access.Bytes())
