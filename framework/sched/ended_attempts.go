@@ -65,7 +65,7 @@ func CompareAttempts(a, b job.Task) int {
 // keep records an attempt that was launched and has ended. If there are too many, it forgets the oldest one of the job,
 // and of the role with the most.
 func (a *endedAttempts) keep(t job.Task, j *job.Job) {
-	if t.AgentURL == "" {
+	if t.AgentID == "" {
 		return
 	}
 	a.documents.writeJSONDocument(attemptPrefix+t.ID, t)

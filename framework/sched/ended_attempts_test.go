@@ -13,7 +13,7 @@ import (
 func TestEndedAttemptsAreBounded(t *testing.T) {
 	s := New(SchedulerSettings{}, RecoveredState{})
 	ended := func(name string, n int) job.Task {
-		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentURL: "http://agent"}
+		return job.Task{ID: fmt.Sprint(name, n), Job: name, Attempt: n, State: job.Failed, Changed: time.Unix(int64(n), 0), AgentID: "agent"}
 	}
 	small, big := &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, 1)}, &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, maxAttemptsOfAll)}
 	s.endedAttempts.keep(job.Task{ID: "never got to an agent", Job: "small", State: job.Lost}, small)
@@ -62,7 +62,7 @@ func TestAttemptsAreForgottenInTheirOrder(t *testing.T) {
 			Attempt:  n,
 			State:    job.Failed,
 			Changed:  time.Unix(int64(n/2), 0),
-			AgentURL: "http://agent",
+			AgentID:  "agent",
 		}, j)
 	}
 	for n := range MaxAttemptsPerJob {

@@ -152,7 +152,7 @@ func TestEndedAttemptsOfLargestRoleAreForgottenFirst(t *testing.T) {
 	keep := func(name, role string, n int) {
 		j := &job.Job{Spec: &job.Spec{Name: name, Role: role}, Tasks: make([]job.Task, 2*maxAttemptsOfAll)}
 		for i := range n {
-			st.endedAttempts.keep(job.Task{ID: fmt.Sprint(name, i), Job: name, Attempt: i, AgentURL: "http://agent"}, j)
+			st.endedAttempts.keep(job.Task{ID: fmt.Sprint(name, i), Job: name, Attempt: i, AgentID: "agent"}, j)
 		}
 	}
 	keep("small", "prod", 50)

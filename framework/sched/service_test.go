@@ -285,7 +285,7 @@ func TestDocumentsAreLimitedTogether(t *testing.T) {
 func TestLateEndOfLostAttempt(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	j := &job.Job{Spec: &job.Spec{}, Tasks: make([]job.Task, 1)}
-	lost := job.Task{ID: "a.0.1", Job: "a", Attempt: 1, State: job.Lost, AgentURL: "http://agent"}
+	lost := job.Task{ID: "a.0.1", Job: "a", Attempt: 1, State: job.Lost, AgentID: "http://agent"}
 	st.endedAttempts.keep(lost, j)
 	stored := func() job.Task {
 		id, task, ok := ParseAttempt(attemptPrefix+lost.ID, st.Document(attemptPrefix+lost.ID))
@@ -338,7 +338,7 @@ func TestNothingIsKeptOfForgottenJobs(t *testing.T) {
 	}
 	j, _ := st.Job("first")
 	ended := j.Tasks[0]
-	ended.ID, ended.AgentURL = "first.earlier", "http://agent"
+	ended.ID, ended.AgentID = "first.earlier", "agent"
 	st.endedAttempts.keep(ended, j)
 	st.TakeChanges()
 	st.Step(now, ForgetJob{Job: "first"})

@@ -69,7 +69,7 @@ func (s *State) restoreUnaccounted() {
 
 // keepAttempt keeps the record of an attempt that another one follows.
 func (s *State) keepAttempt(t *job.Task, j *job.Job) {
-	if t.AgentURL == "" {
+	if t.AgentID == "" {
 		s.keepUnaccounted(t, j)
 	}
 	s.endedAttempts.keep(*t, j)

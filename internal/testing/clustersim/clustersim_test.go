@@ -29,8 +29,9 @@ var (
 // acknowledged statuses of its successor's tasks (500252). In 2794 a task finishes after its timeout on an agent that stays
 // unreachable until the task is given up. In 21853 a job that needed more than its role deserves preempted a gang of the
 // role again and again, which claimed what the role deserves each time. In 20261132681 three roles with a gang each returned
-// the offers of an idle cluster to each other.
-var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 2794, 21853, 500252, 20261132681}
+// the offers of an idle cluster to each other. In 20261141727 a task that had been given up started late, and its GPU was given
+// away because nothing recorded where it had been launched; in 20261143551 such a task failed, which no retry counts.
+var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 2794, 21853, 500252, 20261132681, 20261141727, 20261143551}
 
 // TestSeeds runs clusters under faults. Each must keep all invariants and converge after the last fault.
 func TestSeeds(t *testing.T) {

@@ -32,10 +32,10 @@ type invariants struct {
 	tasks map[job.RunID]map[int]job.Task
 	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
 	killRequested map[string]bool
-	// givenUpUnreachable are the attempts that were given up because their agent stayed unreachable: others have replaced
-	// them, or a user or a timeout had stopped them. What the agent reports when it returns does not count.
-	givenUpUnreachable map[string]bool
-	turns              int
+	// givenUp are the attempts that were given up because their agent stayed unreachable or did not have them: others have
+	// replaced them, or a user or a timeout had stopped them. What the agent reports afterwards does not count.
+	givenUp map[string]bool
+	turns   int
 	// state is the state of the running process after its last turn.
 	state *sched.State
 	// compared are the contents of the journal when it had comparedSize bytes. It only grows, but for a torn write at its
@@ -60,14 +60,20 @@ type attemptTruth struct {
 	acknowledged bool
 }
 
+// isLive reports whether an attempt has not reached its agent, or has not reported an end there.
+func (inv *invariants) isLive(id string) bool {
+	a := inv.attempts[id]
+	return a == nil || a.state == mesos.TASK_RUNNING
+}
+
 func newInvariants(w *World) *invariants {
 	return &invariants{
-		world:              w,
-		attempts:           map[string]*attemptTruth{},
-		updates:            map[string]agentStatus{},
-		tasks:              map[job.RunID]map[int]job.Task{},
-		killRequested:      map[string]bool{},
-		givenUpUnreachable: map[string]bool{},
+		world:         w,
+		attempts:      map[string]*attemptTruth{},
+		updates:       map[string]agentStatus{},
+		tasks:         map[job.RunID]map[int]job.Task{},
+		killRequested: map[string]bool{},
+		givenUp:       map[string]bool{},
 	}
 }
 
@@ -94,11 +100,12 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		if !t.KillRequested.IsZero() {
 			inv.killRequested[t.ID] = true
 		}
-		if before.State == job.Unreachable && before.ID != t.ID {
-			inv.givenUpUnreachable[before.ID] = true
+		isUnreported := before.State == job.Launching || before.State == job.Staging
+		if before.ID != t.ID && (before.State == job.Unreachable || isUnreported && inv.isLive(before.ID)) {
+			inv.givenUp[before.ID] = true
 		}
 		if before.ID == t.ID && before.State == job.Unreachable && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout) {
-			inv.givenUpUnreachable[t.ID] = true
+			inv.givenUp[t.ID] = true
 		}
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
@@ -515,7 +522,7 @@ func (inv *invariants) checkEndOfTask(j *userJob, t *job.Task) {
 				reported++
 			}
 		}
-		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) && !inv.givenUpUnreachable[id] {
+		if a.state == mesos.TASK_FINISHED && a.acknowledged && (t.ID != id || t.State != job.Finished) && !inv.givenUp[id] {
 			w.failf("%s has finished, which was acknowledged; its task is %s as %s", id, t.State, t.ID)
 		}
 	}

@@ -108,12 +108,13 @@ func (c *connection) lose(m message) {
 
 // deliverLate delivers a message some time after the end of the partition, which may be earlier or later than it seems now.
 func (c *connection) deliverLate(m message) {
-	w := c.world
-	if c.cut.until > w.now {
-		w.after(time.Second, "partition", func() { c.deliverLate(m) })
+	w, end := c.world, c.cut.until
+	if end > w.now {
+		w.after(min(end-w.now, time.Second), "partition", func() { c.deliverLate(m) })
 		return
 	}
-	w.after(w.between(0, min(w.now-m.sent, maxLateness)), m.what+", late", m.deliverLate)
+	arrives := end + w.between(0, min(max(end-m.sent, 0), maxLateness))
+	w.after(max(arrives-w.now, 0), m.what+", late", m.deliverLate)
 }
 
 // maxLateness is the longest interval at which TCP repeats what it has sent.
