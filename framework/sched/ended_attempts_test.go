@@ -56,13 +56,13 @@ func TestAttemptsAreForgottenInTheirOrder(t *testing.T) {
 	st := New(SchedulerSettings{}, RecoveredState{})
 	keep := func(n int) {
 		st.endedAttempts.keep(job.Task{
-			ID:       fmt.Sprint("a.", n),
-			Job:      "a",
-			Run:      1,
-			Attempt:  n,
-			State:    job.Failed,
-			Changed:  time.Unix(int64(n/2), 0),
-			AgentID:  "agent",
+			ID:      fmt.Sprint("a.", n),
+			Job:     "a",
+			Run:     1,
+			Attempt: n,
+			State:   job.Failed,
+			Changed: time.Unix(int64(n/2), 0),
+			AgentID: "agent",
 		}, j)
 	}
 	for n := range MaxAttemptsPerJob {

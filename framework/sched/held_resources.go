@@ -255,17 +255,16 @@ func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest 
 			}
 		}
 	}
-	last := s.likeliestHolder(holdings)
 	listed := s.totalsOf(o.AgentID)
 	if excess := sum.gpus + gpus - listed.GPUs; len(o.DeviceIDs) == 0 && o.GPUs > 0 && listed.GPUs > 0 && excess > 0 {
-		edit(last, fmt.Sprintf("%d of %d GPUs", gpus, listed.GPUs)).GPUs = max(o.GPUs-excess, 0)
+		edit(s.likeliestHolder(holdings), fmt.Sprintf("%d of %d GPUs", gpus, listed.GPUs)).GPUs = max(o.GPUs-excess, 0)
 	}
 	limit := func(offered *float64, sum, used, total float64, unit string) {
 		const rounding = 0.01 // Mesos rounds to thousandths
 		if excess := sum + used - total; total > 0 && excess > rounding {
 			*offered = max(*offered-excess, 0)
 			isFirst := c == nil
-			edit(last, fmt.Sprintf("%.4g of %.4g %s", used, total, unit))
+			edit(s.likeliestHolder(holdings), fmt.Sprintf("%.4g of %.4g %s", used, total, unit))
 			c.isAmount = c.isAmount || isFirst
 		}
 	}

@@ -331,7 +331,7 @@ func (m *clusterPair) checkPlaceTasks(t testFailer, d *Demand, n int) {
 		if m.model.fitsTask(i, d) && m.model.allowsPeer(i, d, peers) {
 			t.Fatalf("%d of %d tasks of %+v were placed, but %s has room", len(got), n, d, m.model.agents[i].facts.ID)
 		}
-		if m.cluster.ExplainRefusal(i, d) == "" {
+		if m.cluster.RefusalReasons(d)(i) == "" {
 			t.Fatalf("no refusal of %s", m.model.agents[i].facts.ID)
 		}
 	}

@@ -213,16 +213,21 @@ func (e *demandExplainer) describeProduct(p gpu.Product) string {
 	}
 }
 
-// ExplainRefusal returns why one agent does not fit one task of the demand, with
-// both numbers.
-func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
+// RefusalReasons returns a function that returns why an agent does not fit one task of the demand, with both numbers.
+func (c *Cluster) RefusalReasons(d *Demand) func(i int) string {
 	q := c.newExplainer(d)
-	r := &c.capacities[i]
+	rules, counters := q.buildRules(), c.newCounters(d, q.class)
+	return func(i int) string { return q.explainRefusal(i, rules, counters) }
+}
+
+func (q *demandExplainer) explainRefusal(i int, rules []requirementRule, counters []*constraintCounter) string {
+	d := q.demand
+	r := &q.capacities[i]
 	if r.roleID != q.class.roleID {
-		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, c.index.agents[i].Role)
+		return fmt.Sprintf("%s wants offers to role %q, agent offers to %q", d.Job, d.Role, q.index.agents[i].Role)
 	}
 	if q.class.gpus == 0 || q.hasType(i) {
-		for _, rule := range q.buildRules() {
+		for _, rule := range rules {
 			if rule.fails(i) {
 				return fmt.Sprintf("%s wants %s, agent has %s", d.Job, rule.requirement, rule.has(i))
 			}
@@ -231,19 +236,19 @@ func (c *Cluster) ExplainRefusal(i int, d *Demand) string {
 	if q.class.gpus > 0 && !q.hasEnoughGPUs(i) {
 		if q.class.wantsShares {
 			o := q.surveyDevices([]int{i})
-			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describe(&q))
+			return fmt.Sprintf("%s wants %s, agent: %s", d.Job, q.wantedText(), o.describe(q))
 		}
 		return fmt.Sprintf("%s wants %d %s, agent has %d free", d.Job, q.class.gpus, q.deviceNoun(), q.availableGPUs(i, q.class))
 	}
 	for _, x := range plainResources() {
-		if have := x.availableOn(&q, i); have < x.need(q.class) {
+		if have := x.availableOn(q, i); have < x.need(q.class) {
 			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, x.formatAmount(x.need(q.class)), formatMilli(have))
 		}
 	}
 	if port, free := q.scarcestPort([]int{i}); free == 0 {
 		return fmt.Sprintf("%s wants port %d, which is not free on the agent", d.Job, port)
 	}
-	for _, t := range c.newCounters(d, q.class) {
+	for _, t := range counters {
 		if !allowedByAll([]*constraintCounter{t})(i) {
 			return fmt.Sprintf("%s wants %s, agent has %s", d.Job, t.constraint, t.describeOn(i))
 		}

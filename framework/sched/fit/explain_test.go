@@ -240,7 +240,7 @@ func TestExplainGang(t *testing.T) {
 	}
 }
 
-func TestExplainRefusal(t *testing.T) {
+func TestRefusalReasons(t *testing.T) {
 	v := gpu.TypeSelector{Include: []string{"V100"}}
 	small := func(d Demand) Demand {
 		d.Job = "train"
@@ -273,7 +273,7 @@ func TestExplainRefusal(t *testing.T) {
 		{Demand{Request: gpu.Request{GPUs: 1}}, "train cannot start with this offer alone"},
 	} {
 		d := small(c.d)
-		if got := NewCluster([]AgentResources{agent}, PlacementPolicy{}, noon).ExplainRefusal(0, &d); got != c.want {
+		if got := NewCluster([]AgentResources{agent}, PlacementPolicy{}, noon).RefusalReasons(&d)(0); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
 	}

@@ -273,8 +273,11 @@ func (c *PartitionedCluster) suitableFor(d *fit.Demand) func(i int) bool {
 	}
 }
 
-// explainRefusal returns what a suitable agent lacks for the demand.
-func (c *PartitionedCluster) explainRefusal(i int, d *fit.Demand) string {
-	partition, at := c.locate(i)
-	return partition.ExplainRefusal(at, d)
+// refusalReasons returns a function that returns what an agent lacks for the demand for which it is suitable.
+func (c *PartitionedCluster) refusalReasons(d *fit.Demand) func(i int) string {
+	reason := c.partition(d.Role).RefusalReasons(d)
+	return func(i int) string {
+		_, at := c.locate(i)
+		return reason(at)
+	}
 }

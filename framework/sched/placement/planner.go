@@ -70,6 +70,8 @@ type planner struct {
 	numbers queue.DemandNumbers
 	// blocked has a demand of each kind that found no place; an offer that one of them could use is held.
 	blocked []fit.Demand
+	// refusals return for each of blocked what an agent lacks, nil until it is asked for.
+	refusals []func(i int) string
 	// strictHeads are the causes for all later jobs of strict roles that have a waiting job, by role.
 	strictHeads map[string]PendingCause
 	// hasMaintenance reports that maintenance is scheduled: only then the agents that a task fits depend on its run time.
@@ -83,7 +85,7 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	c, b, alloc := agents.Cluster, agents.Buffers, NewAllocator(agents.Cluster, in, p)
 	pl := &planner{
 		policy: p, agents: c.agents, keepsOffers: agents.KeepsOffers, alloc: alloc, groupAgents: map[queue.GroupKey][]string{},
-		returns:  offerReturns{alloc: alloc, roles: p.Roles, futile: in.FutileReturns, reasons: map[int]string{}, takers: map[int][]string{}, claimed: map[int]bool{}},
+		returns:  offerReturns{alloc: alloc, shares: queue.NewRoleShares(p.Roles, alloc.Usage), futile: in.FutileReturns, byAgent: map[int]offerReturn{}},
 		launches: map[int][]TaskLaunch{}, failed: map[placementKey]PendingCause{}, numbers: in.DemandNumbers, strictHeads: map[string]PendingCause{},
 		hasMaintenance: c.hasMaintenance(), plan: Plan{Unplaced: b.unplaced[:0], Decline: b.decline[:0], Hold: b.hold[:0]},
 	}
@@ -388,10 +390,21 @@ func (pl *planner) answerOffers() {
 				AgentID: a.ID, Hostname: a.Hostname, AgentURL: a.URL, Role: a.Role,
 				OfferIDs: a.Offers, Launches: pl.launches[i], Refuse: RefuseSoon,
 			})
-		case len(a.Offers) > 0 && pl.returns.reasons[i] == "":
+		case len(a.Offers) > 0 && pl.returns.byAgent[i].reason == "":
 			pl.declineAgent(i, slices.IndexFunc(suitable, func(isSuitable func(i int) bool) bool { return isSuitable(i) }))
 		}
 	}
+}
+
+// explainRefusal returns why an agent does not suffice for a blocked job.
+func (pl *planner) explainRefusal(i, blocked int) string {
+	if pl.refusals == nil {
+		pl.refusals = make([]func(i int) string, len(pl.blocked))
+	}
+	if pl.refusals[blocked] == nil {
+		pl.refusals[blocked] = pl.alloc.Cluster.refusalReasons(&pl.blocked[blocked])
+	}
+	return pl.refusals[blocked](i)
 }
 
 // isWithoutGPUs reports whether an agent's offers have no GPUs and no parts of GPUs.
@@ -413,7 +426,7 @@ func (pl *planner) declineAgent(i, blocked int) {
 			list = &pl.plan.Decline
 		}
 		if !pl.keepsOffers || list == &pl.plan.Decline {
-			o.Reason = pl.alloc.Cluster.explainRefusal(i, &pl.blocked[blocked])
+			o.Reason = pl.explainRefusal(i, blocked)
 		}
 	case len(pl.blocked) > 0 || len(pl.plan.Unplaced) > 0:
 		o.Reason, o.Category = "no task waits for "+describeGPUs(a), DeclineUnwanted

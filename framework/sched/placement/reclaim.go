@@ -399,13 +399,17 @@ func (r *reclaimer) reserve(j *queue.WaitingJob, d *fit.Demand, places []fit.Pla
 	}
 	for id := range changed {
 		for _, at := range r.offered[id] {
-			switch {
-			case !r.reserveOn(at):
-			case r.cluster.agents[at].Role == j.Spec.Role:
-				r.returns.claimed[at] = true
-			case r.returns.reasons[at] == "":
-				r.returns.reasons[at] = fmt.Sprintf("role %s %s it and %s waits for it", j.Spec.Role, r.verb(), j.Spec.Name)
+			if !r.reserveOn(at) {
+				continue
 			}
+			offer := r.returns.byAgent[at]
+			switch {
+			case r.cluster.agents[at].Role == j.Spec.Role:
+				offer.isClaimed = true
+			case offer.reason == "":
+				offer.reason = fmt.Sprintf("role %s %s it and %s waits for it", j.Spec.Role, r.verb(), j.Spec.Name)
+			}
+			r.returns.byAgent[at] = offer
 		}
 	}
 }

@@ -17,23 +17,35 @@ import (
 // that agent before to another role.
 type offerReturns struct {
 	// alloc has the cluster, in which claimed offers are taken, and what roles hold.
-	alloc *Allocator
-	roles []queue.Role
+	alloc  *Allocator
+	shares *queue.RoleShares
 	// futile copies PlanInput.FutileReturns.
 	futile map[string]bool
-	// reasons say why the offers of an agent are returned, by the index of the agent. takers are the roles with less for which
-	// they are, if fair share is the reason.
-	reasons map[int]string
-	takers  map[int][]string
-	// claimed has the agents whose offers a claim of their own role needs. What a role deserves comes before fair shares:
-	// otherwise it is returned for a role with less, which returns it for a third one, which returns it for the claim.
-	claimed map[int]bool
+	// byAgent has the offers that are returned or must not be, by the index of their agent.
+	byAgent map[int]offerReturn
+}
+
+// offerReturn states whether the offers of an agent are returned.
+type offerReturn struct {
+	// reason says why they are returned, "" if they are not. takers are the roles with less for which they are, if fair share is
+	// the reason.
+	reason string
+	takers []string
+	// isClaimed is set if a claim of their own role needs them. What a role deserves comes before fair shares: otherwise it is
+	// returned for a role with less, which returns it for a third one, which returns it for the claim.
+	isClaimed bool
 }
 
 // claimOffers claims offers to other roles for missing tasks of a job, which count as held by its role from then on. It
 // returns the number of tasks for which it found offers, for a gang all or none.
 func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing int) (claimed int) {
-	if j.Spec.Request.GPUs == 0 || len(o.roles) < 2 {
+	if j.Spec.Request.GPUs == 0 {
+		return 0
+	}
+	// Two gangs that each need what both roles were offered would otherwise wait for each other forever.
+	withEqual := j.Spec.Gang
+	larger := o.shares.LargerThan(j.Spec.Role, withEqual)
+	if len(larger) == 0 {
 		return 0
 	}
 	_, allowed, _ := o.alloc.Usage.Restrict(quota.UserOf(j.Spec), d.Request)
@@ -44,9 +56,7 @@ func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing i
 		return 0
 	}
 	c := o.alloc.Cluster
-	// Two gangs that each need what both roles were offered would otherwise wait for each other forever.
-	withEqual := j.Spec.Gang
-	for _, role := range queue.RolesWithMoreShare(j.Spec.Role, o.roles, o.alloc.Usage, withEqual) {
+	for _, role := range larger {
 		theirs := *d
 		theirs.Role, theirs.PeerAgents, theirs.AvoidReserved = role, nil, false
 		places := o.keepReturnable(&theirs, c.PlaceTasks(&theirs, missing-claimed))
@@ -60,8 +70,10 @@ func (o *offerReturns) claimOffers(j *queue.WaitingJob, d *fit.Demand, missing i
 		}
 		for i := range places {
 			at := places[i].Agent
-			o.reasons[at] = fmt.Sprintf("%s holds less for its weight and %s waits for it", own, j.Spec.Name)
-			o.takers[at] = append(o.takers[at], j.Spec.Role)
+			r := o.byAgent[at]
+			r.reason = fmt.Sprintf("%s holds less for its weight and %s waits for it", own, j.Spec.Name)
+			r.takers = append(r.takers, j.Spec.Role)
+			o.byAgent[at] = r
 			types := countGPUTypes(&c.agents[at], &places[i], d.Request.GPUs)
 			o.alloc.Usage.AddUsage(j.Spec.Role, types, places[i].Shares, 1)
 			o.alloc.Usage.AddUserUsage(j.Spec, types, places[i].Shares, 1)
@@ -79,7 +91,7 @@ func (o *offerReturns) keepReturnable(d *fit.Demand, places []fit.Placement) (ke
 	var others []fit.Placement
 	for i := range places {
 		a := &o.alloc.Cluster.agents[places[i].Agent]
-		if o.futile[a.ID] || a.Reserved && !a.Unreserved || o.claimed[places[i].Agent] {
+		if o.futile[a.ID] || a.Reserved && !a.Unreserved || o.byAgent[places[i].Agent].isClaimed {
 			others = append(others, places[i])
 		} else {
 			kept = append(kept, places[i])
@@ -92,15 +104,18 @@ func (o *offerReturns) keepReturnable(d *fit.Demand, places []fit.Placement) (ke
 // decline adds the claimed offers to the plan. Where the agent receives tasks, what is left of its offers returns to
 // Mesos without a DECLINE.
 func (o *offerReturns) decline(plan *Plan, launches map[int][]TaskLaunch, refuse time.Duration) {
-	for _, i := range slices.Sorted(maps.Keys(o.reasons)) {
-		a := &o.alloc.Cluster.agents[i]
-		takers := slices.Compact(slices.Sorted(slices.Values(o.takers[i])))
+	for _, i := range slices.Sorted(maps.Keys(o.byAgent)) {
+		r, a := o.byAgent[i], &o.alloc.Cluster.agents[i]
+		if r.reason == "" {
+			continue
+		}
+		takers := slices.Compact(slices.Sorted(slices.Values(r.takers)))
 		plan.Returns = append(plan.Returns, AgentReturn{AgentID: a.ID, Role: a.Role, Takers: takers})
 		if len(launches[i]) > 0 {
 			continue
 		}
 		for _, id := range a.Offers {
-			plan.Decline = append(plan.Decline, DeclinedOffer{OfferID: id, Reason: o.reasons[i], Category: DeclineReturnedToRole, Refuse: refuse})
+			plan.Decline = append(plan.Decline, DeclinedOffer{OfferID: id, Reason: r.reason, Category: DeclineReturnedToRole, Refuse: refuse})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
 )
 
 // JobOrder yields waiting jobs in placement order: the role with the least weighted share first, level by level of the tree
@@ -62,8 +63,11 @@ type userJobs struct {
 func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota.Tracker) *JobOrder {
 	o := &JobOrder{jobs: waiting, byRole: map[string][]int{}, usage: usage, lastHeld: -1, continued: map[int]*WaitingJob{}}
 	o.addJobs(now, roles, false)
-	if slices.ContainsFunc(waiting, func(j WaitingJob) bool { return j.Lowered }) {
-		o.addLowered = func() { o.addJobs(now, roles, true) }
+	for i := range waiting {
+		if waiting[i].Lowered {
+			o.addLowered = func() { o.addJobs(now, roles, true) }
+			break
+		}
 	}
 	return o
 }
@@ -71,12 +75,22 @@ func NewJobOrder(now time.Time, waiting []WaitingJob, roles []Role, usage *quota
 // addJobs adds the jobs that are lowered, or those that are not, to byRole.
 func (o *JobOrder) addJobs(now time.Time, roles []Role, lowered bool) {
 	waiting := o.jobs
+	ownerOf, haveSeveralUsers := map[string]string{}, map[string]bool{}
 	for from := 0; from < len(waiting); { // jobs of one role mostly follow each other
-		role, to := waiting[from].Spec.Role, from+1
-		for to < len(waiting) && waiting[to].Spec.Role == role {
-			to++
+		role, to := waiting[from].Spec.Role, from
+		owner, known := ownerOf[role]
+		if !known {
+			owner = waiting[from].Spec.Owner
+			ownerOf[role] = owner
 		}
-		list := o.byRole[role]
+		hasOthers := false
+		for ; to < len(waiting) && waiting[to].Spec.Role == role; to++ {
+			hasOthers = hasOthers || waiting[to].Spec.Owner != owner
+		}
+		if hasOthers {
+			haveSeveralUsers[role] = true
+		}
+		list := slices.Grow(o.byRole[role], to-from)
 		for i := from; i < to; i++ {
 			if waiting[i].Lowered == lowered {
 				list = append(list, i)
@@ -93,8 +107,7 @@ func (o *JobOrder) addJobs(now time.Time, roles []Role, lowered bool) {
 			continue
 		}
 		role.sortJobs(now, waiting, list)
-		owner := func(i int) string { return waiting[i].Spec.Owner }
-		if !role.hasOneQueue(o.usage) && slices.ContainsFunc(list, func(i int) bool { return owner(i) != owner(list[0]) }) {
+		if haveSeveralUsers[name] && !role.hasOneQueue(o.usage) {
 			o.splitByUser(name, list)
 		}
 	}
@@ -178,8 +191,11 @@ func (o *JobOrder) Next() (*WaitingJob, bool) {
 // role with a smaller share is served. All tasks of a gang are one portion.
 func (o *JobOrder) Portion(j *WaitingJob) int {
 	n := len(j.Tasks)
+	if j.Spec.Gang || n < 2 {
+		return n
+	}
 	milli := o.usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
-	if j.Spec.Gang || n < 2 || milli == 0 {
+	if milli == 0 {
 		return n
 	}
 	role := j.Spec.Role
@@ -276,16 +292,39 @@ func (o *JobOrder) roleWithLeastShare() (role string, ok bool) {
 	}), true
 }
 
-// AddDemand adds what waiting jobs demand to a tracker.
+// AddDemand adds what waiting jobs demand to a tracker. Equal demands of one user are added together.
 func AddDemand(usage *quota.Tracker, waiting []WaitingJob) {
+	type kind struct {
+		user   quota.User
+		number int32
+	}
+	type sum struct {
+		spec  *job.Spec
+		tasks int
+	}
+	var sums []sum
+	indexes := map[kind]int{}
 	for i := range waiting {
 		w := &waiting[i]
-		usage.AddDemand(w.Spec, len(w.Tasks))
+		if w.DemandNumber == 0 {
+			usage.AddDemand(w.Spec, len(w.Tasks))
+			continue
+		}
+		k := kind{quota.UserOf(w.Spec), w.DemandNumber}
+		at, known := indexes[k]
+		if !known {
+			at, sums = len(sums), append(sums, sum{spec: w.Spec})
+			indexes[k] = at
+		}
+		sums[at].tasks += len(w.Tasks)
+	}
+	for _, s := range sums {
+		usage.AddDemand(s.spec, s.tasks)
 	}
 }
 
-// CountUsage adds what running tasks hold to a tracker. Tasks of one role mostly follow each other and are of one GPU
-// type, so their counts are summed before they are added.
+// CountUsage adds what running tasks hold to a tracker. Tasks of one user mostly follow each other and are of one GPU type, so
+// their counts are summed before they are added.
 func CountUsage(usage *quota.Tracker, running []RunningTask) {
 	if usage.Reclaims() {
 		for i := range running {
@@ -298,17 +337,12 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 			}
 		}
 	}
-	for i := range running {
-		if r := &running[i]; !r.Ended {
-			usage.AddUserUsage(r.Spec, r.GPUTypes, r.Shares, 1)
-			usage.AddRunningJob(r.Spec)
-			usage.AddHostUsage(r.Spec, 1)
-		}
-	}
-	role, gpuType, milli := "", "", -1
+	var last *job.Spec
+	gpuType, milli := "", -1
 	flush := func() {
 		if milli >= 0 {
-			usage.AddMilliGPUs(role, gpuType, milli)
+			usage.AddMilliGPUs(last.Role, gpuType, milli)
+			usage.AddUserMilliGPUs(last, gpuType, milli)
 		}
 	}
 	for i := range running {
@@ -316,16 +350,19 @@ func CountUsage(usage *quota.Tracker, running []RunningTask) {
 		if r.Ended {
 			continue
 		}
+		usage.AddRunningJob(r.Spec)
+		usage.AddHostUsage(r.Spec, 1)
 		if len(r.Shares) > 0 {
 			usage.AddUsage(r.Spec.Role, nil, r.Shares, 1)
+			usage.AddUserUsage(r.Spec, nil, r.Shares, 1)
 		}
-		if n, ok := r.GPUTypes[gpuType]; ok && len(r.GPUTypes) == 1 && milli >= 0 && r.Spec.Role == role {
+		if n, ok := r.GPUTypes[gpuType]; ok && len(r.GPUTypes) == 1 && milli >= 0 && r.Spec.Role == last.Role && r.Spec.Owner == last.Owner {
 			milli += n * quota.MilliPerGPU // as the task before; iterating over a map takes longer than a lookup
 			continue
 		}
 		for name, n := range r.GPUTypes {
 			flush()
-			role, gpuType, milli = r.Spec.Role, name, n*quota.MilliPerGPU
+			last, gpuType, milli = r.Spec, name, n*quota.MilliPerGPU
 		}
 	}
 	flush()

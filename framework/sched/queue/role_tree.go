@@ -158,21 +158,39 @@ func isServedFirst(rivals []rival, more float64) bool {
 	})
 }
 
-// RolesWithMoreShare returns the configured roles that have a larger share than the named one, the largest first. Roles of
-// different parents are compared by the shares of the highest roles above them that differ. withEqual includes roles with an
-// equal share that come later by name.
-func RolesWithMoreShare(role string, roles []Role, usage *quota.Tracker, withEqual bool) []string {
-	t := newRoleTree(roles, map[string][]int{role: nil}, usage)
-	t.measure()
+// RoleShares compares the shares of roles as they change while places are given.
+type RoleShares struct {
+	roles []Role
+	usage *quota.Tracker
+	// tree has the configured roles, and the other ones that were asked for.
+	tree *roleTree
+}
+
+// NewRoleShares returns the shares of the configured roles by what usage counts at each call of LargerThan.
+func NewRoleShares(roles []Role, usage *quota.Tracker) *RoleShares {
+	return &RoleShares{roles: roles, usage: usage}
+}
+
+// LargerThan returns the configured roles that have a larger share than the named one, the largest first. Roles of different
+// parents are compared by the shares of the highest roles above them that differ. withEqual includes roles with an equal share
+// that come later by name.
+func (s *RoleShares) LargerThan(role string, withEqual bool) []string {
+	if len(s.roles) < 2 {
+		return nil
+	}
+	if s.tree == nil || s.tree.leaves[role] == nil {
+		s.tree = newRoleTree(s.roles, map[string][]int{role: nil}, s.usage)
+	}
+	s.tree.measure()
 	var others []string
-	for i := range roles {
-		name := roles[i].Name
-		if more, _ := t.compareRoles(name, role); more > 0 || withEqual && more == 0 && name > role {
+	for i := range s.roles {
+		name := s.roles[i].Name
+		if more, _ := s.tree.compareRoles(name, role); more > 0 || withEqual && more == 0 && name > role {
 			others = append(others, name)
 		}
 	}
 	slices.SortFunc(others, func(a, b string) int {
-		more, name := t.compareRoles(a, b)
+		more, name := s.tree.compareRoles(a, b)
 		return cmp.Or(-more, name)
 	})
 	return others

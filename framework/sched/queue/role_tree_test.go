@@ -99,19 +99,21 @@ func TestPortionsAlternateBetweenUsers(t *testing.T) {
 	}
 }
 
-func TestRolesWithMoreShare(t *testing.T) {
+func TestRoleSharesLargerThan(t *testing.T) {
 	roles := []Role{{Name: "lab"}, {Name: "lab/x", Weight: 2}, {Name: "lab/y"}, {Name: "prod"}, {Name: "guests"}}
 	usage := quota.NewTracker(Entitlements(roles), nil)
 	for role, gpus := range map[string]int{"lab/x": 2, "lab/y": 2, "prod": 3, "guests": 4} {
 		usage.AddUsage(role, map[string]int{"V100": gpus}, nil, 1)
 	}
+	shares := NewRoleShares(roles, usage)
 	for role, want := range map[string]string{
 		"prod":   "guests lab/y lab/x lab", // lab holds 4, as guests
 		"lab/x":  "lab/y",
 		"lab/y":  "",
 		"guests": "",
+		"other":  "guests lab/y lab/x lab prod", // not configured, holds nothing
 	} {
-		if got := strings.Join(RolesWithMoreShare(role, roles, usage, false), " "); got != want {
+		if got := strings.Join(shares.LargerThan(role, false), " "); got != want {
 			t.Errorf("%s: got %q, want %q", role, got, want)
 		}
 	}

@@ -217,7 +217,7 @@ func addOfTask(all map[string]map[string]int, role string, types map[string]int,
 func (t *Tracker) AddReservation(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare) {
 	addOfTask(t.reserved, spec.Role, types, shares, 1)
 	for _, milli := range milliByType(types, shares) {
-		t.heldByUser[UserOf(spec)] += milli
+		t.addHeldByUser(UserOf(spec), milli)
 	}
 	if t.users != nil && spec.Owner != "" {
 		addTaskTo(t.users.reserved, UserOf(spec), types, shares, 1)

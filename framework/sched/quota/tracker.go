@@ -63,7 +63,11 @@ type Tracker struct {
 	host                 *deservedTree
 	heldHost, demandHost map[string]map[string]int
 	// heldByUser counts the GPUs that users hold in a role itself, of all types.
-	heldByUser map[User]int
+	heldByUser map[User]*int
+	// lastUser and lastHeld are the user that was counted last, with its entry of heldByUser: many tasks of one user follow each
+	// other.
+	lastUser User
+	lastHeld *int
 	// users counts what users hold by type; nil if no entry limits users.
 	users *userUsage
 	// kept are the limits whose rest is kept for an earlier job, by the role of that job. KeepRest adds to it.
@@ -85,7 +89,7 @@ func NewTracker(entitlements []RoleEntitlement, agents []fit.AgentResources) *Tr
 		heldHost:     map[string]map[string]int{},
 		demandHost:   map[string]map[string]int{},
 		users:        newUserUsage(entitlements),
-		heldByUser:   map[User]int{},
+		heldByUser:   map[User]*int{},
 		held:         map[string]map[string]int{},
 		ending:       map[string]map[string]int{},
 		reserved:     map[string]map[string]int{},

@@ -114,7 +114,7 @@ func sumWithin(all map[string]map[User]map[string]int, user, role, gpuType strin
 // AddUserUsage adds what a task holds to what the job's user holds; sign -1 removes it. AddUsage counts it for the role.
 func (t *Tracker) AddUserUsage(spec *job.Spec, types map[string]int, shares []gpu.DeviceShare, sign int) {
 	for _, milli := range milliByType(types, shares) {
-		t.heldByUser[UserOf(spec)] += sign * milli
+		t.addHeldByUser(UserOf(spec), sign*milli)
 	}
 	if t.users == nil || spec.Owner == "" {
 		return
@@ -129,9 +129,20 @@ func addTaskTo(all map[string]map[User]map[string]int, u User, types map[string]
 	}
 }
 
+// addHeldByUser counts GPUs of all types.
+func (t *Tracker) addHeldByUser(u User, milli int) {
+	if t.lastHeld == nil || t.lastUser != u {
+		if t.heldByUser[u] == nil {
+			t.heldByUser[u] = new(int)
+		}
+		t.lastUser, t.lastHeld = u, t.heldByUser[u]
+	}
+	*t.lastHeld += milli
+}
+
 // AddUserMilliGPUs is AddUserUsage for thousandths of GPUs of one type, which is "" where it is unknown.
 func (t *Tracker) AddUserMilliGPUs(spec *job.Spec, gpuType string, milli int) {
-	t.heldByUser[UserOf(spec)] += milli
+	t.addHeldByUser(UserOf(spec), milli)
 	if t.users != nil && spec.Owner != "" {
 		addTo(t.users.gpus, UserOf(spec), gpuType, milli)
 	}
@@ -144,7 +155,10 @@ func (t *Tracker) UserShare(u User, received, more int) float64 {
 	if t.recent != nil && !t.recent.WithoutPast[u.Role] {
 		return t.recent.Share(u, received+more)
 	}
-	return float64(t.heldByUser[u] + more)
+	if held := t.heldByUser[u]; held != nil {
+		more += *held
+	}
+	return float64(more)
 }
 
 // AddRunningJob counts a job that has placed tasks. It returns false if the job was counted before.
