@@ -96,6 +96,21 @@ func (s *Selector) Count(d *fit.Demand, n int, ended []*Unit) int {
 	return len(s.placeAfter(d, n, ended))
 }
 
+// CountBeside is Count if tasks of other demands take their places first, all of a gang or none.
+func (s *Selector) CountBeside(others []Claim, d *fit.Demand, n int, ended []*Unit) int {
+	s.scratch.CopyFrom(s.Cluster)
+	for _, u := range ended {
+		s.move(&s.scratch, u, -1, true)
+	}
+	for i := range others {
+		o := &others[i]
+		if places := s.scratch.PlaceTasks(o.Demand, o.Tasks); o.Gang && len(places) < o.Tasks {
+			s.scratch.UndoPlacements(o.Demand, places)
+		}
+	}
+	return len(s.scratch.PlaceTasks(d, n))
+}
+
 // placeAfter returns where up to n tasks fit once units have ended.
 func (s *Selector) placeAfter(d *fit.Demand, n int, ended []*Unit) []fit.Placement {
 	s.scratch.CopyFrom(s.Cluster)

@@ -112,10 +112,10 @@ func (w *lendingWorld) role(name string) *queue.Role {
 }
 
 // submitAll submits the jobs one by one, and settles between some of them and at the end.
-func (w *lendingWorld) submitAll() {
+func (w *lendingWorld) submitAll(t *rapid.T) {
 	for _, s := range w.jobs {
 		w.submit(s)
-		if rapid.Bool().Draw(w.t, "settles between") {
+		if rapid.Bool().Draw(t, "settles between") {
 			w.settle()
 		}
 	}
@@ -143,7 +143,7 @@ func TestReclaimOfHostResourcesSettles(t *testing.T) {
 				t.Fatalf("%s ends for %s, and its role deserves %d GPUs and holds %d", r.TaskID, v.ForJob, role.Deserved.Total(), w.held(role.Name))
 			}
 		}
-		w.submitAll()
+		w.submitAll(t)
 		most := 0.0
 		for i := range w.policy.Roles {
 			r := &w.policy.Roles[i]
@@ -200,6 +200,46 @@ func TestReclaimOfHostResourcesSettlesInTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawHostWorld(t, true)
 		w.policy.Reclaim = rapid.SampledFrom([]ReclaimPolicy{ReclaimDeserved, ReclaimEntitled}).Draw(t, "reclaim")
-		w.submitAll()
+		w.submitAll(t)
 	})
+}
+
+// TestNothingEndsForPlacesThatItsRoleClaimsAgain: role a deserves 1 GiB. It runs a small task inside that and borrows for a large
+// one. Only the end of both would make room for a task of role b, and then the small one is a claim and takes most of the
+// place: the large one starts beside it, and both would end again.
+func TestNothingEndsForPlacesThatItsRoleClaimsAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		cpusOfSmall float64
+		ends        bool
+	}{
+		"the small one leaves no room":                  {3, false},
+		"there is room beside the small one afterwards": {1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &lendingWorld{
+				t: t, now: planTime(), agents: map[string]int{"agent": 0}, amounts: map[string]fit.Amount{"agent": {CPUs: c.cpusOfSmall + 2.5, MemMiB: 8000, DiskMiB: 1000}},
+				turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}, unused: map[string]string{},
+			}
+			w.policy.Roles = []queue.Role{
+				{Name: "a", DeservedHost: quota.HostQuota{quota.Memory: 1024}}, {Name: "b", DeservedHost: quota.HostQuota{quota.Memory: 6000}},
+			}
+			w.policy.Overhead = fit.Amount{CPUs: 0.01, MemMiB: 1}
+			w.policy.SetDefaults()
+			job := func(name, role string, cpus, gib float64) *job.Spec {
+				s := waitingJob(name, 1, nil).Spec
+				s.Role, s.CPUs, s.MemMiB, s.Request.GPUs = role, cpus, gib*1024, 0
+				w.jobs = append(w.jobs, s)
+				return s
+			}
+			w.submit(job("large", "a", 2, 2))
+			w.settle()
+			w.submit(job("small", "a", c.cpusOfSmall, 1))
+			w.settle()
+			w.submit(job("claim", "b", c.cpusOfSmall+1, 1))
+			w.settle()
+			if got := w.preempted > 0; got != c.ends {
+				t.Errorf("%d tasks ended, want some: %t", w.preempted, c.ends)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/eviction"
@@ -10,6 +11,7 @@ import (
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // reclaimer finds GPUs for waiting tasks that are inside what their role deserves: free ones of any role, those of tasks
@@ -209,7 +211,8 @@ func (r *reclaimer) placeInsideLimit(j *queue.WaitingJob, d *fit.Demand, key cla
 }
 
 // chooseVictims chooses tasks whose end makes room for missing more of n tasks of a job: if possible such that no role
-// falls below what it deserves, otherwise also larger ones than what their role borrows. What is lent can be taken back.
+// falls below what it deserves, otherwise also larger ones than what their role borrows. What is lent can be taken back, unless
+// the roles that fall below what they deserve would then claim the same places.
 func (r *reclaimer) chooseVictims(j *queue.WaitingJob, d *fit.Demand, key claimKey, n, missing int) []*eviction.Unit {
 	claim := eviction.Claim{
 		Key: fmt.Sprint(key), Demand: d, Tasks: n, Missing: missing, Gang: j.Spec.Gang,
@@ -219,6 +222,11 @@ func (r *reclaimer) chooseVictims(j *queue.WaitingJob, d *fit.Demand, key claimK
 		},
 	}
 	chosen := r.victims.Choose(&claim)
+	if r.endInVain(j, d, n, chosen) {
+		r.victims.Release(chosen)
+		claim.Key, claim.Rules = "", claim.Rules[:1]
+		return r.victims.Choose(&claim)
+	}
 	if len(chosen) > 0 || d.Request.NeedsSameType() || !r.chooseInRolesAbove(j, &claim) {
 		return chosen
 	}
@@ -245,6 +253,61 @@ func (r *reclaimer) chooseInRolesAbove(j *queue.WaitingJob, c *eviction.Claim) b
 	c.Key += " in roles above"
 	c.Permits = func() bool { return above() == "" }
 	return len(c.Chosen) > 0
+}
+
+// endInVain reports whether the end of chosen units makes claims of other tasks that wait, or that end, which would take the places
+// of the claimant's n tasks: the units would start again beside them, and end again.
+func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, chosen []*eviction.Unit) bool {
+	usage := r.alloc.Usage
+	if !slices.ContainsFunc(chosen, func(u *eviction.Unit) bool { return usage.IsBelowDeserved(&u.Holding) }) {
+		return false
+	}
+	var ended []*queue.RunningTask
+	for _, u := range chosen {
+		ended = append(ended, u.Tasks...)
+	}
+	for _, list := range r.endings {
+		ended = append(ended, list...)
+	}
+	var jobs []queue.WaitingJob
+	indexes := map[*job.Spec]int{}
+	for _, t := range ended {
+		at, known := indexes[t.Spec]
+		if !known {
+			at, jobs = len(jobs), append(jobs, queue.WaitingJob{Spec: t.Spec})
+			indexes[t.Spec] = at
+		}
+		jobs[at].Tasks = append(jobs[at].Tasks, queue.WaitingTask{ID: t.TaskID})
+	}
+	slices.SortFunc(jobs, func(a, b queue.WaitingJob) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	jobs = append(jobs, r.in.Waiting...)
+	jobs = slices.DeleteFunc(jobs, func(j queue.WaitingJob) bool { return j.Spec == claimant.Spec })
+
+	before := make([]int, len(jobs)) // how many of their tasks are claims already
+	for i := range jobs {
+		_, before[i] = usage.RestrictToDeserved(jobs[i].Spec, r.level, len(jobs[i].Tasks))
+	}
+	count := func(sign int) {
+		for _, t := range ended {
+			usage.AddUsage(t.Spec.Role, t.GPUTypes, t.Shares, sign)
+			usage.AddHostUsage(t.Spec, sign)
+		}
+	}
+	count(-1)
+	var claims []eviction.Claim
+	for i := range jobs {
+		j := &jobs[i]
+		request, after := usage.RestrictToDeserved(j.Spec, r.level, len(j.Tasks))
+		if more := after - before[i]; more > 0 {
+			demand := j.TaskDemand(r.overhead, nil)
+			demand.Role, demand.Request, demand.RunTime = poolRole, request, 0
+			claims = append(claims, eviction.Claim{Demand: &demand, Tasks: more, Gang: j.Spec.Gang})
+			usage.AddClaim(j.Spec, &request, more)
+			defer usage.AddClaim(j.Spec, &request, -more)
+		}
+	}
+	count(1)
+	return r.victims.CountBeside(claims, d, n, chosen) < r.victims.Count(d, n, chosen)
 }
 
 // mayEnd reports whether a unit may end for a claim. With keepsDeserved, its role keeps what it deserves.

@@ -17,9 +17,15 @@ import (
 	"mesos-gpu/job"
 )
 
+// fataler is the part of *testing.T and *rapid.T that worlds use.
+type fataler interface {
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
 // lendingWorld runs plans in turn on a small cluster. Mesos offers the free GPUs of each agent to one role after the other.
 type lendingWorld struct {
-	t        *rapid.T
+	t        fataler
 	now      time.Time
 	policy   Policy
 	agents   map[string]int        // GPUs
@@ -330,7 +336,7 @@ func (w *lendingWorld) settle() {
 func TestReclaimSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, false)
-		w.submitAll()
+		w.submitAll(t)
 		deserved := 0
 		for _, top := range w.policy.Roles {
 			if strings.Contains(top.Name, "/") {
@@ -380,7 +386,7 @@ func TestReclaimOfEntitlementsSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, rapid.Bool().Draw(t, "gangs"))
 		w.policy.Reclaim = ReclaimEntitled
-		w.submitAll()
+		w.submitAll(t)
 	})
 }
 
@@ -390,7 +396,7 @@ func TestReclaimOfEntitlementsSettles(t *testing.T) {
 func TestReclaimKeepsGangsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLendingWorld(t, true)
-		w.submitAll()
+		w.submitAll(t)
 		for _, s := range w.jobs {
 			if len(w.waiting[s.Name]) > 0 && !s.Gang {
 				w.checkClaim(s)

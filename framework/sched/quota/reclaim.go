@@ -265,6 +265,26 @@ func (t *Tracker) RoleBeyondDeserved(spec *job.Spec, r *gpu.Request, level int) 
 	return ""
 }
 
+// IsBelowDeserved reports whether the role of a holding, or a role above it, will hold less than it deserves of what the holding
+// has once all ending tasks have ended.
+func (t *Tracker) IsBelowDeserved(h *Holding) bool {
+	isBelow := func(tree *deservedTree, amount func(*deservedEntry) int) bool {
+		if tree == nil {
+			return false
+		}
+		for _, n := range tree.chainOf(h.Role) {
+			for i := range tree.nodes[n].entries {
+				if e := &tree.nodes[n].entries[i]; amount(e) > 0 && e.held-e.ending < e.deserved {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return isBelow(t.pursued, func(e *deservedEntry) int { return e.milliOf(h.Types, h.Shares) }) ||
+		isBelow(t.host, func(e *deservedEntry) int { return milliOfHost(h.Amount, e.gpuType) })
+}
+
 // describeEntitled returns what a role is entitled to and holds, such as "it is entitled to 7.5 GPUs and holds 3".
 func (t *Tracker) describeEntitled(role string) string {
 	chain := t.pursued.chainOf(role)
