@@ -48,6 +48,8 @@ type reservation struct {
 	startsBy time.Time
 	// isNext is copied to Reservation.
 	isNext bool
+	// isPromiseBroken is set if the job now starts much later than an earlier plan promised.
+	isPromiseBroken bool
 }
 
 // maxReservationAttempts limits the jobs of one role for which a reservation is sought. A job that never fits must not
@@ -68,8 +70,7 @@ func (b *backfiller) mustAvoidReserved(j *queue.WaitingJob) bool {
 		return false
 	}
 	runs := j.Spec.ExpectedRunTime()
-	promised := b.in.Reservations[j.Spec.Role]
-	if promised.Job != head.job || !promised.IsBroken(head.startsBy) {
+	if !head.isPromiseBroken {
 		runs = j.ExpectedRunTime()
 	}
 	return runs == 0 || b.in.Now.Add(runs).After(head.startsBy)
@@ -113,6 +114,8 @@ func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, demand
 		head = b.findReservation(j, d, 1)
 	}
 	if head != nil {
+		promised := b.in.Reservations[role]
+		head.isPromiseBroken = promised.Job == head.job && promised.IsBroken(head.startsBy)
 		b.heads[role] = head
 	}
 }

@@ -65,7 +65,11 @@ func (f *forecaster) taskEndsOf(role string) *roleTaskEnds {
 			continue
 		}
 		e.anyPreemptible = e.anyPreemptible || !r.Ending && (r.Spec.Preemptible || r.Lowered)
-		if !r.Ends.IsZero() {
+		switch n := len(e.all); {
+		case r.Ends.IsZero():
+		case n > 0 && e.all[n-1].AgentID == r.AgentID: // as the task before
+			e.all = append(e.all, taskEnd{r, e.all[n-1].agent})
+		default:
 			e.all = append(e.all, f.locateTask(r))
 		}
 	}

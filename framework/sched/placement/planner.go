@@ -66,6 +66,8 @@ type planner struct {
 	launches map[int][]TaskLaunch
 	// failed are the causes for kinds of jobs that found no place; jobs of the same kind find none either.
 	failed map[placementKey]PendingCause
+	// lastFailed is the entry of failed that was read last: jobs of one kind mostly follow each other.
+	lastFailed failedPlacement
 	// numbers are the demand numbers in the keys of failed. Those of the input are used, and extended, if it has any.
 	numbers queue.DemandNumbers
 	// blocked has a demand of each kind that found no place; an offer that one of them could use is held.
@@ -102,6 +104,26 @@ func newPlanner(agents CachedAgents, in *PlanInput, p *Policy) *planner {
 	return pl
 }
 
+// failedPlacement is a kind of jobs that found no place, with the cause.
+type failedPlacement struct {
+	key     placementKey
+	cause   PendingCause
+	isKnown bool
+}
+
+// findFailed returns why jobs of a kind found no place, false if none was tried or it found one.
+func (pl *planner) findFailed(key placementKey) (PendingCause, bool) {
+	last := &pl.lastFailed
+	if last.isKnown && last.key == key {
+		return last.cause, true
+	}
+	cause, failed := pl.failed[key]
+	if failed {
+		*last = failedPlacement{key, cause, true}
+	}
+	return cause, failed
+}
+
 // placeJob gives the first tasks of one job their places, as many as portion, or records why they wait. If it finds them
 // all, it returns the tasks that are left, and the agents of the others if constraints compare them.
 func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.WaitingTask, peers []string) {
@@ -124,7 +146,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 	if !pl.hasMaintenance {
 		key.runs = 0
 	}
-	if cause, failed := pl.failed[key]; failed {
+	if cause, failed := pl.findFailed(key); failed {
 		pl.leaveWaiting(j, len(j.Tasks), cause)
 		if pl.backfill.mayPreemptBehindHead(j, key.demand) {
 			d := j.TaskDemand(pl.policy.Overhead, nil)
