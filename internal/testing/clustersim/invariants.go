@@ -35,7 +35,9 @@ type invariants struct {
 	// givenUp are the attempts that were given up because their agent stayed unreachable or did not have them: others have
 	// replaced them, or a user or a timeout had stopped them. What the agent reports afterwards does not count.
 	givenUp map[string]bool
-	turns   int
+	// unreachable are the attempts whose agent was away when their state was recorded last, or before their kill was.
+	unreachable map[string]bool
+	turns       int
 	// state is the state of the running process after its last turn.
 	state *sched.State
 	// compared are the contents of the journal when it had comparedSize bytes. It only grows, but for a torn write at its
@@ -73,6 +75,7 @@ func newInvariants(w *World) *invariants {
 		updates:       map[string]agentStatus{},
 		tasks:         map[job.RunID]map[int]job.Task{},
 		killRequested: map[string]bool{},
+		unreachable:   map[string]bool{},
 		givenUp:       map[string]bool{},
 	}
 }
@@ -104,8 +107,13 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		if before.ID != t.ID && (before.State == job.Unreachable || isUnreported && inv.isLive(before.ID)) {
 			inv.givenUp[before.ID] = true
 		}
-		if before.ID == t.ID && before.State == job.Unreachable && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout) {
+		switch {
+		case t.State == job.Unreachable:
+			inv.unreachable[t.ID] = true
+		case inv.unreachable[t.ID] && (t.State == job.Killed || t.State == job.Failed && t.KillReason == job.KillByTimeout):
 			inv.givenUp[t.ID] = true
+		case t.State != job.Killing: // a kill is requested while the agent stays away
+			delete(inv.unreachable, t.ID)
 		}
 		if j := w.users.jobs[run.Name]; j != nil && j.held && t.State == job.Launching && before.State != job.Launching {
 			w.failf("%s is launched although its job is held", t.ID)
