@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -421,7 +422,8 @@ const reportedHolderTimeout = time.Minute
 // recordReportedHolder holds back the devices of an attempt that its agent's daemon has refused.
 func (s *State) recordReportedHolder(t *job.Task, reported string) {
 	h := &holding{
-		taskID: "held/" + t.ID, agentID: t.AgentID, deviceIDs: t.DeviceIDs, reported: reported, until: s.now.Add(reportedHolderTimeout),
+		taskID: "held/" + t.ID, agentID: t.AgentID, deviceIDs: t.DeviceIDs,
+		reported: cmp.Or(reported, "its agent's daemon reports that another container holds a device of "+t.ID), until: s.now.Add(reportedHolderTimeout),
 	}
 	s.held.add(h)
 	s.timedHolders = append(s.timedHolders, h)

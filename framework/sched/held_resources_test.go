@@ -171,3 +171,15 @@ func TestTaskHoldsItsGPUUntilItsEndIsProven(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedDevicesAreUsedAgain: a device that an agent's daemon has refused is given to a task a minute later, also if the refusal
+// has no text.
+func TestRefusedDevicesAreUsedAgain(t *testing.T) {
+	for _, refusal := range []string{"fault=device_held message=GPU-a_is_held", "fault=device_held"} {
+		got := play(t, "subscribed f1", "submit train gpus=1", "offer o1 agent=a ids=GPU-a", "update train.0.1 FAILED "+refusal,
+			"wait 50s", "offer o2 agent=a ids=GPU-a", "wait 1s", "submit early gpus=1", "wait 20s", "offer o3 agent=a ids=GPU-a", "wait 1s")
+		if n := strings.Count(got, "[GPU-a]"); n != 2 || strings.Contains(got, "accept o2") || !strings.Contains(got, "accept o3") {
+			t.Errorf("%s: GPU-a was used %d times, want once more after a minute:\n%s", refusal, n, got)
+		}
+	}
+}
