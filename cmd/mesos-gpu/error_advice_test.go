@@ -72,7 +72,6 @@ func TestErrorsSuggestCommands(t *testing.T) {
 		{"status train", `unknown command "status": did you mean "describe"?`, 2},
 		{"rollback web", `mesos-gpu apply FILE with the earlier job file`, 2},
 		{"up", `mesos-gpu submit FILE or run starts jobs`, 2},
-		{"whoami", `mesos-gpu ps --me lists your jobs`, 2},
 		{"plugin", `unknown command "plugin": see mesos-gpu --help`, 2},
 		{"pull busybox", `agents pull the image of a job`, 2},
 		{"help quota sett", `unknown command "sett": did you mean "set"?`, 2},

@@ -56,6 +56,7 @@ func commandExamples() map[string][]string {
 		"usage": {"usage", "usage --by user,role,type --since 7d",
 			"usage --by job --owner ada --since 2026-01-01", "usage --attempts --csv --since 90d > attempts.csv"},
 		"token":         {"token alice"},
+		"whoami":        {"whoami", "whoami -o json"},
 		"discover":      {"discover", "discover -o json"},
 		"simulate":      {"simulate", "simulate --policy headroom,binpack --plot gpus.svg"},
 		"cluster":       {"cluster check", "cluster config --role master --ip 10.0.0.1 --masters 10.0.0.1,10.0.0.2,10.0.0.3"},

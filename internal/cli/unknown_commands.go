@@ -105,7 +105,6 @@ func CommandAlternatives() map[string]string {
 		"login":      "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
 		"logout":     "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
 		"auth":       "name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN",
-		"whoami":     "GET /v1/whoami has your name and permissions; mesos-gpu ps --me lists your jobs",
 		"config":     context,
 		"context":    context,
 		"up":         starts,

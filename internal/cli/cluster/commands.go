@@ -10,5 +10,5 @@ import (
 // operator commands that change them.
 func Commands(app *cli.App) []*cobra.Command {
 	a := &clusterCommands{app}
-	return append(a.cordonCommands(), a.agentsCommand(), a.gpusCommand(), a.queueCommand(), a.quotaCommand(), a.topCommand(), a.usageCommand(), a.tokenCommand())
+	return append(a.cordonCommands(), a.agentsCommand(), a.gpusCommand(), a.queueCommand(), a.quotaCommand(), a.topCommand(), a.usageCommand(), a.tokenCommand(), a.whoAmICommand())
 }

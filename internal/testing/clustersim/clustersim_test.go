@@ -31,8 +31,9 @@ var (
 // role again and again, which claimed what the role deserves each time. In 20261132681 three roles with a gang each returned
 // the offers of an idle cluster to each other. In 20261141727 a task that had been given up started late, and its GPU was given
 // away because nothing recorded where it had been launched; in 20261143551 such a task failed, which no retry counts. In
-// 20261184713 a task is killed just before its agent has been away for too long, and has finished there.
-var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 2794, 21853, 500252, 20261132681, 20261141727, 20261143551, 20261184713}
+// 20261184713 a task is killed just before its agent has been away for too long, and has finished there. In 20261192173 a device
+// that was refused once was never used again.
+var regressions = []uint64{3, 6, 103, 112, 222, 557, 1067, 2794, 21853, 500252, 20261132681, 20261141727, 20261143551, 20261184713, 20261192173}
 
 // TestSeeds runs clusters under faults. Each must keep all invariants and converge after the last fault.
 func TestSeeds(t *testing.T) {
