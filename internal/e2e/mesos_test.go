@@ -282,7 +282,7 @@ func TestMesosRolesQuotasPreemption(t *testing.T) {
 		}
 	}
 	c.mustRun("submit", writeJobFile(t, "bound.yaml", "name: bound\ntasks: 3\ngpus: 1\nrole: research\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
-	if view := c.awaitJob("bound", running(2)); !strings.Contains(view.WaitReason, "role research may hold 2 V100 and holds 2") {
+	if view := c.awaitJob("bound", running(2)); !strings.Contains(view.WaitReason, "quota of role research for 1 more; it may hold 2 V100 and holds 2") {
 		t.Errorf("the third task waits because %q", view.WaitReason)
 	}
 	c.mustRun("submit", writeJobFile(t, "low.yaml", "name: low\ntasks: 2\ngpus: 1\nrole: guests\npreemptible: true\ncpus: 0.1\nmem: 256\ncommand: sleep 1000\n"))
