@@ -78,13 +78,14 @@ sim: ## play the FGD experiment in full, compare it with the published results, 
 scale: ## replay a million tasks on 1,000 to 100,000 agents, for docs/internals/evidence.md
 	$(GO) test -run '^$$' -bench Scale -benchtime 1x -whole -timeout 3h ./framework/sim/replay
 
-lint: ## gofmt, vet, staticcheck, and govulncheck where its database answers
+lint: ## gofmt, vet, staticcheck, gosec, and govulncheck where its database answers
 	@test -z "$$(gofmt -l .)" || { echo "not gofmt'd: $$(gofmt -l .)"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags packages ./deploy
 	$(GO) vet -tags marathonclients ./internal/e2e
 	$(GO) vet -tags mesos ./internal/e2e/... ./executor/unified/... ./framework/checklist/... ./isolator/...
 	$(GO) tool staticcheck ./...
+	scripts/gosec.sh --if-reachable
 	scripts/vuln.sh --if-reachable
 
 vuln: ## known vulnerabilities in what the binary calls, except those in scripts/accepted-findings.txt
