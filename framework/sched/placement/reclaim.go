@@ -255,8 +255,9 @@ func (r *reclaimer) chooseInRolesAbove(j *queue.WaitingJob, c *eviction.Claim) b
 	return len(c.Chosen) > 0
 }
 
-// endInVain reports whether the end of chosen units makes claims of other tasks that wait, or that end, which would take the places
-// of the claimant's n tasks: the units would start again beside them, and end again.
+// endInVain reports whether the end of chosen units makes claims of other tasks that would take the places of the claimant's n
+// tasks: of the units themselves or of tasks that end already, which would start again and end again, or of waiting tasks that
+// would take even the places that the claimant has without it.
 func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, chosen []*eviction.Unit) bool {
 	usage := r.alloc.Usage
 	if !slices.ContainsFunc(chosen, func(u *eviction.Unit) bool { return usage.IsBelowDeserved(&u.Holding) }) {
@@ -267,11 +268,53 @@ func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, 
 		ended = append(ended, u.Tasks...)
 	}
 	for _, list := range r.endings {
-		ended = append(ended, list...)
+		for _, t := range list {
+			if !t.Ended { // else it waits again, if it does
+				ended = append(ended, t)
+			}
+		}
 	}
-	var jobs []queue.WaitingJob
+	count := func(sign int) {
+		for _, t := range ended {
+			usage.AddUsage(t.Spec.Role, t.GPUTypes, t.Shares, sign)
+			usage.AddHostUsage(t.Spec, sign)
+		}
+	}
+	var undo []func()
+	// newClaims returns the tasks of jobs that are claims only if the chosen units end, and counts them as claimed.
+	newClaims := func(jobs []queue.WaitingJob) (claims []eviction.Claim) {
+		before := make([]int, len(jobs))
+		for i := range jobs {
+			_, before[i] = usage.RestrictToDeserved(jobs[i].Spec, r.level, len(jobs[i].Tasks))
+		}
+		count(-1)
+		defer count(1)
+		for i := range jobs {
+			j := &jobs[i]
+			request, after := usage.RestrictToDeserved(j.Spec, r.level, len(j.Tasks))
+			if more := after - before[i]; more > 0 && j.Spec != claimant.Spec {
+				demand := j.TaskDemand(r.overhead, nil)
+				demand.Role, demand.Request, demand.RunTime = poolRole, request, 0
+				claims = append(claims, eviction.Claim{Demand: &demand, Tasks: more, Gang: j.Spec.Gang})
+				usage.AddClaim(j.Spec, &request, more)
+				undo = append(undo, func() { usage.AddClaim(j.Spec, &request, -more) })
+			}
+		}
+		return claims
+	}
+	again := newClaims(jobsOfTasks(ended))
+	waiting := newClaims(r.in.Waiting)
+	for _, f := range undo {
+		f()
+	}
+	return r.victims.CountBeside(again, d, n, chosen) < r.victims.Count(d, n, chosen) ||
+		r.victims.CountBeside(slices.Concat(again, waiting), d, n, chosen) < r.victims.Count(d, n, nil)
+}
+
+// jobsOfTasks returns the jobs of running tasks with these tasks, as if they waited, by name.
+func jobsOfTasks(tasks []*queue.RunningTask) (jobs []queue.WaitingJob) {
 	indexes := map[*job.Spec]int{}
-	for _, t := range ended {
+	for _, t := range tasks {
 		at, known := indexes[t.Spec]
 		if !known {
 			at, jobs = len(jobs), append(jobs, queue.WaitingJob{Spec: t.Spec})
@@ -280,34 +323,7 @@ func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, 
 		jobs[at].Tasks = append(jobs[at].Tasks, queue.WaitingTask{ID: t.TaskID})
 	}
 	slices.SortFunc(jobs, func(a, b queue.WaitingJob) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
-	jobs = append(jobs, r.in.Waiting...)
-	jobs = slices.DeleteFunc(jobs, func(j queue.WaitingJob) bool { return j.Spec == claimant.Spec })
-
-	before := make([]int, len(jobs)) // how many of their tasks are claims already
-	for i := range jobs {
-		_, before[i] = usage.RestrictToDeserved(jobs[i].Spec, r.level, len(jobs[i].Tasks))
-	}
-	count := func(sign int) {
-		for _, t := range ended {
-			usage.AddUsage(t.Spec.Role, t.GPUTypes, t.Shares, sign)
-			usage.AddHostUsage(t.Spec, sign)
-		}
-	}
-	count(-1)
-	var claims []eviction.Claim
-	for i := range jobs {
-		j := &jobs[i]
-		request, after := usage.RestrictToDeserved(j.Spec, r.level, len(j.Tasks))
-		if more := after - before[i]; more > 0 {
-			demand := j.TaskDemand(r.overhead, nil)
-			demand.Role, demand.Request, demand.RunTime = poolRole, request, 0
-			claims = append(claims, eviction.Claim{Demand: &demand, Tasks: more, Gang: j.Spec.Gang})
-			usage.AddClaim(j.Spec, &request, more)
-			defer usage.AddClaim(j.Spec, &request, -more)
-		}
-	}
-	count(1)
-	return r.victims.CountBeside(claims, d, n, chosen) < r.victims.Count(d, n, chosen)
+	return jobs
 }
 
 // mayEnd reports whether a unit may end for a claim. With keepsDeserved, its role keeps what it deserves.
