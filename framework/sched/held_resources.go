@@ -19,6 +19,14 @@ type heldResources struct {
 	// byAgent are the holdings of each agent, byDevice those of each device, whole or shared.
 	byAgent  map[string][]*holding
 	byDevice map[string][]*holding
+	// sums are the sums of byAgent that were asked for since the last change.
+	sums map[string]holdingSum
+}
+
+// holdingSum is what all attempts on an agent hold, with the number of their ports.
+type holdingSum struct {
+	amount      fit.Amount
+	gpus, ports int
 }
 
 // holding lists the resources that one attempt holds.
@@ -71,8 +79,9 @@ func (h *holding) devices(yield func(string) bool) {
 
 func (r *heldResources) add(h *holding) {
 	if r.byAgent == nil {
-		r.byAgent, r.byDevice = map[string][]*holding{}, map[string][]*holding{}
+		r.byAgent, r.byDevice, r.sums = map[string][]*holding{}, map[string][]*holding{}, map[string]holdingSum{}
 	}
+	delete(r.sums, h.agentID)
 	r.byAgent[h.agentID] = append(r.byAgent[h.agentID], h)
 	for id := range h.devices {
 		r.byDevice[id] = append(r.byDevice[id], h)
@@ -98,10 +107,23 @@ func (r *heldResources) remove(taskID, agentID string) {
 			delete(index, key)
 		}
 	}
+	delete(r.sums, agentID)
 	removeFrom(r.byAgent, agentID)
 	for id := range h.devices {
 		removeFrom(r.byDevice, id)
 	}
+}
+
+// sumOf returns what all attempts on an agent hold, of which there is at least one.
+func (r *heldResources) sumOf(agentID string) holdingSum {
+	sum, known := r.sums[agentID]
+	if !known {
+		for _, h := range r.byAgent[agentID] {
+			sum.amount, sum.gpus, sum.ports = sum.amount.Plus(h.amount), sum.gpus+h.gpus, sum.ports+len(h.ports)
+		}
+		r.sums[agentID] = sum
+	}
+	return sum
 }
 
 // offerConflict is an offer of what an attempt holds.
@@ -244,11 +266,10 @@ func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest 
 	if len(holdings) == 0 {
 		return c, rest
 	}
-	var used fit.Amount
-	gpus := 0
-	for _, h := range holdings {
-		used = used.Plus(h.amount)
-		gpus += h.gpus
+	held := s.held.sumOf(o.AgentID)
+	used, gpus := held.amount, held.gpus
+	for i := 0; held.ports > 0 && i < len(holdings); i++ {
+		h := holdings[i]
 		for _, port := range h.ports {
 			if slices.ContainsFunc(o.Ports, func(r PortRange) bool { return r.First <= port && port <= r.Last }) {
 				r := edit(h, fmt.Sprintf("port %d", port))
