@@ -191,8 +191,17 @@ func TestAccessAndAudit(t *testing.T) {
 	if _, err := alice.WaitForJob(ctx, "train"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = bob.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0))
-	wantProblem(t, err, http.StatusConflict, "is taken")
+	if of, err := bob.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 0)); err != nil || of.Spec.Owner != "bob" { // its name is free
+		t.Fatalf("bob's job: %+v, %v", of, err)
+	}
+	_, err = alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 8))
+	wantProblem(t, err, http.StatusConflict, `the name "train" is taken`)
+	if err := bob.KillJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bob.WaitForJob(ctx, "train"); err != nil {
+		t.Fatal(err)
+	}
 	again, err := alice.SubmitJob(ctx, frameworktest.JobSpec("train", 1, 8))
 	if err != nil {
 		t.Fatal(err)
@@ -232,8 +241,8 @@ func TestAccessAndAudit(t *testing.T) {
 	for _, want := range []string{
 		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"train","role":"research","made":"/v1/jobs/train","status":201`,
 		`"who":"alice","from":"127.0.0.1","method":"POST","path":"/v1/jobs","job":"web","role":"prod","status":403`,
-		`"who":"bob","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":403`,
-		`"who":"alice","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train","role":"research","status":202`,
+		`"who":"bob","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train@1","role":"research","status":403`,
+		`"who":"alice","from":"127.0.0.1","method":"DELETE","path":"/v1/jobs/train","job":"train@1","role":"research","status":202`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, text)

@@ -226,7 +226,7 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed, _ := cluster.TakeChanges()
-	if names := slices.Sorted(maps.Keys(changed)); !slices.Equal(names, []string{"a", "b"}) {
+	if names := slices.Sorted(maps.Keys(changed)); !slices.Equal(names, []string{"a@1", "b@1"}) {
 		t.Errorf("jobs that were there: %v", names)
 	}
 	if a, ok := cluster.FindJob("a"); !ok || len(a.Tasks) != 2 {

@@ -183,7 +183,7 @@ func TestJobDependenciesSurviveRestart(t *testing.T) {
 	}
 	c.EndTask(prepare.Tasks[0].ID, mesos.TASK_FINISHED, "", "0")
 	view = awaitState(t, in, "train", job.Running)
-	if diff := cmp.Diff([]job.Dependency{{Job: "prepare", Met: true}}, view.Spec.After); diff != "" {
+	if diff := cmp.Diff([]job.Dependency{{Job: "prepare", Run: "prepare@1", Met: true}}, view.Spec.After); diff != "" {
 		t.Errorf("after (-want +got):\n%s", diff)
 	}
 	in.stopAndWait(t)

@@ -1,19 +1,40 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
 // Dependency is a job that must end before the tasks of another job start.
 type Dependency struct {
-	// Job is the name of the job that must end.
+	// Job is a Reference to the job that must end, as the user has written it.
 	Job string `json:"job"`
 	// Outcome is OutcomeFinished if it is empty.
 	Outcome DependencyOutcome `json:"state,omitempty"`
+	// Run is the run that must end, NAME@RUN. The scheduler sets it when the dependent job is submitted. It is empty in
+	// job files, and in journals of releases in which a name had one owner: there it is the newest run of the name Job.
+	Run string `json:"run,omitempty"`
 	// Met is true once the job has ended with that outcome. The scheduler sets it. It stays true if that job is
 	// forgotten or submitted again.
 	Met bool `json:"met,omitempty"`
+}
+
+// SubmittedDependencies returns a copy of dependencies as a user submits them, without what the scheduler sets.
+func SubmittedDependencies(after []Dependency) []Dependency {
+	after = slices.Clone(after)
+	for i := range after {
+		after[i].Run, after[i].Met = "", false
+	}
+	return after
+}
+
+// Target returns the run that must end, as of RunTable.Find.
+func (d *Dependency) Target() string { return cmp.Or(d.Run, d.Job) }
+
+// NeedsEndOf reports whether a run is the one that must end.
+func (d *Dependency) NeedsEndOf(run RunID) bool {
+	return d.Run == run.String() || d.Run == "" && d.Job == run.Name
 }
 
 // DependencyOutcome is how a job must end to satisfy a dependency.
@@ -66,8 +87,8 @@ func (s *Spec) validateDependencies(bad reportFunc) {
 	}
 	for i, d := range s.After {
 		switch {
-		case !namePattern.MatchString(d.Job):
-			bad(field("after", i), "after: %q is not a job name", d.Job)
+		case !isReference(d.Job):
+			bad(field("after", i), "after: %q is not a job: want NAME, OWNER/NAME, NAME@RUN or a number", d.Job)
 		case d.Job == s.Name:
 			bad(field("after", i).and("name"), "after: a job cannot wait for itself")
 		case slices.ContainsFunc(s.After[:i], func(o Dependency) bool { return o.Job == d.Job }):

@@ -187,7 +187,7 @@ func TestValidateDependencies(t *testing.T) {
 		{"valid", []Dependency{{Job: "a"}, {Job: "b", Outcome: OutcomeEnded}, {Job: "c", Outcome: OutcomeFailed}, {Job: "d", Outcome: OutcomeFinished}}, "", ""},
 		{"as many as allowed", many(maxDependencies), "", ""},
 		{"too many", many(maxDependencies + 1), "after", "101 jobs are more than 100"},
-		{"no name", []Dependency{{Job: "a"}, {Job: "a b"}}, "after[1]", `"a b" is not a job name`},
+		{"no name", []Dependency{{Job: "a"}, {Job: "a b"}}, "after[1]", `"a b" is not a job`},
 		{"itself", []Dependency{{Job: "x"}}, "after[0] name", "a job cannot wait for itself"},
 		{"twice", []Dependency{{Job: "a"}, {Job: "b"}, {Job: "a", Outcome: OutcomeEnded}}, "after[2]", "a is given twice"},
 		{"unknown outcome", []Dependency{{Job: "a", Outcome: "done"}}, "after[0]", `state "done" of a is not one of finished, ended, failed`},

@@ -3,6 +3,7 @@ package job
 import (
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Reference is how a user names a job: [OWNER/]NAME, [OWNER/]NAME@RUN, or the number of a run.
@@ -29,6 +30,15 @@ func ParseReference(text string) (r Reference, ok bool) {
 	return r, ok && slash != 0
 }
 
+// maxReferenceOwner limits the owner in a reference of a job file, in bytes.
+const maxReferenceOwner = 256
+
+// isReference reports whether a text may be a reference to a job.
+func isReference(text string) bool {
+	r, ok := ParseReference(text)
+	return ok && namePattern.MatchString(r.Name) && len(r.Owner) <= maxReferenceOwner && !strings.ContainsFunc(r.Owner, unicode.IsControl)
+}
+
 // HasOwner reports whether a job belongs to the owner of a reference. A user of the scheduler's machine may be named without
 // UnixUserPrefix. The owner of a job that no user has submitted, such as an app of Marathon, is its role.
 func (r *Reference) HasOwner(s *Spec) bool {
@@ -51,10 +61,10 @@ func (s *Spec) QualifiedName() string {
 }
 
 // Resolve returns the run that a requester means by a reference, among those whose roles the requester sees. A name means a
-// job of the requester, otherwise the only one that the requester sees. A number means a job of the requester with that name,
-// otherwise the run with that number. exact is true if the reference names a single run and not the newest one of a job. If
-// there is no such run, found is false; candidates are then the newest runs of the jobs that the name may mean, if there are
-// several.
+// job of the requester, otherwise the only one that the requester sees. NAME@RUN is a single run, whoever owns it. A number
+// means a job of the requester with that name, otherwise the run with that number. exact is true if the reference names a
+// single run and not the newest one of a job. If there is no such run, found is false; candidates are then the newest runs of
+// the jobs that the name may mean, if there are several.
 //
 // All references of users are resolved here.
 func (t *RunTable[T]) Resolve(text, requester string, sees func(role string) bool) (run T, exact, found bool, candidates []T) {
@@ -62,31 +72,27 @@ func (t *RunTable[T]) Resolve(text, requester string, sees func(role string) boo
 	if !ok {
 		return run, false, false, nil
 	}
+	if ref.Run != 0 {
+		one, ok := t.Find(RunID{ref.Name, ref.Run}.String())
+		if ok && ref.HasOwner(one.Self().Spec) && sees(one.Self().Spec.Role) {
+			return one, true, true, nil
+		}
+		return run, false, false, nil
+	}
 	named := t.newestByOwner(&ref, sees)
 	for _, one := range named {
 		if ref.Owner == "" && one.Self().Spec.Owner == requester {
-			named = []T{one}
-			break
+			return one, false, true, nil
 		}
 	}
 	byNumber, hasNumber := t.numbers[ref.Number]
-	if hasNumber && sees(byNumber.Self().Spec.Role) && (len(named) != 1 || named[0].Self().Spec.Owner != requester) {
+	if hasNumber && sees(byNumber.Self().Spec.Role) {
 		return byNumber, true, true, nil
 	}
 	if len(named) != 1 {
 		return run, false, false, named
 	}
-	run = named[0]
-	if ref.Run == 0 || ref.Run == run.RunID().Run {
-		return run, ref.Run != 0 || t.Newest[run.RunID().Name] != run, true, nil
-	}
-	owner := run.Self().Spec.Owner
-	for _, one := range t.RunsOf(run.RunID().Name) {
-		if one.RunID().Run == ref.Run && one.Self().Spec.Owner == owner && sees(one.Self().Spec.Role) {
-			return one, true, true, nil
-		}
-	}
-	return run, false, false, nil
+	return named[0], false, true, nil
 }
 
 // newestByOwner returns the newest visible run of each owner with the name and the owner of a reference, oldest first.

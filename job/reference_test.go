@@ -1,6 +1,7 @@
 package job
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,10 @@ func TestReferencesAreResolvedForTheRequester(t *testing.T) {
 		{"bob/train", "alice", vision, ""},
 		{"dora/train", "alice", all, ""},
 		{"train@1", "alice", all, "train@1 of alice"},
-		{"train@2", "alice", all, ""},
+		{"train@2", "alice", all, "train@2 of bob"},
+		{"train@2", "alice", vision, ""},
+		{"train@2", "ops", all, "train@2 of bob"},
+		{"alice/train@2", "alice", all, ""},
 		{"bob/train@2", "alice", all, "train@2 of bob"},
 		{"train@9", "alice", all, ""},
 		{"train@x", "alice", all, ""},
@@ -68,10 +72,27 @@ func TestReferencesAreResolvedForTheRequester(t *testing.T) {
 			t.Errorf("%q of %s, who sees %s: got %q, want %q", c.reference, c.requester, c.roles, text, c.want)
 		}
 	}
-	if _, exact, _, _ := table.Resolve("train", "bob", func(string) bool { return true }); exact {
-		t.Error("the newest run is not followed by the next one")
+	for reference, want := range map[string]bool{"train": false, "bob/train": false, "train@3": true, "3": true} {
+		if _, exact, found, _ := table.Resolve(reference, "alice", func(string) bool { return true }); exact != want || !found {
+			t.Errorf("%s: exact is %t, want %t", reference, exact, want)
+		}
 	}
-	if _, exact, _, _ := table.Resolve("train", "alice", func(string) bool { return true }); !exact {
-		t.Error("the newest run of the name stands for another owner's")
+}
+
+func TestRunsOfOwner(t *testing.T) {
+	t.Parallel()
+	var table RunTable[*Job]
+	for i, owner := range []string{"alice", "bob", "alice", "bob"} {
+		table.Add(&Job{Spec: &Spec{Name: "train", Owner: owner}, Run: i + 1})
+	}
+	for owner, want := range map[string]string{"alice": "[train@1 train@3]", "bob": "[train@2 train@4]", "carl": "[]"} {
+		var runs []RunID
+		for _, j := range table.RunsOfOwner(owner, "train") {
+			runs = append(runs, j.RunID())
+		}
+		newest, ok := table.NewestOfOwner(owner, "train")
+		if got := fmt.Sprint(runs); got != want || ok != (len(runs) > 0) || ok && newest.RunID() != runs[len(runs)-1] {
+			t.Errorf("%s has the runs %s and the newest run %v, want %s", owner, got, newest, want)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,10 +70,7 @@ func (s *Spec) Submittable(wantedTasks int) Spec {
 			c.Tasks = min(max(c.Tasks, a.Min), a.Max)
 		}
 	}
-	c.After = slices.Clone(c.After)
-	for i := range c.After {
-		c.After[i].Met = false
-	}
+	c.After = SubmittedDependencies(c.After)
 	if c.CheckReserved() != nil {
 		c.Labels = maps.Clone(c.Labels)
 		delete(c.Labels, AppLabel)

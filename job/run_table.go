@@ -8,8 +8,8 @@ type RunTable[T interface {
 	RunID() RunID
 	Self() *Job
 }] struct {
-	// Newest is the newest run of each job, by name. All runs that have not ended are among them. Earlier are the
-	// other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
+	// Newest is the newest run of each name, whoever owns it. All runs that have not ended are among them. Earlier are
+	// the other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
 	Newest  map[string]T
 	Earlier map[string][]T
 	// numbers are the runs by Job.Number.
@@ -18,7 +18,7 @@ type RunTable[T interface {
 	count int
 }
 
-// Add adds a run that is newer than the other runs of its job.
+// Add adds a run that is newer than the other runs of its name.
 func (t *RunTable[T]) Add(run T) {
 	name := run.RunID().Name
 	if t.Newest == nil {
@@ -39,7 +39,7 @@ func (t *RunTable[T]) IndexNumber(run T) {
 	}
 }
 
-// Remove removes a run. If it was the newest one of its job, the run before it is the newest from then on.
+// Remove removes a run. If it was the newest one of its name, the run before it is the newest from then on.
 func (t *RunTable[T]) Remove(run T) {
 	name := run.RunID().Name
 	earlier := t.Earlier[name]
@@ -83,13 +83,31 @@ func (t *RunTable[T]) Find(text string) (run T, ok bool) {
 	return run, false
 }
 
-// RunsOf returns all runs of a job, the newest one last.
+// RunsOf returns all runs of a name, of all owners, the newest one last.
 func (t *RunTable[T]) RunsOf(name string) []T {
 	newest, ok := t.Newest[name]
 	if !ok {
 		return nil
 	}
 	return append(slices.Clip(t.Earlier[name]), newest)
+}
+
+// RunsOfOwner returns the runs of the job of an owner, the newest one last.
+func (t *RunTable[T]) RunsOfOwner(owner, name string) []T {
+	return slices.DeleteFunc(slices.Clone(t.RunsOf(name)), func(run T) bool { return run.Self().Spec.Owner != owner })
+}
+
+// NewestOfOwner returns the newest run of the job of an owner; false if there is none.
+func (t *RunTable[T]) NewestOfOwner(owner, name string) (run T, ok bool) {
+	if newest, found := t.Newest[name]; found && newest.Self().Spec.Owner == owner {
+		return newest, true
+	}
+	for _, run := range slices.Backward(t.Earlier[name]) {
+		if run.Self().Spec.Owner == owner {
+			return run, true
+		}
+	}
+	return run, false
 }
 
 // Len returns the number of runs.

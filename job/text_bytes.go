@@ -45,6 +45,7 @@ func (s *Spec) TextBytes() int {
 	}
 	for i := range s.After {
 		add(s.After[i].Job)
+		add(s.After[i].Run)
 	}
 	for i := range s.Volumes {
 		add(s.Volumes[i].Source, s.Volumes[i].Target, s.Volumes[i].Driver)

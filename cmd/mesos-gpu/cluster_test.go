@@ -174,7 +174,7 @@ func (c *fakeCluster) SubmitJob(_ context.Context, _ *access.Grant, spec job.Spe
 }
 
 // UpdateJob changes the specification of a job at once.
-func (c *fakeCluster) UpdateJob(ctx context.Context, _ request.Change, spec job.Spec) (v api.JobView, err error) {
+func (c *fakeCluster) UpdateJob(ctx context.Context, _ request.Change, _ string, spec job.Spec) (v api.JobView, err error) {
 	c.mu.Lock()
 	j, err := c.findJob(spec.Name)
 	if err == nil {

@@ -141,7 +141,7 @@ type AccountingList struct {
 	Next     string             `json:"next,omitempty"`
 }
 
-// JobAccounting is the response to GET /v1/jobs/{name}/accounting: the sums of one run of a job.
+// JobAccounting is the response to GET /v1/jobs/{reference}/accounting: the sums of one run of a job.
 type JobAccounting struct {
 	Job string `json:"job"`
 	Run int    `json:"run"`

@@ -22,7 +22,7 @@ type ArtifactReport struct {
 	Error string `json:"error,omitempty"`
 }
 
-// ArtifactList is the answer to GET /v1/jobs/{name}/artifacts.
+// ArtifactList is the answer to GET /v1/jobs/{reference}/artifacts.
 type ArtifactList struct {
 	// Tasks has an entry for each task that has run, by index.
 	Tasks []ArtifactReport `json:"tasks"`

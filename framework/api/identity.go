@@ -51,7 +51,7 @@ type IssuedToken struct {
 // ValidatedJob is the response to POST /v1/validate: the job as it would be stored.
 type ValidatedJob struct {
 	Spec job.Spec `json:"spec"`
-	// File is the Spec as a job file, as GET /v1/jobs/{name}/file would return it.
+	// File is the Spec as a job file, as GET /v1/jobs/{reference}/file would return it.
 	File string `json:"file"`
 	// Warnings are reasons why the job cannot start on the present agents, whatever else runs.
 	Warnings []string `json:"warnings"`

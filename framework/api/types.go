@@ -240,7 +240,7 @@ type TaskEvent struct {
 	InventoryChanged bool `json:"-"`
 }
 
-// JobHistory is the response to GET /v1/jobs/{name}/history: the events of a run's attempts,
+// JobHistory is the response to GET /v1/jobs/{reference}/history: the events of a run's attempts,
 // oldest first. The first, without a task, is the submission. Attempts that the scheduler no
 // longer keeps, and a task's earlier times of being UNREACHABLE, have no events.
 type JobHistory struct {

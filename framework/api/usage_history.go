@@ -26,7 +26,7 @@ type TypeHistory struct {
 	Duty []*float64 `json:"duty"`
 }
 
-// JobUsageHistory is the response to GET /v1/jobs/{name}/usage: the usage of the job's GPUs over
+// JobUsageHistory is the response to GET /v1/jobs/{reference}/usage: the usage of the job's GPUs over
 // its whole run. The tasks can falsify it.
 type JobUsageHistory struct {
 	// Times are in seconds since 1970, oldest first.

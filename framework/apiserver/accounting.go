@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -36,7 +37,7 @@ func (s *apiServer) handleReportAccounting(leader *LeaderBackend, w http.Respons
 	if err != nil {
 		return err
 	}
-	q.Job = s.findJobIfKnown(r, q.Job)
+	s.selectJobRecords(r, &q)
 	report, err := leader.Accounting.ReportAccounting(r.Context(), apihttp.GrantOf(r.Context()), q)
 	if err != nil {
 		return err
@@ -44,6 +45,15 @@ func (s *apiServer) handleReportAccounting(leader *LeaderBackend, w http.Respons
 	report.By, report.Groups = emptyIfNil(report.By), emptyIfNil(report.Groups)
 	apihttp.WriteJSON(w, http.StatusOK, report)
 	return nil
+}
+
+// selectJobRecords replaces the reference of a query by what it selects.
+func (s *apiServer) selectJobRecords(r *http.Request, q *api.AccountingQuery) {
+	run, owner := s.selectRecords(r, q.Job)
+	if q.Job = run.Name; run.Run != 0 {
+		q.Job = run.String()
+	}
+	q.User = cmp.Or(q.User, owner)
 }
 
 // defaultAttemptPage is the size of a page of attempts without a limit: there may be a million of them.
@@ -54,7 +64,7 @@ func (s *apiServer) handleListAttempts(leader *LeaderBackend, w http.ResponseWri
 	if err != nil {
 		return err
 	}
-	q.Job = s.findJobIfKnown(r, q.Job)
+	s.selectJobRecords(r, &q)
 	page, err := parsePageRequest(r.URL.Query())
 	if err != nil {
 		return err
@@ -86,7 +96,7 @@ func (s *apiServer) handleAccountJob(leader *LeaderBackend, w http.ResponseWrite
 			return api.NewProblemf(http.StatusBadRequest, "wait %q is not a number of seconds from 0 to %d", text, maxAccountingWait)
 		}
 	}
-	one, err := leader.Accounting.AccountJob(r.Context(), r.PathValue("name"), time.Duration(wait)*time.Second)
+	one, err := leader.Accounting.AccountJob(r.Context(), r.PathValue(runOfPath), time.Duration(wait)*time.Second)
 	if err != nil {
 		return err
 	}
@@ -105,8 +115,8 @@ func parseAccountingQuery(v url.Values) (q api.AccountingQuery, err error) {
 			return q, api.NewProblemf(http.StatusBadRequest, "by %q: each key is one of %s, once", v.Get("by"), strings.Join(api.AccountingKeys(), ", "))
 		}
 	}
-	if _, ok := job.ParseRunID(q.Job); !ok {
-		return q, api.NewProblemf(http.StatusBadRequest, "job %q is not NAME or NAME@RUN", q.Job)
+	if _, ok := job.ParseReference(q.Job); !ok {
+		return q, api.NewProblemf(http.StatusBadRequest, "job %q is not NAME, OWNER/NAME, NAME@RUN or a number", q.Job)
 	}
 	if q.State != "" && !slices.Contains(job.States(), q.State) {
 		return q, api.NewProblemf(http.StatusBadRequest, "state %q is not a state of tasks", q.State)

@@ -9,6 +9,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/job"
 )
 
 // scopeCheck returns an *api.Problem if the requester lacks the permission on the roles
@@ -19,7 +20,7 @@ type scopeCheck func(s *apiServer, r *http.Request, p access.Permission) error
 // case there is no grant, everything is permitted.
 func (s *apiServer) authorizeRequest(r *http.Request, one *route) error {
 	switch {
-	case apihttp.GrantOf(r.Context()) == nil && !strings.Contains(one.request, "/v1/jobs/{name}"): // the name is still to be resolved
+	case apihttp.GrantOf(r.Context()) == nil && !strings.Contains(one.request, "/v1/jobs/{reference}"): // it is still to be resolved
 		return nil
 	case one.scope == nil:
 		return requireInAllRoles(s, r, access.Admin)
@@ -47,12 +48,15 @@ func requireMetricsAccess(_ *apiServer, r *http.Request, p access.Permission) er
 	return request.CheckPermission(g, g.CanReadMetrics(), p, "any role")
 }
 
-// requireOnJob requires the permission on the role of the job in the path, or its ownership. It replaces the name in the path
-// by that of findJob, for the handler.
+// runOfPath is the path value with the run that the reference in the path means, NAME@RUN. Handlers use it: the same reference
+// may mean another run when they look.
+const runOfPath = "run"
+
+// requireOnJob requires the permission on the role of the job in the path, or its ownership. It sets the value runOfPath.
 func requireOnJob(s *apiServer, r *http.Request, p access.Permission) error {
-	id, err := s.findJob(r, r.PathValue("name"), p)
+	found, err := s.findJob(r, r.PathValue("reference"), p)
 	if err == nil {
-		r.SetPathValue("name", id)
+		r.SetPathValue(runOfPath, found.ID())
 	}
 	return err
 }
@@ -92,39 +96,43 @@ func requireOnRole(_ *apiServer, r *http.Request, p access.Permission) error {
 	return request.CheckRoleAccess(apihttp.GrantOf(r.Context()), p, role)
 }
 
-// findJob returns the job that the requester means by a reference, as of JobResolver, and checks an operation on it. A job's
+// findJob returns the run that the requester means by a reference, as of JobResolver, and checks an operation on it. A job's
 // owner may change it.
-func (s *apiServer) findJob(r *http.Request, reference string, p access.Permission) (id string, err error) {
+func (s *apiServer) findJob(r *http.Request, reference string, p access.Permission) (found request.FoundJob, err error) {
 	if err := requireInAnyRole(s, r, min(p, access.Submit)); err != nil {
-		return "", err
+		return found, err
 	}
 	reads, err := s.reads(r.Context())
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	g := apihttp.GrantOf(r.Context())
-	id = reference
-	if reads.Names != nil {
-		if id, err = reads.Names.ResolveJob(r.Context(), g, reference); err != nil {
-			return "", err
-		}
+	if reads.Names == nil {
+		found.Run, _ = job.ParseRunID(reference)
+		found.IsSingleRun = found.Run.Run != 0
+	} else if found, err = reads.Names.ResolveJob(r.Context(), g, reference); err != nil {
+		return found, err
 	}
 	if g == nil {
-		return id, nil
+		return found, nil
 	}
-	return id, s.checkTaskAccess(r, id, "", p, api.UnknownJob(reference))
+	return found, s.checkTaskAccess(r, found.ID(), "", p, api.UnknownJob(reference))
 }
 
-// findJobIfKnown returns what findJob returns, or the reference itself for a job that is not known or not unique: it selects from
-// records, which may be older than the known jobs.
-func (s *apiServer) findJobIfKnown(r *http.Request, reference string) string {
+// selectRecords returns which records a reference selects, by a run or the name and owner of a job. Records may be older than the
+// known jobs: for a job that is not known or not unique the reference itself decides.
+func (s *apiServer) selectRecords(r *http.Request, reference string) (run job.RunID, owner string) {
 	if reference == "" {
-		return ""
+		return run, ""
 	}
-	if id, err := s.findJob(r, reference, access.View); err == nil {
-		return id
+	switch found, err := s.findJob(r, reference, access.View); {
+	case err == nil && found.IsSingleRun:
+		return found.Run, ""
+	case err == nil:
+		return job.RunID{Name: found.Run.Name}, found.Owner
 	}
-	return reference
+	ref, _ := job.ParseReference(reference)
+	return job.RunID{Name: ref.Name, Run: ref.Run}, ref.Owner
 }
 
 // checkTaskAccess checks an operation on a job or, if task is not empty, on one of its

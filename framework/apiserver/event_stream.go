@@ -62,8 +62,12 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.WithInventory = inventory
 	if q.Job != "" {
-		if q.Job, err = s.findJob(r, q.Job, access.View); err != nil {
+		found, err := s.findJob(r, q.Job, access.View)
+		if err != nil {
 			return err
+		}
+		if q.Job = found.ID(); !found.IsSingleRun {
+			q.Job, q.Owner = found.Run.Name, found.Owner
 		}
 	}
 	reads, err := s.reads(r.Context())

@@ -61,7 +61,7 @@ func (s *apiServer) handleExec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leader, _, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, _, task, err := s.findExecTarget(r.Context(), r.PathValue(runOfPath), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue(runOfPath), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
@@ -93,11 +93,11 @@ func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
 
 // runInTask runs a command in a task's container for the client of the request.
 func (s *apiServer) runInTask(w http.ResponseWriter, r *http.Request, leader *LeaderBackend, task job.Task, request api.ExecRequest) error {
-	defer leader.Streams.TrackConnection(task.Job)()
+	defer leader.Streams.TrackConnection(task.RunID().String())()
 	note := apihttp.AuditNoteOf(r.Context())
 	note.Job, note.Task, note.Argv = task.Job, task.ID, auditArgv(request.Argv)
 	return s.runExecSession(w, r, func(ctx context.Context, t api.Terminal) (int, error) {
-		code, err := leader.Streams.Exec(ctx, task.Job, task.Index, request, t)
+		code, err := leader.Streams.Exec(ctx, task.RunID().String(), task.Index, request, t)
 		return code, classifyStartError(request.Argv[0], err)
 	}, request.Stdin)
 }
@@ -147,7 +147,7 @@ func (s *apiServer) findExecTarget(ctx context.Context, name, index string) (lea
 	}
 	if len(tasks) == 0 {
 		return nil, nil, t, api.NewProblemf(http.StatusNotFound, "job %s has no task %q: it has %d, counted from 0",
-			name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, name+"."+index)
+			view.Spec.Name, index, len(view.Tasks)+view.OmittedTasks).WithCode(api.CodeTaskNotFound, view.Spec.Name+"."+index)
 	}
 	if t = tasks[0]; t.State != job.Running {
 		return nil, nil, t, api.NewProblemf(http.StatusConflict,

@@ -36,7 +36,8 @@ import (
 // JobReader reads jobs and their tasks.
 type JobReader interface {
 	// ListJobs and GetJob omit all but the first tasks of a large job, and
-	// count them in OmittedTasks. ListTasks returns them.
+	// count them in OmittedTasks. ListTasks returns them. Here and below, a
+	// job's name is NAME@RUN, as JobResolver returns it.
 	ListJobs(ctx context.Context, q request.JobQuery) (api.JobList, error)
 	GetJob(ctx context.Context, name string) (api.JobView, error)
 	// ListTasks returns at most limit tasks of a job, from the one with the index
@@ -53,9 +54,9 @@ type JobReader interface {
 
 // JobResolver finds the job that a requester means.
 type JobResolver interface {
-	// ResolveJob returns the name of a job for a reference, or NAME@RUN if it means a single run; see job.RunTable.Resolve. It is
-	// 404 if the requester sees no such job, and 409 with CodeJobAmbiguous if the reference may mean several.
-	ResolveJob(ctx context.Context, by *access.Grant, reference string) (id string, err error)
+	// ResolveJob returns the run that a reference means; see job.RunTable.Resolve. It is 404 if the requester sees no such job,
+	// and 409 with CodeJobAmbiguous if the reference may mean several.
+	ResolveJob(ctx context.Context, by *access.Grant, reference string) (request.FoundJob, error)
 }
 
 // AgentReader reads agents and their GPUs from the master's list.
@@ -91,9 +92,9 @@ type JobCommands interface {
 	// would. It records nothing.
 	ValidateJob(ctx context.Context, by *access.Grant, spec job.Spec) (api.ValidatedJob, error)
 	// ValidateUpdate checks the specification of a service as UpdateJob would. It records nothing.
-	ValidateUpdate(ctx context.Context, c request.Change, spec job.Spec) (api.ValidatedJob, error)
+	ValidateUpdate(ctx context.Context, c request.Change, name string, spec job.Spec) (api.ValidatedJob, error)
 	// UpdateJob gives a service another specification. Its tasks are replaced step by step.
-	UpdateJob(ctx context.Context, c request.Change, spec job.Spec) (api.JobView, error)
+	UpdateJob(ctx context.Context, c request.Change, name string, spec job.Spec) (api.JobView, error)
 	// EditJob changes the specification of a job that has not ended by a function, which may be called several times.
 	EditJob(ctx context.Context, c request.Change, name string, edit func(*job.Spec) error) (api.JobView, error)
 	// KillJob ends a job. With force its tasks get no grace period, or lose the
@@ -236,7 +237,7 @@ func (s *apiServer) handleUpdateJob(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	view, err := leader.Jobs.UpdateJob(r.Context(), changeOf(r), spec)
+	view, err := leader.Jobs.UpdateJob(r.Context(), changeOf(r), r.PathValue(runOfPath), spec)
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (s *apiServer) readUpdate(w http.ResponseWriter, r *http.Request) (*LeaderB
 	if err != nil {
 		return nil, spec, err
 	}
-	if of, _ := job.ParseRunID(r.PathValue("name")); spec.Name != of.Name {
+	if of, _ := job.ParseRunID(r.PathValue(runOfPath)); spec.Name != of.Name { // the name cannot change
 		return nil, spec, api.NewProblemf(http.StatusUnprocessableEntity, "name: %q is not %q, the job of the request", spec.Name, of.Name)
 	}
 	leader, err := s.leader(r.Context())
@@ -264,7 +265,7 @@ func (s *apiServer) handleValidateUpdate(w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return err
 	}
-	checked, err := leader.Jobs.ValidateUpdate(r.Context(), changeOf(r), spec)
+	checked, err := leader.Jobs.ValidateUpdate(r.Context(), changeOf(r), r.PathValue(runOfPath), spec)
 	if err != nil {
 		return err
 	}
@@ -285,7 +286,7 @@ func (s *apiServer) handleEditJob(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	view, err := leader.Jobs.EditJob(r.Context(), changeOf(r), r.PathValue("name"), edit.Apply)
+	view, err := leader.Jobs.EditJob(r.Context(), changeOf(r), r.PathValue(runOfPath), edit.Apply)
 	if err != nil {
 		return err
 	}
@@ -302,15 +303,14 @@ func (s *apiServer) handleRerunJob(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	name := r.PathValue("name")
-	if key != "" {
-		q.ClientKey = &job.ClientKey{Key: key, Digest: fmt.Sprintf("rerun %s failed=%t", name, q.Failed)}
+	if key != "" { // a repeated request may find another newest run
+		q.ClientKey = &job.ClientKey{Key: key, Digest: fmt.Sprintf("rerun %s failed=%t", r.PathValue("reference"), q.Failed)}
 	}
 	leader, err := s.leader(r.Context())
 	if err != nil {
 		return err
 	}
-	view, err := leader.Jobs.RerunJob(r.Context(), apihttp.GrantOf(r.Context()), name, q)
+	view, err := leader.Jobs.RerunJob(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue(runOfPath), q)
 	if err != nil {
 		return err
 	}
@@ -347,7 +347,7 @@ func (s *apiServer) handleListJobs(reads *ReadBackend, w http.ResponseWriter, r 
 
 // handleListRuns lists the runs of a job that the requester may see.
 func (s *apiServer) handleListRuns(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	return s.writeJobList(reads, w, r, r.PathValue("name"))
+	return s.writeJobList(reads, w, r, r.PathValue(runOfPath))
 }
 
 // writeJobList writes the jobs that a request selects or, if runsOf is not empty, the runs of this job.
@@ -381,7 +381,7 @@ func parseJobQuery(v url.Values) (q api.JobQuery, err error) {
 }
 
 func (s *apiServer) handleGetJob(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue(runOfPath))
 	if err != nil {
 		return err
 	}
@@ -390,7 +390,7 @@ func (s *apiServer) handleGetJob(reads *ReadBackend, w http.ResponseWriter, r *h
 }
 
 func (s *apiServer) handleGetJobFile(reads *ReadBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue(runOfPath))
 	if err != nil {
 		return err
 	}
@@ -410,7 +410,7 @@ func (s *apiServer) handleKillJob(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
-		return leader.Jobs.KillJob(r.Context(), changeOf(r), r.PathValue("name"), force)
+		return leader.Jobs.KillJob(r.Context(), changeOf(r), r.PathValue(runOfPath), force)
 	})
 }
 

@@ -71,7 +71,7 @@ func (f *fakeBackend) SubmitJob(_ context.Context, _ *access.Grant, s job.Spec) 
 func (f *fakeBackend) ValidateJob(_ context.Context, _ *access.Grant, s job.Spec) (api.ValidatedJob, error) {
 	return api.ValidatedJob{Spec: s}, f.err
 }
-func (f *fakeBackend) ValidateUpdate(ctx context.Context, _ request.Change, s job.Spec) (api.ValidatedJob, error) {
+func (f *fakeBackend) ValidateUpdate(ctx context.Context, _ request.Change, _ string, s job.Spec) (api.ValidatedJob, error) {
 	return f.ValidateJob(ctx, nil, s)
 }
 func (f *fakeBackend) RerunJob(_ context.Context, by *access.Grant, name string, q request.RerunQuery) (api.JobView, error) {
@@ -86,7 +86,7 @@ func (f *fakeBackend) EditJob(_ context.Context, _ request.Change, name string, 
 	f.did = fmt.Sprintf("edit %s: priority %d, timeout %s", name, v.Spec.Priority, v.Spec.Timeout)
 	return v, f.err
 }
-func (f *fakeBackend) UpdateJob(_ context.Context, _ request.Change, s job.Spec) (api.JobView, error) {
+func (f *fakeBackend) UpdateJob(_ context.Context, _ request.Change, _ string, s job.Spec) (api.JobView, error) {
 	f.submitted = s
 	return f.view(), f.err
 }

@@ -42,7 +42,7 @@ func (s *apiServer) handleHoldJob(w http.ResponseWriter, r *http.Request) error 
 		return api.NewProblemf(http.StatusUnprocessableEntity, "drain: it is for users and roles: queue the job again with hold instead")
 	}
 	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
-		return leader.Holds.HoldJob(r.Context(), changeOf(r), r.PathValue("name"), why.Reason)
+		return leader.Holds.HoldJob(r.Context(), changeOf(r), r.PathValue(runOfPath), why.Reason)
 	})
 }
 
@@ -64,7 +64,7 @@ func checkReason(reason string) error {
 
 func (s *apiServer) handleReleaseJob(w http.ResponseWriter, r *http.Request) error {
 	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
-		return leader.Holds.ReleaseJob(r.Context(), changeOf(r), r.PathValue("name"))
+		return leader.Holds.ReleaseJob(r.Context(), changeOf(r), r.PathValue(runOfPath))
 	})
 }
 
@@ -77,7 +77,7 @@ func (s *apiServer) handleRequeueJob(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
-		return leader.Holds.RequeueJob(r.Context(), changeOf(r), r.PathValue("name"), q)
+		return leader.Holds.RequeueJob(r.Context(), changeOf(r), r.PathValue(runOfPath), q)
 	})
 }
 

@@ -199,7 +199,7 @@ func TestUnknownParameters(t *testing.T) {
 		{"GET", "/v1/jobs?page=2", 400, `GET /v1/jobs has no parameter "page"; it takes limit, after, state, role, owner, name, label, order`},
 		{"GET", "/v1/jobs?limit=%zz", 400, `parse query: invalid URL escape "%zz"`},
 		{"GET", "/v1/demand?agent=a", 400, `GET /v1/demand has no parameter "agent": it takes none`},
-		{"DELETE", "/v1/jobs/train?forse=true", 400, `DELETE /v1/jobs/{name} has no parameter "forse"; did you mean force?`},
+		{"DELETE", "/v1/jobs/train?forse=true", 400, `DELETE /v1/jobs/{reference} has no parameter "forse"; did you mean force?`},
 		{"POST", "/v1/jobs?dry_run=true", 400, `POST /v1/jobs has no parameter "dry_run": it takes none`},
 		{"GET", "/metrics?format=x", 200, ""},
 		{"GET", "/healthz?t=1", 200, ""},

@@ -22,7 +22,7 @@ func (s *apiServer) handleJobHistory(reads *ReadBackend, w http.ResponseWriter, 
 	if err != nil {
 		return err
 	}
-	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue("name"))
+	view, err := reads.Jobs.GetJob(r.Context(), r.PathValue(runOfPath))
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
-	"mesos-gpu/job"
 )
 
 // NotificationCommands retry and drop notifications.
@@ -51,10 +50,13 @@ func (s *apiServer) handleListNotifications(reads *ReadBackend, w http.ResponseW
 		return err
 	}
 	g := apihttp.GrantOf(r.Context())
-	run, _ := job.ParseRunID(s.findJobIfKnown(r, name))
+	run, owner := s.selectRecords(r, name)
+	selects := func(n *api.NotificationView) bool {
+		return (state == "" || n.State == state) && (run.Name == "" || n.Job == run.Name) && (run.Run == 0 || n.Run == run.Run) && (owner == "" || n.Owner == owner)
+	}
 	seen := make([]api.NotificationView, 0, len(list))
 	for i := range list {
-		if n := &list[i]; (state == "" || n.State == state) && (name == "" || n.Job == run.Name && (run.Run == 0 || n.Run == run.Run)) && g.HasPermission(access.View, n.Role) {
+		if n := &list[i]; selects(n) && g.HasPermission(access.View, n.Role) {
 			seen = append(seen, readableNotification(r.Context(), *n))
 		}
 	}

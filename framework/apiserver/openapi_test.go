@@ -311,7 +311,7 @@ func (f fullBackend) ListJobs(context.Context, request.JobQuery) (api.JobList, e
 func (f fullBackend) EditJob(context.Context, request.Change, string, func(*job.Spec) error) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
-func (f fullBackend) UpdateJob(context.Context, request.Change, job.Spec) (api.JobView, error) {
+func (f fullBackend) UpdateJob(context.Context, request.Change, string, job.Spec) (api.JobView, error) {
 	return filledValue[api.JobView](), f.err
 }
 func (f fullBackend) RerunJob(_ context.Context, _ *access.Grant, _ string, q request.RerunQuery) (api.JobView, error) {
@@ -322,7 +322,7 @@ func (f fullBackend) RerunJob(_ context.Context, _ *access.Grant, _ string, q re
 func (f fullBackend) ValidateJob(context.Context, *access.Grant, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
 }
-func (f fullBackend) ValidateUpdate(context.Context, request.Change, job.Spec) (api.ValidatedJob, error) {
+func (f fullBackend) ValidateUpdate(context.Context, request.Change, string, job.Spec) (api.ValidatedJob, error) {
 	return filledValue[api.ValidatedJob](), f.err
 }
 func (f fullBackend) ClusterUsage(context.Context, int) (api.ClusterHistory, error) {
@@ -435,45 +435,45 @@ var validRequests = map[string]struct {
 	"GET /v1/tasks/{id}/file":  {query: "?path=model&offset=1"},
 	"PUT /v1/tasks/{id}/file": {query: "?path=d/&mode=755&name=x", body: "content",
 		header: []string{"Content-Type", "application/octet-stream"}, status: 204},
-	"PUT /v1/tasks/{id}/files":  {query: "?path=d", body: "tar", header: []string{"Content-Type", "application/x-tar"}, status: 204},
-	"PUT /v1/workdirs/{digest}": {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
-	"GET /v1/jobs/{name}/runs":  {query: "?limit=5&after=a.b&order=newest"},
-	"DELETE /v1/jobs/{name}":    {header: []string{"If-Match", `"a"`}, status: 202},
-	"PUT /v1/jobs/{name}":       {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
-	"PATCH /v1/jobs/{name}": {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{
+	"PUT /v1/tasks/{id}/files":      {query: "?path=d", body: "tar", header: []string{"Content-Type", "application/x-tar"}, status: 204},
+	"PUT /v1/workdirs/{digest}":     {body: "archive", header: []string{"Content-Type", "application/gzip"}, status: 201},
+	"GET /v1/jobs/{reference}/runs": {query: "?limit=5&after=a.b&order=newest"},
+	"DELETE /v1/jobs/{reference}":   {header: []string{"If-Match", `"a"`}, status: 202},
+	"PUT /v1/jobs/{reference}":      {body: `{"name":"train","command":["true"],"service":{}}`, header: []string{"If-Match", `"a"`}},
+	"PATCH /v1/jobs/{reference}": {body: `{"priority":5,"gpu_type":["A100"],"timeout":"2h","run_time":null,"labels":{"a":"b","c":null}}`, header: []string{
 		"If-Match", `"a"`,
 	}},
-	"POST /v1/jobs/{name}/validate":         {body: `{"name":"train","command":["true"],"service":{}}`},
-	"POST /v1/jobs/{name}/rerun":            {body: `{"failed":true}`, status: 201},
-	"PUT /v1/jobs/{name}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
-	"DELETE /v1/jobs/{name}/hold":           {header: []string{"If-Match", `"a"`}, status: 202},
-	"POST /v1/jobs/{name}/requeue":          {body: `{"reason":"x","hold":true}`, header: []string{"If-Match", `"a"`}, status: 202},
-	"PUT /v1/roles/{role}/hold":             {body: `{"reason":"x","drain":true}`, status: 202},
-	"DELETE /v1/roles/{role}/hold":          {status: 202},
-	"PUT /v1/users/{user}/hold":             {body: `{}`, status: 202},
-	"DELETE /v1/users/{user}/hold":          {status: 202},
-	"POST /v1/jobs/{name}/scale":            {body: `{"tasks":2}`, status: 202},
-	"POST /v1/notifications/{id}/retry":     {status: 202},
-	"DELETE /v1/notifications/{id}":         {status: 202},
-	"POST /v1/tasks/{id}/stop":              {body: `{"retire":true}`, status: 202},
-	"GET /v1/tasks/{id}/log":                {query: "?stream=stdout&offset=1&follow=false"},
-	"GET /v1/tasks/{id}/output":             {query: "?stream=stdout&since=2026-01-01T00:00:00Z&tail=5&follow=false"},
-	"POST /v1/schedules":                    {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
-	"DELETE /v1/schedules/{name}":           {status: 202},
-	"POST /v1/agents/{id}/cordon":           {body: `{"reason":"fan"}`, status: 202},
-	"POST /v1/agents/{id}/drain":            {body: `{}`, status: 202},
-	"POST /v1/agents/{id}/uncordon":         {body: `{}`, status: 202},
-	"PUT /v1/roles/{role}/quota":            {body: `{"quota":null}`},
-	"GET /v1/jobs/{name}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
-	"GET /v1/usage":                         {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
-	"GET /v1/usage/history":                 {query: "?hours=720"},
-	"GET /v1/accounting":                    {query: "?by=user,role&since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z&user=ada&role=web&job=train&state=FAILED"},
-	"GET /v1/accounting/attempts":           {query: "?limit=5&since=2026-01-01T00:00:00Z&job=train@2"},
-	"GET /v1/jobs/{name}/accounting":        {query: "?wait=3"},
-	"GET /v1/events":                        {query: "?job=train&state=live"},
+	"POST /v1/jobs/{reference}/validate":         {body: `{"name":"train","command":["true"],"service":{}}`},
+	"POST /v1/jobs/{reference}/rerun":            {body: `{"failed":true}`, status: 201},
+	"PUT /v1/jobs/{reference}/hold":              {body: `{"reason":"x"}`, header: []string{"If-Match", `"a"`}, status: 202},
+	"DELETE /v1/jobs/{reference}/hold":           {header: []string{"If-Match", `"a"`}, status: 202},
+	"POST /v1/jobs/{reference}/requeue":          {body: `{"reason":"x","hold":true}`, header: []string{"If-Match", `"a"`}, status: 202},
+	"PUT /v1/roles/{role}/hold":                  {body: `{"reason":"x","drain":true}`, status: 202},
+	"DELETE /v1/roles/{role}/hold":               {status: 202},
+	"PUT /v1/users/{user}/hold":                  {body: `{}`, status: 202},
+	"DELETE /v1/users/{user}/hold":               {status: 202},
+	"POST /v1/jobs/{reference}/scale":            {body: `{"tasks":2}`, status: 202},
+	"POST /v1/notifications/{id}/retry":          {status: 202},
+	"DELETE /v1/notifications/{id}":              {status: 202},
+	"POST /v1/tasks/{id}/stop":                   {body: `{"retire":true}`, status: 202},
+	"GET /v1/tasks/{id}/log":                     {query: "?stream=stdout&offset=1&follow=false"},
+	"GET /v1/tasks/{id}/output":                  {query: "?stream=stdout&since=2026-01-01T00:00:00Z&tail=5&follow=false"},
+	"POST /v1/schedules":                         {body: `{"name":"x","command":["true"],"schedule":{"cron":"0 3 * * *"}}`, status: 201},
+	"DELETE /v1/schedules/{name}":                {status: 202},
+	"POST /v1/agents/{id}/cordon":                {body: `{"reason":"fan"}`, status: 202},
+	"POST /v1/agents/{id}/drain":                 {body: `{}`, status: 202},
+	"POST /v1/agents/{id}/uncordon":              {body: `{}`, status: 202},
+	"PUT /v1/roles/{role}/quota":                 {body: `{"quota":null}`},
+	"GET /v1/jobs/{reference}/tasks/{task}/exec": {query: "?argv=sh&argv=-c&argv=id&tty=true&stdin=true&rows=24&cols=80", header: upgrade, status: 101},
+	"GET /v1/usage":                              {query: "?limit=5&after=a&job=train&task=train.0&agent=a&minutes=15"},
+	"GET /v1/usage/history":                      {query: "?hours=720"},
+	"GET /v1/accounting":                         {query: "?by=user,role&since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z&user=ada&role=web&job=train&state=FAILED"},
+	"GET /v1/accounting/attempts":                {query: "?limit=5&since=2026-01-01T00:00:00Z&job=train@2"},
+	"GET /v1/jobs/{reference}/accounting":        {query: "?wait=3"},
+	"GET /v1/events":                             {query: "?job=train&state=live"},
 
-	"GET /v1/jobs/{name}/tasks/{task}/port-forward": {query: "?port=web", header: upgrade, status: 409}, // the task has no such port
-	"GET /v1/jobs/{name}/tasks/{task}/attach":       {query: "?rows=24&cols=80", header: upgrade, status: 101},
+	"GET /v1/jobs/{reference}/tasks/{task}/port-forward": {query: "?port=web", header: upgrade, status: 409}, // the task has no such port
+	"GET /v1/jobs/{reference}/tasks/{task}/attach":       {query: "?rows=24&cols=80", header: upgrade, status: 101},
 }
 
 // TestResponsesMatchOpenAPI checks each route's request, response and possible errors
@@ -485,7 +485,7 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		one := validRequests[route]
 		want := cmp.Or(one.status, http.StatusOK)
-		path = strings.NewReplacer("{name}", "train", "{id}", "train.0", "{role}", "x", "{user}", "u", "{task}", "7", "{digest}",
+		path = strings.NewReplacer("{name}", "train", "{reference}", "train", "{id}", "train.0", "{role}", "x", "{user}", "u", "{task}", "7", "{digest}",
 			"sha256:0", "{run}", "1", "{token}", "t").Replace(path)
 		t.Run(route, func(t *testing.T) {
 			op := doc.Paths.Find(strings.TrimPrefix(route, method+" ")).GetOperation(method)

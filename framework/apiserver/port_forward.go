@@ -17,7 +17,7 @@ func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) er
 	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
-	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue(runOfPath), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) er
 		w.Header().Set("Upgrade", "websocket")
 		return api.NewProblemf(http.StatusUpgradeRequired, "a port is forwarded over a WebSocket")
 	}
-	upstream, err := leader.Streams.OpenPort(r.Context(), task.Job, task.Index, port)
+	upstream, err := leader.Streams.OpenPort(r.Context(), task.RunID().String(), task.Index, port)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *apiServer) handlePortForward(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	defer func() { _ = conn.CloseNow() }()
-	defer leader.Streams.TrackConnection(task.Job)()
+	defer leader.Streams.TrackConnection(task.RunID().String())()
 	if execwire.Relay(r.Context(), conn, upstream) == nil {
 		_ = conn.Close(websocket.StatusNormalClosure, "")
 	}

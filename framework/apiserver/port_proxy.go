@@ -19,7 +19,7 @@ import (
 )
 
 // proxyPattern is the path of requests that are passed on to a task's port.
-const proxyPattern = "/v1/jobs/{name}/tasks/{task}/proxy/{port}/{path...}"
+const proxyPattern = "/v1/jobs/{reference}/tasks/{task}/proxy/{port}/{path...}"
 
 const (
 	// proxyDepth is the number of slashes before the path that the task gets.
@@ -53,7 +53,7 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	if err := checkSameOrigin(r); err != nil {
 		return err
 	}
-	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue("name"), r.PathValue("task"))
+	leader, spec, task, err := s.findExecTarget(r.Context(), r.PathValue(runOfPath), r.PathValue("task"))
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func (s *apiServer) passToTask(w http.ResponseWriter, r *http.Request) error {
 	target.RawQuery = r.URL.RawQuery
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return leader.Streams.OpenPort(ctx, task.Job, task.Index, port)
+			return leader.Streams.OpenPort(ctx, task.RunID().String(), task.Index, port)
 		},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxProxyHeader,
 	}
-	defer leader.Streams.TrackConnection(task.Job)()
+	defer leader.Streams.TrackConnection(task.RunID().String())()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a body may be long
 	proxy := &httputil.ReverseProxy{
 		Transport: finalResponses{transport}, FlushInterval: -1,

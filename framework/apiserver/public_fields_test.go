@@ -21,7 +21,7 @@ func TestPublicFieldsAreListed(t *testing.T) {
 	view, event, notification := filledValue[api.JobView](), filledValue[api.TaskEvent](), filledValue[api.NotificationView]()
 	schedule := filledValue[api.ScheduleView]()
 	ctx := withGrant(t, &access.AccessPolicy{PrivateOutput: true}, "viewer")
-	const spec = `after.job after.met after.state constraints.field constraints.operator constraints.value containerizer cpus disk_mib
+	const spec = `after.job after.met after.run after.state constraints.field constraints.operator constraints.value containerizer cpus disk_mib
 		gang group guaranteed idle_timeout image ipc kill_grace labels.x limits.cpus limits.mem_mib max_parallel max_wait mem_mib
 		min_run_time name network on_timeout owner ports.container ports.host ports.name ports.protocol ports.service preempt_after
 		preemptible priority request.devices.exclude request.devices.include request.gpus request.min_cuda request.min_driver

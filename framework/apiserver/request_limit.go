@@ -155,7 +155,7 @@ func (one *route) class() requestClass {
 		return probeClass
 	case "/v1/events", "/v1/tasks/{id}/log", "/v1/tasks/{id}/output":
 		return streamClass
-	case "/v1/jobs/{name}/tasks/{task}/exec", "/v1/jobs/{name}/tasks/{task}/attach", "/v1/jobs/{name}/tasks/{task}/port-forward":
+	case "/v1/jobs/{reference}/tasks/{task}/exec", "/v1/jobs/{reference}/tasks/{task}/attach", "/v1/jobs/{reference}/tasks/{task}/port-forward":
 		return sessionClass
 	case WorkdirPattern:
 		return workdirClass

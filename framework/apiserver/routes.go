@@ -68,25 +68,25 @@ func routes() []route {
 		{"HEAD " + WorkdirPattern, access.None, allowAnyone, onLeader((*apiServer).handleFetchWorkdir), "", false},
 
 		{"POST /v1/jobs", access.Submit, requireInAnyRole, (*apiServer).handleSubmitJob, "", false}, // the leader also checks the job's role
-		{"GET /v1/jobs/{name}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
-		{"GET /v1/jobs/{name}/file", access.View, ofOutput(requireOnJob), onReads((*apiServer).handleGetJobFile), "", false}, // it has the environment
-		{"GET /v1/jobs/{name}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
-		{"PUT /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
-		{"POST /v1/jobs/{name}/validate", access.Operate, requireOnJob, (*apiServer).handleValidateUpdate, "", false}, // as for the update
-		{"PATCH /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleEditJob, "", true},                 // the leader also checks a new role
-		{"POST /v1/jobs/{name}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false},           // the leader also checks the owner of the name
-		{"GET /v1/jobs/{name}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
-		{"GET /v1/jobs/{name}/usage", access.View, requireOnJob, onLeader((*apiServer).handleJobUsage), "", false},
-		{"GET /v1/jobs/{name}/artifacts", access.View, ofOutput(requireOnJob), onLeader((*apiServer).handleListArtifacts), "", false},
-		{"GET /v1/jobs/{name}/accounting", access.View, requireOnJob, onLeader((*apiServer).handleAccountJob), "wait", false},
-		{"DELETE /v1/jobs/{name}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
-		{"PUT /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleHoldJob, "", true}, // the leader also checks who holds it
-		{"DELETE /v1/jobs/{name}/hold", access.Operate, requireOnJob, (*apiServer).handleReleaseJob, "", true},
-		{"POST /v1/jobs/{name}/requeue", access.Operate, requireOnJob, (*apiServer).handleRequeueJob, "", true},
-		{"POST /v1/jobs/{name}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
-		{"GET /v1/jobs/{name}/tasks/{task}/exec", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
-		{"GET /v1/jobs/{name}/tasks/{task}/port-forward", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handlePortForward, "port", false},
-		{"GET /v1/jobs/{name}/tasks/{task}/attach", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleAttach, "rows cols", false},
+		{"GET /v1/jobs/{reference}", access.View, requireOnJob, onReads((*apiServer).handleGetJob), "", false},
+		{"GET /v1/jobs/{reference}/file", access.View, ofOutput(requireOnJob), onReads((*apiServer).handleGetJobFile), "", false}, // it has the environment
+		{"GET /v1/jobs/{reference}/runs", access.View, requireOnJob, onReads((*apiServer).handleListRuns), page + " order", false},
+		{"PUT /v1/jobs/{reference}", access.Operate, requireOnJob, (*apiServer).handleUpdateJob, "", true},
+		{"POST /v1/jobs/{reference}/validate", access.Operate, requireOnJob, (*apiServer).handleValidateUpdate, "", false}, // as for the update
+		{"PATCH /v1/jobs/{reference}", access.Operate, requireOnJob, (*apiServer).handleEditJob, "", true},                 // the leader also checks a new role
+		{"POST /v1/jobs/{reference}/rerun", access.Submit, requireOnJob, (*apiServer).handleRerunJob, "", false},           // the leader also checks the owner of the name
+		{"GET /v1/jobs/{reference}/history", access.View, requireOnJob, onReads((*apiServer).handleJobHistory), "limit", false},
+		{"GET /v1/jobs/{reference}/usage", access.View, requireOnJob, onLeader((*apiServer).handleJobUsage), "", false},
+		{"GET /v1/jobs/{reference}/artifacts", access.View, ofOutput(requireOnJob), onLeader((*apiServer).handleListArtifacts), "", false},
+		{"GET /v1/jobs/{reference}/accounting", access.View, requireOnJob, onLeader((*apiServer).handleAccountJob), "wait", false},
+		{"DELETE /v1/jobs/{reference}", access.Operate, requireOnJob, (*apiServer).handleKillJob, "force", true},
+		{"PUT /v1/jobs/{reference}/hold", access.Operate, requireOnJob, (*apiServer).handleHoldJob, "", true}, // the leader also checks who holds it
+		{"DELETE /v1/jobs/{reference}/hold", access.Operate, requireOnJob, (*apiServer).handleReleaseJob, "", true},
+		{"POST /v1/jobs/{reference}/requeue", access.Operate, requireOnJob, (*apiServer).handleRequeueJob, "", true},
+		{"POST /v1/jobs/{reference}/scale", access.Operate, requireOnJob, (*apiServer).handleScaleJob, "", true},
+		{"GET /v1/jobs/{reference}/tasks/{task}/exec", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleExec, "argv tty stdin rows cols", false}, // as for killing the job
+		{"GET /v1/jobs/{reference}/tasks/{task}/port-forward", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handlePortForward, "port", false},
+		{"GET /v1/jobs/{reference}/tasks/{task}/attach", access.Operate, ifExecEnabled(requireOnJob), (*apiServer).handleAttach, "rows cols", false},
 		{"POST /v1/tasks/{id}/stop", access.Operate, requireOnTask, (*apiServer).handleStopTask, "", false},
 		{"GET /v1/tasks/{id}/files", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleListTaskFiles), "path", false}, // as for logs
 		{"GET /v1/tasks/{id}/file", access.View, ofOutput(requireOnTask), onReads((*apiServer).handleReadTaskFile), "path offset", false},

@@ -130,7 +130,7 @@ func (s *apiServer) handleListTaskFiles(reads *ReadBackend, w http.ResponseWrite
 }
 
 func (s *apiServer) handleListArtifacts(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	list, err := leader.Artifacts.ListArtifacts(r.Context(), r.PathValue("name"))
+	list, err := leader.Artifacts.ListArtifacts(r.Context(), r.PathValue(runOfPath))
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (s *apiServer) handleScaleJob(w http.ResponseWriter, r *http.Request) error
 		return api.NewProblemf(http.StatusUnprocessableEntity, "tasks: a number is required")
 	}
 	return s.acceptChange(w, r, func(leader *LeaderBackend) error {
-		return leader.Jobs.ScaleJob(r.Context(), changeOf(r), r.PathValue("name"), *want.Tasks)
+		return leader.Jobs.ScaleJob(r.Context(), changeOf(r), r.PathValue(runOfPath), *want.Tasks)
 	})
 }
 

@@ -35,9 +35,11 @@ func (s *apiServer) handleListUsage(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	if q.Job != "" {
-		if q.Job, err = s.findJob(r, q.Job, access.View); err != nil {
+		found, err := s.findJob(r, q.Job, access.View)
+		if err != nil {
 			return err
 		}
+		q.Job = found.ID()
 	}
 	leader, err := s.leader(r.Context())
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *apiServer) handleClusterUsage(leader *LeaderBackend, w http.ResponseWri
 }
 
 func (s *apiServer) handleJobUsage(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	history, err := leader.UsageHistory.JobUsage(r.Context(), r.PathValue("name"))
+	history, err := leader.UsageHistory.JobUsage(r.Context(), r.PathValue(runOfPath))
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ func (r *Reader) ListNotifications(context.Context) ([]api.NotificationView, err
 // ListHolds returns the holds of users and roles.
 func (r *Reader) ListHolds(context.Context) ([]api.HoldView, error) { return r.Model.ListHolds(), nil }
 
-// ResolveJob returns the job that a requester means by a reference.
-func (r *Reader) ResolveJob(_ context.Context, by *access.Grant, reference string) (id string, err error) {
+// ResolveJob returns the run that a requester means by a reference.
+func (r *Reader) ResolveJob(_ context.Context, by *access.Grant, reference string) (request.FoundJob, error) {
 	return r.Model.ResolveJob(by, reference)
 }
 

@@ -17,8 +17,9 @@ func (s *TaskStreams) TrackConnection(name string) (done func()) {
 	count := func(e sched.Event) error {
 		return s.leader.runInLoop(context.Background(), func(apply func(sched.Event)) { apply(e) }, func(*sched.State) error { return nil })
 	}
-	if count(sched.ClientConnected{Job: name}) != nil {
+	run := j.RunID().String() // name may mean a later run when the client leaves
+	if count(sched.ClientConnected{Job: run}) != nil {
 		return func() {} // this scheduler stops leading
 	}
-	return func() { _ = count(sched.ClientDisconnected{Job: name}) } // fails only if this scheduler stops leading
+	return func() { _ = count(sched.ClientDisconnected{Job: run}) } // fails only if this scheduler stops leading
 }

@@ -12,7 +12,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// EditJob changes the specification of a job, and returns the job once that is recorded. A job that already is as
+// EditJob changes the specification of a run, NAME@RUN, and returns the job once that is recorded. A job that already is as
 // requested matches every If-Match, so that a client can repeat a request whose answer was lost.
 func (c *JobCommands) EditJob(ctx context.Context, change request.Change, name string, edit func(*job.Spec) error) (view api.JobView, err error) {
 	unknownTypes := c.checkEditedTypes(ctx, name, edit) // it may wait for the master, so it runs before the loop
@@ -27,16 +27,16 @@ func (c *JobCommands) EditJob(ctx context.Context, change request.Change, name s
 		}
 		spec.SetDefaults()
 		spec.Role = cmp.Or(spec.Role, st.DefaultRole())
-		if st.HasSpec(&spec) {
+		if st.HasSpec(name, &spec) {
 			return nil
 		}
 		if err := checkJobMatches(change, st, name); err != nil {
 			return err
 		}
-		if err := cmp.Or(unknownTypes, checkEdited(change.By, old, spec), admitEdit(st, &spec), c.leader.checkSpace()); err != nil {
+		if err := cmp.Or(unknownTypes, checkEdited(change.By, old, spec), admitEdit(st, name, &spec), c.leader.checkSpace()); err != nil {
 			return err
 		}
-		apply(sched.EditJob{Spec: spec})
+		apply(sched.EditJob{Job: name, Spec: spec})
 		return nil
 	}, func(*sched.State) error {
 		view, err = c.leader.Model.JobView(name)
@@ -76,8 +76,8 @@ func checkEdited(by *access.Grant, old *job.Job, spec job.Spec) error {
 }
 
 // admitEdit returns the Problem of an edit that the State does not admit.
-func admitEdit(st *sched.State, spec *job.Spec) error {
-	if err := st.AdmitEdit(spec); err != nil {
+func admitEdit(st *sched.State, name string, spec *job.Spec) error {
+	if err := st.AdmitEdit(name, spec); err != nil {
 		return refusal(err, "")
 	}
 	return nil

@@ -66,13 +66,13 @@ func execCommand(model *readmodel.Model, name string, index int, r *api.ExecRequ
 	case !ok:
 		return master.ExecCommand{}, api.UnknownJob(name)
 	case index < 0 || index >= len(j.Tasks):
-		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", name,
-			index, len(j.Tasks)).WithCode(api.CodeTaskNotFound, name+"."+strconv.Itoa(index))
+		return master.ExecCommand{}, api.NewProblemf(http.StatusNotFound, "job %q has no task %d: it has %d", j.Spec.Name,
+			index, len(j.Tasks)).WithCode(api.CodeTaskNotFound, j.Spec.Name+"."+strconv.Itoa(index))
 	}
 	t := &j.Tasks[index]
 	if t.State != job.Running {
 		return master.ExecCommand{}, api.NewProblemf(http.StatusConflict,
-			"task %d of job %q is %s: commands run only in running tasks", index, name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
+			"task %d of job %q is %s: commands run only in running tasks", index, j.Spec.Name, t.State).WithCode(api.CodeTaskNotRunning, t.ID)
 	}
 	return master.ExecCommand{
 		AgentURL: t.AgentURL, ExecutorID: t.ID, Engine: j.Spec.Containerizer == job.Docker,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/readmodel"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
@@ -17,8 +18,8 @@ func (h *ExtensionHandle) WaitForChange(ctx context.Context) error {
 	return h.changes.AwaitChange(ctx)
 }
 
-// TakeChanges returns the jobs that have changed since the last call by name; the
-// first call returns all jobs. They include removed jobs. It also returns the task
+// TakeChanges returns the jobs that have changed since the last call by NAME@RUN; the
+// first call returns the newest runs of all jobs. They include removed jobs. It also returns the task
 // state changes since then, each once and in order, with the task as it was after the
 // change. They include changes of attempts that have been replaced since. A task in
 // state Lost may appear again if it reappears and ends.
@@ -26,8 +27,8 @@ func (h *ExtensionHandle) TakeChanges() (changed map[string]*job.Spec, moves []j
 	return h.changes.TakeChanges()
 }
 
-// ExtensionHandle lets an extension submit and control jobs. When a method returns
-// nil, its effect is recorded in the journal.
+// ExtensionHandle lets an extension submit and control jobs, which have no owner. When a
+// method returns nil, its effect is recorded in the journal.
 type ExtensionHandle struct {
 	// leader runs the requests in its loop.
 	leader *Leader
@@ -63,10 +64,14 @@ func (h *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) err
 // ScaleJob sets the number of a service's tasks.
 func (h *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) error {
 	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := st.AdmitScale(name, tasks); err != nil {
+		run, _, ok := st.NewestOfOwner("", name)
+		if !ok {
+			return api.UnknownJob(name)
+		}
+		if err := st.AdmitScale(run.String(), tasks); err != nil {
 			return err
 		}
-		apply(sched.ScaleService{Job: name, Tasks: tasks})
+		apply(sched.ScaleService{Job: run.String(), Tasks: tasks})
 		return nil
 	})
 }
@@ -110,9 +115,11 @@ func (h *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec)
 
 // KillJobs kills jobs. Jobs that have ended are ignored.
 func (h *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
-	return h.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
+	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		for _, name := range names {
-			apply(sched.KillJob{Job: name})
+			if run, live, _ := st.NewestOfOwner("", name); live {
+				apply(sched.KillJob{Job: run.String()})
+			}
 		}
 		return nil
 	})
@@ -165,7 +172,7 @@ func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (
 // AbdicateLeadership makes this scheduler stop leading. It does not wait for that.
 func (h *ExtensionHandle) AbdicateLeadership() { h.leader.abdicate() }
 
-// FindJob returns a copy of the job as it is recorded now; false if it does not exist.
+// FindJob returns a copy of the newest run of a name as it is recorded now, whoever owns it; false if it does not exist.
 func (h *ExtensionHandle) FindJob(name string) (job.Job, bool) { return h.leader.Model.CopyJob(name) }
 
 // ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by name.

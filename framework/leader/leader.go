@@ -359,7 +359,9 @@ func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 		return nil
 	})
 	for i := range views {
-		views[i].WaitReason = l.pendingText(reasons, views[i].Spec.Name)
+		if views[i].HasWaiting { // an earlier run of the name has none
+			views[i].WaitReason = l.pendingText(reasons, views[i].Spec.Name)
+		}
 	}
 	return err
 }

@@ -105,9 +105,8 @@ func (s *Schedules) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now t
 	e := *old
 	e.Runs = slices.Clone(old.Runs)
 	due, err := e.RunDue(now, func(name string) (known, live bool) {
-		j, ok := st.Job(name)
-		ok = ok && j.Spec.Owner == e.Spec.Owner // another owner's job may have the same name
-		return ok, ok && !j.IsTerminal()
+		_, live, known = st.NewestOfOwner(e.Spec.Owner, name)
+		return known, live
 	})
 	if due == nil || err != nil {
 		return err
@@ -122,10 +121,13 @@ func (s *Schedules) stepSchedule(st *sched.State, old *cron.ScheduleEntry, now t
 		return err
 	}
 	for _, name := range due.Kill {
-		apply(sched.KillJob{Job: name})
+		run, _, _ := st.NewestOfOwner(e.Spec.Owner, name)
+		apply(sched.KillJob{Job: run.String()})
 	}
 	for _, name := range due.Forget {
-		apply(sched.ForgetJob{Job: name})
+		for run, live, ok := st.NewestOfOwner(e.Spec.Owner, name); ok && !live; run, live, ok = st.NewestOfOwner(e.Spec.Owner, name) {
+			apply(sched.ForgetJob{Job: run.String()})
+		}
 	}
 	if due.Submit != nil {
 		err := s.leader.checkInLoop(st, &submission{origin: bySchedule, spec: due.Submit})
@@ -152,12 +154,12 @@ func refusalRecord(st *sched.State, e cron.ScheduleEntry, due *cron.DueActions, 
 	return scheduleDocument(&without)
 }
 
-// freeRunName returns the name of a run, with a number if a job which the run may not replace has that name: the run
-// starts whatever names other users choose.
+// freeRunName returns the name of a run, with a number if a job that has not ended has that name: the run starts whatever
+// names other users choose.
 func freeRunName(st *sched.State, run *job.Spec) string {
 	name := run.Name
 	for n := 2; ; n++ {
-		if old, ok := st.Job(name); !ok || old.Spec.Owner == run.Owner && old.IsTerminal() {
+		if old, ok := st.Job(name); !ok || old.IsTerminal() {
 			return name
 		}
 		name = job.NumberedRunName(run.Name, n)

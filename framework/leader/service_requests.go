@@ -12,50 +12,47 @@ import (
 	"mesos-gpu/job"
 )
 
-// UpdateJob gives a service another specification, and returns the service once that is recorded. The rollout of the
-// specification to its tasks continues afterwards. The service keeps its role if spec names none.
-func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, spec job.Spec) (view api.JobView, err error) {
-	if err := c.checkUpdateFiles(ctx, change.By, &spec); err != nil {
+// UpdateJob gives a service, the run NAME@RUN, another specification, and returns the service once that is recorded. The
+// rollout of the specification to its tasks continues afterwards. The service keeps its role if spec names none.
+func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, name string, spec job.Spec) (view api.JobView, err error) {
+	if err := c.checkUpdateFiles(ctx, change.By, name, &spec); err != nil {
 		return view, err
 	}
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		if err := c.checkUpdate(change, st, &spec); err != nil {
+		if err := c.checkUpdate(change, st, name, &spec); err != nil {
 			return err
 		}
-		apply(sched.UpdateService{Spec: spec})
+		apply(sched.UpdateService{Job: name, Spec: spec})
 		return nil
 	}, func(*sched.State) error {
-		view, err = c.leader.Model.JobView(spec.Name)
+		view, err = c.leader.Model.JobView(name)
 		return err
 	})
 	return view, err
 }
 
 // checkUpdateFiles makes the checks of a submission that may wait for the master or the disk.
-func (c *JobCommands) checkUpdateFiles(ctx context.Context, by *access.Grant, spec *job.Spec) error {
-	if old, ok := c.leader.Model.CopyJob(spec.Name); ok {
+func (c *JobCommands) checkUpdateFiles(ctx context.Context, by *access.Grant, name string, spec *job.Spec) error {
+	if old, ok := c.leader.Model.CopyJob(name); ok {
 		spec.Owner = old.Spec.Owner
 	}
 	return c.leader.checkBeforeLoop(ctx, &submission{origin: byUser, spec: spec, by: by})
 }
 
 // checkUpdate returns why a service may not get the specification, and completes its role.
-func (c *JobCommands) checkUpdate(change request.Change, st *sched.State, spec *job.Spec) error {
-	if err := checkJobMatches(change, st, spec.Name); err != nil {
+func (c *JobCommands) checkUpdate(change request.Change, st *sched.State, name string, spec *job.Spec) error {
+	if err := checkJobMatches(change, st, name); err != nil {
 		return err
 	}
-	old, _ := st.Job(spec.Name)
+	old, _ := st.Job(name)
 	if old.Spec.CheckReserved() != nil {
 		return api.NewProblemf(http.StatusConflict, "job %q runs an app of Marathon: change the app", spec.Name)
 	}
-	spec.Role = cmp.Or(spec.Role, old.Spec.Role)
-	if spec.Owner != old.Spec.Owner {
-		return api.NewProblemf(http.StatusConflict, "job %q has another owner now: try again", spec.Name)
-	}
+	spec.Role, spec.Owner = cmp.Or(spec.Role, old.Spec.Role), old.Spec.Owner
 	if err := assignUser(change.By, spec); err != nil {
 		return err
 	}
-	if err := st.AdmitUpdate(spec); err != nil {
+	if err := st.AdmitUpdate(name, spec); err != nil {
 		return refusal(err, "")
 	}
 	return c.leader.checkSpace()

@@ -71,7 +71,7 @@ var submissionChecks = concatChecks(
 		{"containers that reach the machine can run as the unix user who owns them", "user", byUser | asSchedule, true, (*Leader).checkHostUser},
 		{"the requester may submit to the role", "role", byUser | asSchedule, false, (*Leader).checkRolePermission},
 		{"the schedule's owner may still submit to the role", "role", bySchedule, false, (*Leader).checkScheduleOwner},
-		{"no job of another owner has the name", "name", byUser, false, (*Leader).checkNameOwner},
+		{"no live job of another owner has the name", "name", byUser, false, (*Leader).checkNameOwner},
 		{"the requester may run processes as the user", "user", byUser | asSchedule, false, (*Leader).checkProcessUser},
 		{"it has no reserved label or group", "labels", bySchedule, false, (*Leader).checkReserved},
 	},
@@ -129,12 +129,14 @@ func (l *Leader) checkBeforeLoop(ctx context.Context, s *submission) error {
 	return l.checkSubmission(ctx, nil, s, true)
 }
 
-// checkInLoop completes the submission's role and makes the other checks. It runs in the loop, and returns the first refusal,
-// an *api.Problem.
+// checkInLoop completes the submission's role and the runs after which it starts, and makes the other checks. It runs in the
+// loop, and returns the first refusal, an *api.Problem.
 func (l *Leader) checkInLoop(st *sched.State, s *submission) error {
 	if s.spec.Role == "" {
 		s.spec.Role = defaultRole(st, s.by)
 	}
+	s.spec.After = job.SubmittedDependencies(s.spec.After) // a user may have copied a recorded specification
+	st.ResolveDependencies(s.spec, s.sees())
 	return l.checkSubmission(context.Background(), st, s, false)
 }
 
@@ -224,10 +226,10 @@ func (l *Leader) checkScheduleOwner(_ context.Context, _ *sched.State, s *submis
 	return l.Schedules.checkOwner(s.spec)
 }
 
-// checkNameOwner returns an error for the name of a job that the requester may not change. A new run takes the name of an
-// ended job, and old runs may be forgotten for it.
+// checkNameOwner returns an error for the name of a job that has not ended and that the requester may not change. It does not
+// say whose it is. The names of ended jobs are free.
 func (l *Leader) checkNameOwner(_ context.Context, st *sched.State, s *submission) error {
-	if old, ok := st.Job(s.spec.Name); ok && !s.by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
+	if old, ok := st.Job(s.spec.Name); ok && !old.IsTerminal() && !s.by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
 		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", s.spec.Name).WithCode(api.CodeJobExists, s.spec.Name)
 	}
 	return nil

@@ -36,13 +36,13 @@ func (c *JobCommands) ValidateJob(ctx context.Context, by *access.Grant, spec jo
 }
 
 // ValidateUpdate checks a specification of a service as UpdateJob would, and records nothing.
-func (c *JobCommands) ValidateUpdate(ctx context.Context, change request.Change, spec job.Spec) (checked api.ValidatedJob, err error) {
-	if err := c.checkUpdateFiles(ctx, change.By, &spec); err != nil {
+func (c *JobCommands) ValidateUpdate(ctx context.Context, change request.Change, name string, spec job.Spec) (checked api.ValidatedJob, err error) {
+	if err := c.checkUpdateFiles(ctx, change.By, name, &spec); err != nil {
 		return checked, err
 	}
 	var warnings []string
 	err = c.leader.runInLoop(ctx, nil, func(st *sched.State) error {
-		if err := c.checkUpdate(change, st, &spec); err != nil {
+		if err := c.checkUpdate(change, st, name, &spec); err != nil {
 			return err
 		}
 		warnings = warnOfInfeasible(st, &spec)

@@ -18,7 +18,7 @@ type ChangeFeed struct {
 
 	// mu protects the fields below.
 	mu sync.Mutex
-	// changedJobs are the changed jobs by name, as of the last change or before the removal.
+	// changedJobs are the changed jobs by NAME@RUN, as of the last change or before the removal.
 	changedJobs map[string]*job.Spec
 	// moves are the tasks after each change of their states, in the order of the changes.
 	moves []job.Task
@@ -42,7 +42,7 @@ func (n *ChangeFeed) addChanges(specs map[string]*job.Spec, moves []job.Task) {
 	}
 }
 
-// TakeChanges returns the changed and removed jobs, and the task state changes in order,
+// TakeChanges returns the changed and removed jobs by NAME@RUN, and the task state changes in order,
 // and removes both from the feed. The jobs include those of all returned tasks that exist.
 func (n *ChangeFeed) TakeChanges() (changed map[string]*job.Spec, moves []job.Task) {
 	n.mu.Lock()
@@ -80,7 +80,7 @@ func (m *Model) taskMoves(c journal.Change, moves []sched.StateTransition) []job
 		case last != nil:
 			t = *last
 		}
-		t.ID, t.Job, t.Index, t.State, t.Changed, t.Message = move.TaskID, move.Job, move.Index, move.State, move.Time, move.Message
+		t.ID, t.Job, t.Run, t.Index, t.State, t.Changed, t.Message = move.TaskID, move.Job, move.Run, move.Index, move.State, move.Time, move.Message
 		if !t.State.IsLive() {
 			t.Ended, t.ExitCode = move.Time, move.ExitCode
 		}

@@ -97,7 +97,7 @@ func TestAttemptEndsAreReportedOnce(t *testing.T) {
 	if len(got) == 0 || slices.Index(got, last) != len(got)-2 {
 		t.Errorf("after the last end want only the next attempt, got %v", got)
 	}
-	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || len(changed) != 1 || changed["web"].Name != "web" {
+	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" || len(changed) != 1 || changed["web@1"].Name != "web" {
 		t.Errorf("of %v (-want +got):\n%s", changed, diff)
 	}
 	if changed, moves := n.TakeChanges(); len(changed)+len(moves) > 0 {

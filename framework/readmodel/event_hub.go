@@ -34,10 +34,11 @@ type eventHub struct {
 	inventoryChanges uint64
 }
 
-// storedEvent is an event and the place of its task in the list of jobs. The place has no
+// storedEvent is an event with the owner of its job and the place of its task in the list of jobs. The place has no
 // submission if the job is no longer recorded.
 type storedEvent struct {
 	api.TaskEvent
+	owner string
 	place taskPlace
 }
 
@@ -61,17 +62,23 @@ func (p *taskPlace) isBefore(other *taskPlace) bool {
 
 // eventListener is notified of new events. It does not store them.
 type eventListener struct {
-	// run are the events that wake the listener; see selectsEvent.
-	run job.RunID
+	// events are those that wake the listener.
+	events eventSelection
 	// inventory also selects changes of agents and GPUs.
 	inventory bool
 	// wake has an element if there may be something new, including the end of the hub.
 	wake chan struct{}
 }
 
-// selectsEvent reports whether an event is of a run. Without a number that is any run of the job, without a name any job.
-func selectsEvent(run job.RunID, ev *api.TaskEvent) bool {
-	return run.Name == "" || run.Name == ev.Job && (run.Run == 0 || run.Run == ev.Run)
+// eventSelection selects the events of a run or, without a number, of all runs of the owner's job. Without a name it selects
+// all events.
+type eventSelection struct {
+	run   job.RunID
+	owner string
+}
+
+func (s *eventSelection) includes(ev *storedEvent) bool {
+	return s.run.Name == "" || s.run.Name == ev.Job && (s.run.Run == ev.Run || s.run.Run == 0 && s.owner == ev.owner)
 }
 
 func newHub() *eventHub {
@@ -102,16 +109,16 @@ func (h *eventHub) isStored(n uint64) bool {
 	return n <= h.last && h.last-n <= uint64(len(h.stored))
 }
 
-// readEvents returns at most limit events after n of a job or a run of it, and the number of the
-// last event that it has examined. ok is false if events after n are no longer stored.
-func (h *eventHub) readEvents(n uint64, run job.RunID, limit int) (events []storedEvent, last uint64, ok bool) {
+// readEvents returns at most limit selected events after n, and the number of the last event that
+// it has examined. ok is false if events after n are no longer stored.
+func (h *eventHub) readEvents(n uint64, selected *eventSelection, limit int) (events []storedEvent, last uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.isStored(n) {
 		return nil, n, false
 	}
 	for ; n < h.last && len(events) < limit; n++ {
-		if ev := &h.stored[n%storedEvents]; selectsEvent(run, &ev.TaskEvent) {
+		if ev := &h.stored[n%storedEvents]; selected.includes(ev) {
 			events = append(events, *ev)
 		}
 	}
@@ -128,8 +135,8 @@ func (h *eventHub) storeEvent(ev storedEvent) {
 }
 
 // addListener adds a listener. It also returns the present number of inventory changes.
-func (h *eventHub) addListener(run job.RunID, inventory bool) (l *eventListener, inventoryChanges uint64) {
-	l = &eventListener{run: run, inventory: inventory, wake: make(chan struct{}, 1)}
+func (h *eventHub) addListener(events eventSelection, inventory bool) (l *eventListener, inventoryChanges uint64) {
+	l = &eventListener{events: events, inventory: inventory, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listeners[l] = true
@@ -169,14 +176,14 @@ func (l *eventListener) notify() {
 }
 
 // publishEvent gives an event the next number, stores it and wakes the listeners that select it.
-func (h *eventHub) publishEvent(ev api.TaskEvent, place taskPlace) {
+func (h *eventHub) publishEvent(ev storedEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
 	ev.ID = h.formatEventID(h.last)
-	h.storeEvent(storedEvent{ev, place})
+	h.storeEvent(ev)
 	for l := range h.listeners {
-		if selectsEvent(l.run, &ev) {
+		if l.events.includes(&ev) {
 			l.notify()
 		}
 	}

@@ -21,8 +21,8 @@ const (
 type eventStream struct {
 	model *Model
 	query request.EventQuery
-	// run is the job of the query, or the run of it. It has no name for all jobs.
-	run      job.RunID
+	// selected are the events of the query.
+	selected eventSelection
 	listener *eventListener
 	// position is the number of the last event that the stream has examined.
 	position uint64
@@ -49,17 +49,26 @@ func (m *Model) openStream(q request.EventQuery) (*eventStream, error) {
 	defer m.mu.RUnlock()
 	s := &eventStream{model: m, query: q}
 	if q.Job != "" {
-		if _, ok := m.jobs.Find(q.Job); !ok {
+		s.selected.run, _ = job.ParseRunID(q.Job)
+		s.selected.owner = q.Owner
+		if _, ok := s.newestRun(); !ok {
 			return nil, api.UnknownJob(q.Job)
 		}
-		s.run, _ = job.ParseRunID(q.Job)
 	}
 	known := false
 	if s.position, known = m.hub.parseEventID(q.After); !known {
 		s.readsStates, s.position = true, m.hub.lastNumber()
 	}
-	s.listener, s.inventoryChanges = m.hub.addListener(s.run, q.WithInventory)
+	s.listener, s.inventoryChanges = m.hub.addListener(s.selected, q.WithInventory)
 	return s, nil
+}
+
+// newestRun returns the run of the query, or the newest run of its job. The caller holds the lock.
+func (s *eventStream) newestRun() (*jobEntry, bool) {
+	if s.selected.run.Run == 0 {
+		return s.model.jobs.NewestOfOwner(s.selected.owner, s.selected.run.Name)
+	}
+	return s.model.jobs.Find(s.query.Job)
 }
 
 // readBatch returns what follows, without waiting.
@@ -67,7 +76,7 @@ func (s *eventStream) readBatch() (b request.EventBatch, then streamProgress) {
 	if s.readsStates {
 		return s.readStates()
 	}
-	events, last, ok := s.model.hub.readEvents(s.position, s.run, eventBatch)
+	events, last, ok := s.model.hub.readEvents(s.position, &s.selected, eventBatch)
 	if !ok {
 		return request.EventBatch{Missed: true}, streamEnds
 	}
@@ -97,7 +106,7 @@ func (s *eventStream) readStates() (b request.EventBatch, then streamProgress) {
 	v := s.model
 	v.mu.RLock() // no event is published meanwhile
 	defer v.mu.RUnlock()
-	events, last, ok := v.hub.readEvents(s.position, s.run, eventBatch)
+	events, last, ok := v.hub.readEvents(s.position, &s.selected, eventBatch)
 	if !ok {
 		return request.EventBatch{Missed: true}, streamEnds
 	}
@@ -130,7 +139,7 @@ func (s *eventStream) appendStates(to []api.TaskEvent) (events []api.TaskEvent, 
 	entries := s.model.bySubmission
 	if s.query.Job != "" {
 		entries = nil
-		if e, ok := s.model.jobs.Find(s.query.Job); ok {
+		if e, ok := s.newestRun(); ok {
 			entries = []*jobEntry{e}
 		}
 	}

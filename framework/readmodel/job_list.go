@@ -47,7 +47,7 @@ func (m *Model) jobsAfter(q request.JobQuery) (iter.Seq2[int, *jobEntry], error)
 		if !ok {
 			return nil, api.UnknownJob(q.RunsOf)
 		}
-		entries = m.jobs.RunsOf(e.Spec.Name)
+		entries = m.jobs.RunsOfOwner(e.Spec.Owner, e.Spec.Name)
 	}
 	from, to := 0, len(entries)
 	if q.After != "" {

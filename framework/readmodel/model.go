@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/notification"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
 )
@@ -42,8 +43,8 @@ type Model struct {
 	// these.
 	bySubmission []*jobEntry
 	removedCount int
-	// byGroup contains the newest runs of jobs with a Group by group, sorted by name. A run's
-	// group never changes.
+	// byGroup contains the newest runs of each owner's jobs with a Group by group, sorted by name. A
+	// run's group never changes.
 	byGroup map[string][]*jobEntry
 	// ownDocuments are the scheduler's own documents by key. The model does not contain
 	// those of extensions.
@@ -70,7 +71,7 @@ type jobEntry struct {
 	sharesTasks bool
 	// removed is set when the job is forgotten but still in Model.bySubmission.
 	removed bool
-	// superseded is set while the job has a newer run. Lists of jobs omit such entries.
+	// superseded is set while its owner has a newer run of the name. Lists of jobs omit such entries.
 	superseded bool
 }
 
@@ -144,7 +145,7 @@ func (m *Model) addJob(j *job.Job) *jobEntry {
 		Revision:  j.Revision,
 		Notified:  j.Notified,
 	}}
-	if old := m.jobs.Newest[j.Spec.Name]; old != nil {
+	if old, ok := m.jobs.NewestOfOwner(j.Spec.Owner, j.Spec.Name); ok {
 		old.superseded = true
 		m.removeFromGroup(old)
 	}
@@ -195,14 +196,14 @@ func (m *Model) ApplyRecorded(c journal.Change, moves []sched.StateTransition, l
 		m.shareTasks(j)
 	}
 	for _, move := range moves {
-		m.hub.publishEvent(api.TaskEvent{
+		m.publishEvent(api.TaskEvent{
 			Time:    move.Time,
 			Job:     move.Job,
 			Task:    move.TaskID,
 			Run:     move.RunID().Run,
 			State:   move.State,
 			Message: move.Message,
-		}, m.placeOf(move.RunID(), move.Index))
+		}, move.Index)
 	}
 }
 
@@ -212,34 +213,34 @@ func (m *Model) WatchChanges(n *ChangeFeed) {
 	defer m.mu.Unlock()
 	m.changes = n
 	specs := map[string]*job.Spec{}
-	for name, e := range m.jobs.Newest {
-		specs[name] = e.Spec
+	for _, e := range m.bySubmission {
+		if !e.removed && !e.superseded {
+			specs[e.RunID().String()] = e.Spec
+		}
 	}
 	n.addChanges(specs, nil)
 }
 
-// changedSpecs returns the specifications of the jobs that a change modifies or removes, and
-// of those of the moved tasks. The end of an earlier run's record changes no job. The caller
-// must not have applied the change yet.
+// changedSpecs returns the specifications of the runs that a change modifies or removes, and
+// of those of the moved tasks, by run. The end of an earlier run's record changes no job. The
+// caller must not have applied the change yet.
 func (m *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job.Spec {
 	specs := map[string]*job.Spec{}
-	add := func(name string) {
-		if e := m.jobs.Newest[name]; e != nil {
-			specs[name] = e.Spec
-		}
-	}
 	for _, id := range c.Removed {
-		if e := m.jobs.Newest[id.Name]; e != nil && e.RunID() == id {
-			add(id.Name)
+		if e, ok := m.jobs.Find(id.String()); ok && !e.superseded {
+			specs[id.String()] = e.Spec
 		}
 	}
 	for _, list := range [][]job.Task{c.Tasks, moved} {
 		for i := range list {
-			add(list[i].Job)
+			run := list[i].RunID().String()
+			if e, ok := m.jobs.Find(run); ok {
+				specs[run] = e.Spec
+			}
 		}
 	}
 	for _, j := range c.Jobs {
-		specs[j.Spec.Name] = j.Spec
+		specs[j.RunID().String()] = j.Spec
 	}
 	return specs
 }
@@ -247,7 +248,7 @@ func (m *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job
 // publishDifference publishes an event if the task's state has changed.
 func (m *Model) publishDifference(before, now *job.Task) {
 	if before == nil || before.State != now.State || !before.Changed.Equal(now.Changed) {
-		m.hub.publishEvent(stateEvent(now), m.placeOf(now.RunID(), now.Index))
+		m.publishEvent(stateEvent(now), now.Index)
 	}
 }
 
@@ -256,13 +257,13 @@ func stateEvent(t *job.Task) api.TaskEvent {
 	return api.TaskEvent{Time: t.Changed, Job: t.Job, Run: t.RunID().Run, Task: t.ID, State: t.State, Message: t.Message}
 }
 
-// placeOf returns the place of a task. It precedes all others if the job is no longer recorded.
-func (m *Model) placeOf(run job.RunID, index int) taskPlace {
-	place := taskPlace{job: run.Name, index: index}
-	if e, ok := m.jobs.Find(run.String()); ok {
-		place.submitted = e.Submitted
+// publishEvent publishes an event of the task of an index. It precedes all others if the job is no longer recorded.
+func (m *Model) publishEvent(ev api.TaskEvent, index int) {
+	stored := storedEvent{TaskEvent: ev, place: taskPlace{job: ev.Job, index: index}}
+	if e, ok := m.jobs.Find(job.RunID{Name: ev.Job, Run: ev.Run}.String()); ok {
+		stored.owner, stored.place.submitted = e.Spec.Owner, e.Submitted
 	}
-	return place
+	m.hub.publishEvent(stored)
 }
 
 // applyChange applies a change in the order that journal.Change describes, and calls publish for each task with its
@@ -375,7 +376,7 @@ func (m *Model) updateSpec(e *jobEntry, j *job.Job) {
 	}
 }
 
-// removeJob removes a run. If it was the newest one of its name, the run before it takes its place in lists.
+// removeJob removes a run. If it was its owner's newest one of the name, the run before it takes its place in lists.
 func (m *Model) removeJob(id job.RunID) {
 	e, ok := m.jobs.Find(id.String())
 	if !ok {
@@ -386,7 +387,7 @@ func (m *Model) removeJob(id job.RunID) {
 	}
 	m.jobs.Remove(e)
 	m.removeFromGroup(e)
-	if before := m.jobs.Newest[id.Name]; before != nil && before.superseded {
+	if before, ok := m.jobs.NewestOfOwner(e.Spec.Owner, id.Name); ok && before.superseded {
 		before.superseded = false
 		m.addToGroup(before)
 	}
@@ -441,25 +442,22 @@ func (m *Model) JobView(name string) (api.JobView, error) {
 	return view, nil
 }
 
-// ResolveJob returns the name of the job that a requester means by a reference, or NAME@RUN if it means a single run. It is 404
-// or, if the reference may mean several jobs, 409.
-func (m *Model) ResolveJob(by *access.Grant, reference string) (id string, err error) {
+// ResolveJob returns the run that a requester means by a reference. It is 404 or, if the reference may mean several jobs, 409.
+func (m *Model) ResolveJob(by *access.Grant, reference string) (found request.FoundJob, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	e, exact, ok, candidates := m.jobs.Resolve(reference, by.UserName(), func(role string) bool { return by.HasPermission(access.View, role) })
 	switch {
-	case ok && exact:
-		return e.RunID().String(), nil
 	case ok:
-		return e.Spec.Name, nil
+		return request.FoundJob{Run: e.RunID(), Owner: e.Spec.Owner, IsSingleRun: exact}, nil
 	case len(candidates) == 0:
-		return "", api.UnknownJob(reference)
+		return found, api.UnknownJob(reference)
 	}
 	var names []string
 	for _, one := range candidates {
 		names = append(names, one.Spec.QualifiedName())
 	}
-	return "", api.AmbiguousJob(reference, names)
+	return found, api.AmbiguousJob(reference, names)
 }
 
 // ListTasks returns at most limit tasks of a job, from an index on. It returns none if there is

@@ -49,7 +49,7 @@ func TestReadStates(t *testing.T) {
 	}
 	_, err := v.ReadStates(request.EventQuery{}, func(*request.EventBatch) error {
 		for range storedEvents + 1 {
-			v.hub.publishEvent(api.TaskEvent{Job: "train", Task: "train.0.1.0"}, taskPlace{})
+			v.hub.publishEvent(storedEvent{TaskEvent: api.TaskEvent{Job: "train", Task: "train.0.1.0"}})
 		}
 		return nil
 	})

@@ -16,16 +16,34 @@ type JobQuery struct {
 	// MaxTasks ends a page early, after the job with which it has that many tasks; 0 means
 	// no limit. The page then has a Next.
 	MaxTasks int
-	// RunsOf lists the runs of this job, "" the newest run of each job.
+	// RunsOf lists the runs of the job that has this run, "" the newest run of each owner's jobs.
 	RunsOf string
 	// Grant restricts the list to what the requester may see; nil permits all.
 	Grant *access.Grant
 }
 
+// FoundJob is the run that a requester means by a reference.
+type FoundJob struct {
+	Run job.RunID
+	// Owner is the owner of the job, "" if it has none.
+	Owner string
+	// IsSingleRun is set if the reference names the run itself, and not a job of which it is the newest run.
+	IsSingleRun bool
+}
+
+// ID returns NAME@RUN, by which backends find the run.
+func (f *FoundJob) ID() string {
+	if f.Run.Run == 0 { // it was not resolved
+		return f.Run.Name
+	}
+	return f.Run.String()
+}
+
 // EventQuery selects the events of a stream.
 type EventQuery struct {
-	// Job is the job to watch, or NAME@RUN for one run of it; "" means all jobs.
-	Job string
+	// Job is the run to watch, NAME@RUN, or the NAME of the Owner's job, whose later runs are watched too; "" means all
+	// jobs.
+	Job, Owner string
 	// LiveOnly omits the initial states of tasks that have ended. Later ends are sent.
 	LiveOnly bool
 	// WithInventory requests an event whenever agents or GPUs have changed.

@@ -99,12 +99,12 @@ func BenchmarkChangesInLongQueue(b *testing.B) {
 		{"priority", func(st *State, i int) Event {
 			spec := *st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
 			spec.Priority = 1 + i%2
-			return EditJob{Spec: spec}
+			return EditJob{Job: spec.Name, Spec: spec}
 		}},
 		{"role", func(st *State, i int) Event {
 			spec := *st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
 			spec.Role = roles[(i+1)%2].Name
-			return EditJob{Spec: spec}
+			return EditJob{Job: spec.Name, Spec: spec}
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

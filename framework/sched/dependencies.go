@@ -3,6 +3,7 @@ package sched
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"mesos-gpu/job"
 	"mesos-gpu/job/editdistance"
@@ -23,19 +24,46 @@ func (e *MissingDependencyError) Error() string {
 	return text + ": submit it first"
 }
 
+// AmbiguousDependencyError reports that a job depends on a name that several jobs have.
+type AmbiguousDependencyError struct {
+	// Reference is what the user has written, Candidates are the qualified names of the jobs.
+	Reference  string
+	Candidates []string
+}
+
+func (e *AmbiguousDependencyError) Error() string {
+	return fmt.Sprintf("after: %q names %d jobs: name one of %s, or its number", e.Reference, len(e.Candidates), strings.Join(e.Candidates, ", "))
+}
+
 // admitDependencies checks that the jobs on which spec depends exist, which excludes cycles, and can still end as
 // required.
 func (t *jobTable) admitDependencies(spec *job.Spec, sees func(role string) bool) error {
 	for _, d := range spec.After {
-		j, ok := t.jobs.Newest[d.Job]
+		j, err := t.findDependency(&d, spec.Owner, sees)
 		switch {
-		case !ok || !sees(j.Spec.Role):
-			return &MissingDependencyError{Name: d.Job, Near: t.nearestJobName(d.Job, sees)}
+		case err != nil:
+			return err
 		case j.IsTerminal() && !d.IsMetBy(j.State()):
 			return fmt.Errorf("after: job %s has ended and is %s: submit it again first", j.Spec.Name, describeUnmet(d, j.State()))
 		}
 	}
 	return nil
+}
+
+// findDependency returns the run that a dependency of an owner's job means, for a user who sees the jobs of some roles.
+func (t *jobTable) findDependency(d *job.Dependency, owner string, sees func(role string) bool) (*job.Job, error) {
+	j, _, ok, candidates := t.jobs.Resolve(d.Target(), owner, sees)
+	switch {
+	case ok:
+		return j, nil
+	case len(candidates) == 0:
+		return nil, &MissingDependencyError{Name: d.Job, Near: t.nearestJobName(d.Job, sees)}
+	}
+	e := &AmbiguousDependencyError{Reference: d.Job}
+	for _, one := range candidates {
+		e.Candidates = append(e.Candidates, one.Spec.QualifiedName())
+	}
+	return nil, e
 }
 
 // describeUnmet returns, for example, "FAILED, not finished".
@@ -64,35 +92,46 @@ func (t *jobTable) nearestJobName(name string, sees func(role string) bool) stri
 		}
 		compare(other)
 	}
-	for _, ended := range t.ended.newestNames(maxNameCandidates) {
-		compare(t.jobs.Newest[ended])
+	for _, ended := range t.ended.newestJobs(maxNameCandidates) {
+		compare(ended)
 	}
 	return best
 }
 
-// resolveDependencies returns a copy of the dependencies of a new job. Jobs that have ended already meet its conditions,
-// as admitDependencies has checked.
-func (t *jobTable) resolveDependencies(after []job.Dependency) []job.Dependency {
-	after = slices.Clone(after)
-	for i := range after {
-		after[i].Met = t.jobs.Newest[after[i].Job].IsTerminal()
+// ResolveDependencies gives a new job a copy of its dependencies in which those that admitDependencies can find have their
+// runs. Jobs that have ended already meet its conditions, as admitDependencies checks. The leader calls it with what the job's
+// user sees, so that SubmitJob, which sees all, finds the same runs.
+func (t *jobTable) ResolveDependencies(spec *job.Spec, sees func(role string) bool) {
+	spec.After = slices.Clone(spec.After)
+	for i := range spec.After {
+		if d := &spec.After[i]; d.Run == "" {
+			if j, err := t.findDependency(d, spec.Owner, sees); err == nil {
+				d.Run, d.Met = j.RunID().String(), j.IsTerminal()
+			}
+		}
 	}
-	return after
 }
 
-// addDependent adds a job to the dependents of the jobs that must end before it.
+// addDependent adds a job to the dependents of the runs that must end before it.
 func (t *jobTable) addDependent(j *job.Job) {
 	for _, d := range j.Spec.UnmetDependencies() {
-		t.dependents[d.Job] = append(t.dependents[d.Job], j.Spec.Name)
+		if target, ok := t.jobs.Find(d.Target()); ok && !slices.Contains(t.dependents[target.RunID()], j) {
+			t.dependents[target.RunID()] = append(t.dependents[target.RunID()], j)
+		}
 	}
 }
 
 // removeDependent removes a job that has ended from the dependents of others.
 func (t *jobTable) removeDependent(j *job.Job) {
 	for _, d := range j.Spec.UnmetDependencies() {
-		names := slices.DeleteFunc(t.dependents[d.Job], func(name string) bool { return name == j.Spec.Name })
-		if t.dependents[d.Job] = names; len(names) == 0 {
-			delete(t.dependents, d.Job)
+		target, ok := t.jobs.Find(d.Target())
+		if !ok {
+			continue
+		}
+		run := target.RunID()
+		jobs := slices.DeleteFunc(t.dependents[run], func(one *job.Job) bool { return one == j })
+		if t.dependents[run] = jobs; len(jobs) == 0 {
+			delete(t.dependents, run)
 		}
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"mesos-gpu/job"
 )
 
-// AdmitEdit returns why a job may not get an edited specification, nil if it may. The specification must be valid.
-func (s *State) AdmitEdit(spec *job.Spec) error {
-	j, ok := s.jobs.Newest[spec.Name]
+// AdmitEdit returns why a job, NAME@RUN or NAME for the newest run, may not get an edited specification, nil if it may. The
+// specification must be valid.
+func (s *State) AdmitEdit(name string, spec *job.Spec) error {
+	j, ok := s.jobs.Find(name)
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no job %q", spec.Name)
+		return fmt.Errorf("there is no job %q", name)
 	case j.IsTerminal():
 		return &JobEndedError{Name: spec.Name, State: j.State()}
 	case isBeingKilled(j):
@@ -97,9 +98,9 @@ func countLiveTasks(j *job.Job) (n int) {
 	return n
 }
 
-// HasSpec reports whether a job that has not ended has exactly this specification.
-func (s *State) HasSpec(spec *job.Spec) bool {
-	j, ok := s.jobs.Newest[spec.Name]
+// HasSpec reports whether a job that has not ended, named as in AdmitEdit, has exactly this specification.
+func (s *State) HasSpec(name string, spec *job.Spec) bool {
+	j, ok := s.jobs.Find(name)
 	return ok && !j.IsTerminal() && isSameJSON(*spec, *j.Spec)
 }
 
@@ -107,10 +108,10 @@ func (s *State) HasSpec(spec *job.Spec) bool {
 // priority.
 func (s *State) editJob(e EditJob) {
 	spec := e.Spec
-	if s.AdmitEdit(&spec) != nil {
+	if s.AdmitEdit(e.Job, &spec) != nil {
 		return
 	}
-	j := s.jobs.Newest[spec.Name]
+	j, _ := s.jobs.Find(e.Job)
 	if isSameJSON(spec, *j.Spec) {
 		return
 	}

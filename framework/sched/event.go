@@ -67,8 +67,11 @@ type (
 		Job, By string
 		Force   bool
 	}
-	// EditJob: a user gives a job a specification that AdmitEdit accepts.
-	EditJob struct{ Spec job.Spec }
+	// EditJob: a user gives a job, NAME@RUN or NAME for the newest run, a specification that AdmitEdit accepts.
+	EditJob struct {
+		Job  string
+		Spec job.Spec
+	}
 	// HoldJob: a user keeps the waiting tasks of a job from being placed. It replaces an earlier hold of the job.
 	HoldJob struct{ Job, By, Reason string }
 	// ReleaseJob ends the hold of a job.
@@ -87,7 +90,8 @@ type (
 	}
 	// ReleaseJobsOf ends such a hold.
 	ReleaseJobsOf struct{ Target job.HoldTarget }
-	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or of all runs for NAME alone.
+	// ForgetJob: a user removes the records of a job that has ended: of the run NAME@RUN, or for NAME alone of all
+	// runs of the owner of the newest one.
 	ForgetJob struct{ Job string }
 	// ScaleService: a user, or the scheduler for the Reason, changes the number of a service's tasks, which AdmitScale
 	// accepts.
@@ -97,8 +101,11 @@ type (
 		By     string // as of KillJob
 		Reason string
 	}
-	// UpdateService: a user gives a service another specification, which AdmitUpdate accepts.
-	UpdateService struct{ Spec job.Spec }
+	// UpdateService: a user gives a service, named as in EditJob, another specification, which AdmitUpdate accepts.
+	UpdateService struct {
+		Job  string
+		Spec job.Spec
+	}
 	// StopTasks: a user stops single tasks. A service starts others in their place or, with Retire, has fewer tasks.
 	StopTasks struct {
 		TaskIDs []string

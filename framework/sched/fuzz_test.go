@@ -144,7 +144,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 		case 0:
 			w.step(ForgetJob{Job: spec.Name})
 		case 1:
-			w.step(UpdateService{Spec: spec})
+			w.step(UpdateService{Job: spec.Name, Spec: spec})
 		case 2:
 			if j, ok := w.st.jobs.Newest[spec.Name]; ok {
 				w.step(SubmitJob{Spec: j.SubmittableSpec(), RetryRun: j.RunID()})
@@ -198,7 +198,7 @@ func (w *fuzzWorld) fuzzEdit(arg byte) {
 		spec.Timeout, spec.Labels = time.Duration(arg/7%4)*time.Minute, map[string]string{"arg": fmt.Sprint(arg / 7 % 3)}
 	}
 	if spec.Validate() == nil {
-		w.step(EditJob{Spec: spec})
+		w.step(EditJob{Job: spec.Name, Spec: spec})
 	}
 }
 
@@ -393,10 +393,10 @@ func (w *fuzzWorld) step(ev Event) {
 			kept += len(j.Tasks)
 		}
 	}
-	for dep, names := range w.st.dependents {
-		for _, name := range names {
-			if j, ok := w.st.Job(name); !ok || j.IsTerminal() || !slices.ContainsFunc(j.Spec.UnmetDependencies(), func(d job.Dependency) bool { return d.Job == dep }) {
-				w.t.Fatalf("%s is noted as waiting for %s", name, dep)
+	for run, jobs := range w.st.dependents {
+		for _, j := range jobs {
+			if j.IsTerminal() || !slices.ContainsFunc(j.Spec.UnmetDependencies(), func(d job.Dependency) bool { return d.NeedsEndOf(run) }) {
+				w.t.Fatalf("%s is noted as waiting for %s", j.RunID(), run)
 			}
 		}
 	}

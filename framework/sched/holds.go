@@ -110,9 +110,9 @@ func (s *State) AdmitHold(name string) error {
 	case !ok:
 		return fmt.Errorf("there is no job %q", name)
 	case j.IsTerminal():
-		return &JobEndedError{Name: name, State: j.State()}
+		return &JobEndedError{Name: j.Spec.Name, State: j.State()}
 	case isBeingKilled(j):
-		return fmt.Errorf("job %q is being killed", name)
+		return fmt.Errorf("job %q is being killed", j.Spec.Name)
 	}
 	return nil
 }

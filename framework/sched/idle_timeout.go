@@ -9,10 +9,13 @@ import (
 
 // countClients adds n to the number of clients that are connected to a job, and starts or stops its idle time.
 func (s *State) countClients(name string, n int) {
+	j, ok := s.jobs.Find(name)
+	if ok {
+		name = j.RunID().String()
+	}
 	if s.clients[name] += n; s.clients[name] <= 0 {
 		delete(s.clients, name)
 	}
-	j, ok := s.jobs.Find(name)
 	if !ok || j.Spec.IdleTimeout == 0 {
 		return
 	}
@@ -26,7 +29,7 @@ func (s *State) countClients(name string, n int) {
 func (s *State) idleDeadline(ref taskRef, before time.Time) time.Time {
 	t, idle := ref.get(), ref.job.Spec.IdleTimeout
 	switch {
-	case idle == 0 || t.Started.IsZero() || !t.KillRequested.IsZero() || s.clients[ref.job.Spec.Name] > 0:
+	case idle == 0 || t.Started.IsZero() || !t.KillRequested.IsZero() || s.clients[ref.job.RunID().String()] > 0:
 		return time.Time{}
 	case before.IsZero():
 		return s.now.Add(idle)

@@ -43,7 +43,7 @@ func (s *State) limitEndedJobs(last *job.Job) {
 
 // limitRuns forgets the oldest runs of a job if there are more than its role keeps. j is the newest one.
 func (s *State) limitRuns(j *job.Job) {
-	runs := s.jobs.RunsOf(j.Spec.Name)
+	runs := s.jobs.RunsOfOwner(j.Spec.Owner, j.Spec.Name)
 	keep, _ := s.retentionOf(j.Spec.Role)
 	for _, old := range runs[:max(0, len(runs)-keep)] {
 		s.forgetJob(old)
@@ -82,24 +82,22 @@ func (s *State) retentionOf(role string) (runs int, age time.Duration) {
 // notifyDependents records the end of a job with the jobs that depend on it, since the ended job may be forgotten. It
 // fails those whose condition is not met, and so the jobs that depend on their success.
 func (s *State) notifyDependents(ended *job.Job) {
-	names := s.dependents[ended.Spec.Name]
-	delete(s.dependents, ended.Spec.Name)
-	state := ended.State()
-	for _, name := range names {
-		j := s.jobs.Newest[name]
-		if j == nil || j.IsTerminal() {
-			continue
+	run, state := ended.RunID(), ended.State()
+	jobs := s.dependents[run]
+	delete(s.dependents, run)
+	for _, j := range jobs {
+		if j.IsTerminal() {
+			continue // it was retired for another dependency
 		}
 		after := slices.Clone(j.Spec.After)
-		i := slices.IndexFunc(after, func(d job.Dependency) bool { return d.Job == ended.Spec.Name && !d.Met })
-		if i < 0 {
-			continue // another job of the name, submitted since
-		}
-		if !after[i].IsMetBy(state) {
+		unmet := func(d job.Dependency) bool { return d.NeedsEndOf(run) && !d.Met && !d.IsMetBy(state) }
+		if i := slices.IndexFunc(after, unmet); i >= 0 {
 			s.failWaitingTasks(j, fmt.Sprintf("job %s is %s", ended.Spec.Name, describeUnmet(after[i], state)))
 			continue
 		}
-		after[i].Met = true
+		for i := range after {
+			after[i].Met = after[i].Met || after[i].NeedsEndOf(run)
+		}
 		spec := *j.Spec
 		spec.After = after
 		j.Spec = &spec
@@ -129,8 +127,8 @@ func (s *State) failWaitingTasks(j *job.Job, why string) {
 	s.retireJob(j)
 }
 
-// forgetRuns removes a run that has ended, or all runs of a job for its name alone. It does nothing for a job that has
-// not ended.
+// forgetRuns removes a run that has ended or, for a name alone, all runs of the owner of the newest one. It does nothing for a
+// job that has not ended.
 func (s *State) forgetRuns(name string) {
 	j, ok := s.jobs.Find(name)
 	if !ok || !j.IsTerminal() {
@@ -138,7 +136,7 @@ func (s *State) forgetRuns(name string) {
 	}
 	runs := []*job.Job{j}
 	if name == j.Spec.Name {
-		runs = s.jobs.RunsOf(name)
+		runs = s.jobs.RunsOfOwner(j.Spec.Owner, name)
 	}
 	for _, j := range runs {
 		s.forgetJob(j)

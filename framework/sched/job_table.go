@@ -39,8 +39,8 @@ type jobTable struct {
 	// clientKeys are the remembered jobs that were submitted with a client key. A later job with the same key replaces the
 	// entry.
 	clientKeys map[clientKey]*job.Job
-	// dependents are, by job, the names of the jobs that wait for its end. An entry is removed when the job ends.
-	dependents map[string][]string
+	// dependents are, by run, the jobs that wait for its end. An entry is removed when the run ends.
+	dependents map[job.RunID][]*job.Job
 }
 
 func newJobTable() jobTable {
@@ -50,7 +50,7 @@ func newJobTable() jobTable {
 		placed:      placedJobs{tasks: map[*job.Job]int{}},
 		updating:    map[*job.Job]bool{},
 		clientKeys:  map[clientKey]*job.Job{},
-		dependents:  map[string][]string{},
+		dependents:  map[job.RunID][]*job.Job{},
 	}
 }
 
@@ -248,21 +248,19 @@ func (t *jobTable) JobByClientKey(spec *job.Spec) (*job.Job, bool) {
 	return j, ok
 }
 
-// newestOfOwner returns the newest run of a name among those of an owner, nil if none is remembered. Only the newest run of a
-// name may be live, so that it is the live one if there is one.
-func (t *jobTable) newestOfOwner(owner, name string) *job.Job {
-	for _, j := range slices.Backward(t.jobs.RunsOf(name)) {
-		if j.Spec.Owner == owner {
-			return j
-		}
+// NewestOfOwner returns the newest run of the job of an owner, and whether it has not ended; false if none is remembered.
+func (t *jobTable) NewestOfOwner(owner, name string) (run job.RunID, live, ok bool) {
+	j, ok := t.jobs.NewestOfOwner(owner, name)
+	if !ok {
+		return run, false, false
 	}
-	return nil
+	return j.RunID(), !j.IsTerminal(), true
 }
 
-// stateOf returns the state of a job, false if there is no such job.
+// stateOf returns the state of the run NAME@RUN, or of the newest one for NAME alone; false if there is no such run.
 func (t *jobTable) stateOf(name string) (job.State, bool) {
-	j := t.jobs.Newest[name]
-	if j == nil {
+	j, ok := t.jobs.Find(name)
+	if !ok {
 		return "", false
 	}
 	return j.State(), true

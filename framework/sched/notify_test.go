@@ -298,11 +298,11 @@ func TestForbiddenTargetsAreRejected(t *testing.T) {
 	j, _ := s.st.Job("train")
 	edited := *j.Spec
 	edited.Notify = []job.NotificationRule{{To: "mailto:a@example.com"}}
-	if err := s.st.AdmitEdit(&edited); err == nil || !strings.Contains(err.Error(), "allows mail to example.org") {
+	if err := s.st.AdmitEdit(edited.Name, &edited); err == nil || !strings.Contains(err.Error(), "allows mail to example.org") {
 		t.Errorf("edited: %v", err)
 	}
 	edited.Notify = []job.NotificationRule{{To: "mailto:a@example.org"}}
-	s.step(EditJob{Spec: edited})
+	s.step(EditJob{Job: edited.Name, Spec: edited})
 	if j, _ := s.st.Job("train"); len(j.Spec.Notify) != 1 {
 		t.Errorf("not edited: %+v", j.Spec.Notify)
 	}

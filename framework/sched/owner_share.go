@@ -258,15 +258,15 @@ func compareUsage(u *UsageByOwner, a, b jobOwner) int {
 	return cmp.Or(cmp.Compare(ownA, ownB), cmp.Compare(a.owner, b.owner))
 }
 
-// newestNames returns, sorted, the names of jobs that ended last: about n, the same number of each owner.
-func (e *endedJobs) newestNames(n int) []string {
-	var names []string
+// newestJobs returns, sorted by name, the jobs that ended last: about n, the same number of each owner.
+func (e *endedJobs) newestJobs(n int) []*job.Job {
+	var jobs []*job.Job
 	for _, l := range e.lists {
 		all := l.all()
 		for _, one := range all[max(0, len(all)-max(1, n/len(e.lists))):] {
-			names = append(names, one.job.Spec.Name)
+			jobs = append(jobs, one.job)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.SortFunc(jobs, func(a, b *job.Job) int { return job.CompareRuns(a.RunID(), b.RunID()) })
+	return jobs
 }

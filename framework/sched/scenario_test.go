@@ -164,10 +164,10 @@ func (p *scenarioRunner) runCommand(words []string) {
 		p.step(KillJob{Job: args[0], Force: slices.Contains(args, "force")})
 	case "edit":
 		spec := p.editedSpec(args[0], opt)
-		if err := p.st.AdmitEdit(&spec); err != nil {
+		if err := p.st.AdmitEdit(spec.Name, &spec); err != nil {
 			fmt.Fprintf(&p.out, "refused: %v\n", err)
 		}
-		p.step(EditJob{Spec: spec})
+		p.step(EditJob{Job: spec.Name, Spec: spec})
 	case "hold", "release", "requeue":
 		p.holdOrRequeue(verb, args, opt)
 	case "update":

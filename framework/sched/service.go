@@ -14,11 +14,11 @@ func (s *State) AdmitScale(name string, tasks int) error {
 	case !ok:
 		return fmt.Errorf("there is no job %q", name)
 	case j.Spec.Service == nil:
-		return fmt.Errorf("job %q is not a service, its number of tasks is fixed: submit another job", name)
+		return fmt.Errorf("job %q is not a service, its number of tasks is fixed: submit another job", j.Spec.Name)
 	case j.IsTerminal():
-		return fmt.Errorf("service %q has ended: submit it again", name)
+		return fmt.Errorf("service %q has ended: submit it again", j.Spec.Name)
 	case isBeingKilled(j):
-		return fmt.Errorf("service %q is being killed: submit it again once it has ended", name)
+		return fmt.Errorf("service %q is being killed: submit it again once it has ended", j.Spec.Name)
 	case tasks < 0 || tasks > job.MaxTasks:
 		return fmt.Errorf("tasks: %d is not between 0 and %d", tasks, job.MaxTasks)
 	}

@@ -16,13 +16,13 @@ const updateFraction = 10
 // maxOldSpecs limits the earlier versions of a service whose tasks run, since their specifications are stored.
 const maxOldSpecs = 10
 
-// AdmitUpdate returns why a service may not get another specification, nil if it may. job.Spec.Complete must have accepted
-// the specification.
-func (s *State) AdmitUpdate(spec *job.Spec) error {
-	j, ok := s.jobs.Newest[spec.Name]
+// AdmitUpdate returns why a service, named as in AdmitEdit, may not get another specification, nil if it may.
+// job.Spec.Complete must have accepted the specification.
+func (s *State) AdmitUpdate(name string, spec *job.Spec) error {
+	j, ok := s.jobs.Find(name)
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no job %q", spec.Name)
+		return fmt.Errorf("there is no job %q", name)
 	case j.Spec.Service == nil:
 		return fmt.Errorf("job %q is not a service, and does not change: submit it again once it has ended", spec.Name)
 	case j.IsTerminal():
@@ -40,7 +40,7 @@ func (s *State) AdmitUpdate(spec *job.Spec) error {
 		{"role", s.roleOf(spec) == j.Spec.Role},
 		{"group", spec.Group == j.Spec.Group},
 		{"matrix", isSameJSON(spec.Matrix, j.Spec.Matrix)},
-		{"after", isSameJSON(clearMet(spec.After), clearMet(j.Spec.After))},
+		{"after", isSameJSON(submittedDependencies(spec), submittedDependencies(j.Spec))},
 	} {
 		if !fixed.same {
 			return fmt.Errorf("%s: an update cannot change it: kill service %q, and submit it again", fixed.key, spec.Name)
@@ -60,23 +60,19 @@ func isSameJSON[T any](a, b T) bool {
 	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 
-// clearMet returns dependencies as they were submitted.
-func clearMet(after []job.Dependency) []job.Dependency {
-	after = append([]job.Dependency{}, after...)
-	for i := range after {
-		after[i].Met = false
-	}
-	return after
+// submittedDependencies returns the dependencies of a job as they were submitted, not nil: isSameJSON distinguishes nil.
+func submittedDependencies(spec *job.Spec) []job.Dependency {
+	return append([]job.Dependency{}, job.SubmittedDependencies(spec.After)...)
 }
 
 // updateService gives a service another specification. Waiting tasks have it at once. Placed ones are replaced step by
 // step, see advanceUpdate.
 func (s *State) updateService(e UpdateService) []Operation {
 	spec := e.Spec
-	if s.AdmitUpdate(&spec) != nil {
+	if s.AdmitUpdate(e.Job, &spec) != nil {
 		return nil
 	}
-	j := s.jobs.Newest[spec.Name]
+	j, _ := s.jobs.Find(e.Job)
 	wanted, old := spec.Tasks, j.Spec
 	if a := spec.Service.Autoscaling; a.IsSet() && old.Service.Autoscaling.IsSet() { // load has decided on the number
 		wanted = min(max(j.WantedTasks(), a.Min), a.Max)
@@ -87,7 +83,7 @@ func (s *State) updateService(e UpdateService) []Operation {
 	if !isSameJSON(spec, *old) {
 		ops = s.changeSpec(j, spec)
 	}
-	return append(ops, s.scaleService(ScaleService{Job: spec.Name, Tasks: wanted})...)
+	return append(ops, s.scaleService(ScaleService{Job: e.Job, Tasks: wanted})...)
 }
 
 // changeSpec replaces a service's specification by another one with as many tasks.

@@ -96,7 +96,7 @@ func TestUpdateReplacesTasksInTurn(t *testing.T) {
 	next := webSpec(3)
 	next.Image, next.Request.GPUs = "web:2", 1
 	next.Request.Types = gpu.TypeSelector{Include: []string{"V100"}}
-	u.st.Step(u.now, UpdateService{Spec: next})
+	u.st.Step(u.now, UpdateService{Job: next.Name, Spec: next})
 	u.expect("0 KILLING, 0 RUNNING, 0 RUNNING")
 	if j := u.web(); j.Version != 1 || j.Spec.Image != "web:2" || j.OldSpecs[0].Image != "" || j.SpecOf(&j.Tasks[1]).Image != "" {
 		t.Errorf("the service is %+v", j)
@@ -112,7 +112,7 @@ func TestUpdateReplacesTasksInTurn(t *testing.T) {
 	u.st = New(u.st.cfg, RecoveredState{FrameworkID: "f", Jobs: u.st.Jobs()})
 	u.st.Step(u.now, Subscribed{FrameworkID: "f"})
 	next.Request = gpu.Request{}
-	u.st.Step(u.now, UpdateService{Spec: next})
+	u.st.Step(u.now, UpdateService{Job: next.Name, Spec: next})
 	u.expect("2 WAITING, 0 RUNNING, 0 RUNNING")
 	u.placeAll()
 	u.startAll()
@@ -136,7 +136,7 @@ func TestUpdateReplacesTasksInTurn(t *testing.T) {
 // new version.
 func TestUpdateOfLargeService(t *testing.T) {
 	u := startUpdatedService(t, 20)
-	u.st.Step(u.now, UpdateService{Spec: webSpec(21)})
+	u.st.Step(u.now, UpdateService{Job: webSpec(21).Name, Spec: webSpec(21)})
 	if j := u.web(); j.Version != 0 || j.WantedTasks() != 21 {
 		t.Errorf("version %d has %d tasks", j.Version, j.WantedTasks())
 	}
@@ -144,7 +144,7 @@ func TestUpdateOfLargeService(t *testing.T) {
 	u.startAll()
 	next := webSpec(20)
 	next.Env = map[string]string{"A": "1"}
-	u.st.Step(u.now, UpdateService{Spec: next})
+	u.st.Step(u.now, UpdateService{Job: next.Name, Spec: next})
 	for range 30 {
 		live := 0
 		for _, task := range u.web().Tasks {
@@ -178,16 +178,16 @@ func TestUpdateIsRejected(t *testing.T) {
 		"group: an update cannot":      func() job.Spec { s := webSpec(1); s.Group = "x"; return s }(),
 		"after: an update cannot":      func() job.Spec { s := webSpec(1); s.After = []job.Dependency{{Job: "batch"}}; return s }(),
 	} {
-		if err := u.st.AdmitUpdate(&spec); err == nil || !strings.Contains(err.Error(), want) {
+		if err := u.st.AdmitUpdate(spec.Name, &spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
-		if ops := u.st.Step(u.now, UpdateService{Spec: spec}); u.web().Version != 0 {
+		if ops := u.st.Step(u.now, UpdateService{Job: spec.Name, Spec: spec}); u.web().Version != 0 {
 			t.Errorf("%s: %v", want, ops)
 		}
 	}
 	u.st.Step(u.now, KillJob{Job: "web"})
 	spec := webSpec(1)
-	if err := u.st.AdmitUpdate(&spec); err == nil || !strings.Contains(err.Error(), "is being killed") {
+	if err := u.st.AdmitUpdate(spec.Name, &spec); err == nil || !strings.Contains(err.Error(), "is being killed") {
 		t.Error(err)
 	}
 }
@@ -199,7 +199,7 @@ func TestUpdatesInProgressAreBounded(t *testing.T) {
 	next.Request.GPUs = 1 // none is offered, so each update stops after its first tasks
 	for i := range 2 * maxOldSpecs {
 		next.Env = map[string]string{"A": fmt.Sprint(i)}
-		u.st.Step(u.now, UpdateService{Spec: next})
+		u.st.Step(u.now, UpdateService{Job: next.Name, Spec: next})
 	}
 	if j := u.web(); len(j.OldSpecs) != 1 {
 		t.Errorf("%d specifications are stored, although no task has them", len(j.OldSpecs))
@@ -209,7 +209,7 @@ func TestUpdatesInProgressAreBounded(t *testing.T) {
 		old[i] = &next
 	}
 	u.st.jobs.Newest["web"].OldSpecs = old
-	if err := u.st.AdmitUpdate(&next); err == nil || !strings.Contains(err.Error(), "tasks of 10 earlier versions") {
+	if err := u.st.AdmitUpdate(next.Name, &next); err == nil || !strings.Contains(err.Error(), "tasks of 10 earlier versions") {
 		t.Error(err)
 	}
 }
@@ -227,7 +227,7 @@ func TestUpdateKeepsTasksScaledByLoad(t *testing.T) {
 		service := *spec.Service
 		service.Autoscaling.Max = c.most
 		next.Service = &service
-		st.Step(now, UpdateService{Spec: next})
+		st.Step(now, UpdateService{Job: next.Name, Spec: next})
 		if j, _ := st.Job("web"); j.WantedTasks() != c.want || j.Spec.Service.Autoscaling.Max != c.most {
 			t.Errorf("after an update to max %d the service wants %d tasks, want %d", c.most, j.WantedTasks(), c.want)
 		}
@@ -241,7 +241,7 @@ func TestUsageIsThatOfTasksVersion(t *testing.T) {
 	u.st.cfg.HalfLife = time.Hour
 	next := webSpec(3)
 	next.Request.GPUs = 8
-	u.st.Step(u.now, UpdateService{Spec: next})
+	u.st.Step(u.now, UpdateService{Job: next.Name, Spec: next})
 	u.expect("0 KILLING, 0 RUNNING, 0 RUNNING")
 	u.startAll()
 	u.expect("1 WAITING, 0 RUNNING, 0 RUNNING")

@@ -21,8 +21,11 @@ func (s *State) Admit(spec *job.Spec) error {
 
 // AdmitCompleted is Admit for a job that job.Spec.Complete has accepted.
 func (s *State) AdmitCompleted(spec *job.Spec) error {
-	return s.AdmitBy(spec, func(string) bool { return true })
+	return s.AdmitBy(spec, seesAll)
 }
+
+// seesAll is the view of a requester without an access file.
+func seesAll(string) bool { return true }
 
 // AdmitBy is AdmitCompleted for a user who sees only the jobs of some roles. A job
 // cannot depend on jobs that its user does not see.
@@ -156,8 +159,8 @@ func (e *JobNotEndedError) Error() string {
 // RunWithOtherSpec returns the number of the newest run with the name and owner of spec if a user has submitted another
 // specification with it, 0 if not or if no such run is remembered.
 func (s *State) RunWithOtherSpec(spec *job.Spec) int {
-	old := s.newestOfOwner(spec.Owner, spec.Name)
-	if old == nil || isSameJSON(old.SubmittableSpec(), spec.Submittable(spec.Tasks)) {
+	old, ok := s.jobs.NewestOfOwner(spec.Owner, spec.Name)
+	if !ok || isSameJSON(old.SubmittableSpec(), spec.Submittable(spec.Tasks)) {
 		return 0
 	}
 	return old.Run
@@ -192,8 +195,9 @@ func (s *State) submitJob(e SubmitJob) {
 		before = j.Tasks // remains valid if the run is forgotten below
 	}
 	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
+	s.ResolveDependencies(&spec, seesAll)
 	textBytes := spec.TextBytes()
-	if s.admitJob(&spec, textBytes, func(string) bool { return true }) != nil {
+	if s.admitJob(&spec, textBytes, seesAll) != nil {
 		return
 	}
 	// Task ids contain the time of submission, and the queue is sorted by it: it increases even if the clock does not.
@@ -207,7 +211,7 @@ func (s *State) submitJob(e SubmitJob) {
 		delete(s.reservationReasons, spec.Name)
 	}
 	s.submittedParts.InternSpec(&spec)
-	spec.Request.Types.Rules, spec.After = spec.GPUTypeRules(), s.resolveDependencies(spec.After)
+	spec.Request.Types.Rules = spec.GPUTypeRules()
 	j := &job.Job{Spec: &spec, Run: run, Number: s.lastNumber + 1, Submitted: submitted, Tasks: make([]job.Task, spec.Tasks)}
 	s.addDependent(j)
 	s.addJob(j)

@@ -190,9 +190,9 @@ func (b *Standby) GetTask(ctx context.Context, id string) (t job.Task, err error
 	return t, err
 }
 
-func (b *Standby) ResolveJob(ctx context.Context, by *access.Grant, reference string) (id string, err error) {
-	err = b.retryAfterCatchUp(ctx, func() (err error) { id, err = b.Model.ResolveJob(by, reference); return err })
-	return id, err
+func (b *Standby) ResolveJob(ctx context.Context, by *access.Grant, reference string) (found request.FoundJob, err error) {
+	err = b.retryAfterCatchUp(ctx, func() (err error) { found, err = b.Model.ResolveJob(by, reference); return err })
+	return found, err
 }
 
 func (b *Standby) OwnerOf(ctx context.Context, job, task string) (role, owner string, err error) {

@@ -274,7 +274,7 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"maximum wait for the job's first start, after which it has failed").
 			withFlag(Flag{Name: "max-wait", Kind: DurationFlag, Usage: "maximum wait for the job's first start"}),
 		key("after", dependencyList(), func(s *spec) *[]job.Dependency { return &s.After },
-			"jobs that must [end](../guides/jobs.md#dependencies) first: `[prepare]`, or `{job, state}`").withDefault("none"),
+			"jobs that must [end](../guides/jobs.md#dependencies) first: `[prepare]`, or `{job, state}`; each is a [name, `OWNER/NAME` or number](../guides/jobs.md#names-and-numbers)").withDefault("none"),
 		key("schedule", optional(schedule()), func(s *spec) **job.Schedule { return &s.Schedule },
 			"[when](../guides/jobs.md#schedules) to run the job repeatedly: `\"0 3 * * *\"`, or `{cron, time_zone, overlap, history}`").withDefault("once, now"),
 		key("kill_grace", duration(), func(s *spec) *time.Duration { return &s.KillGrace },
@@ -475,7 +475,7 @@ func replaceAfter() valueFormat[time.Duration] {
 func dependencyList() valueFormat[[]job.Dependency] {
 	one := object(
 		key("job", word(""), func(d *job.Dependency) *string { return &d.Job },
-			"name of the job").needed(),
+			"the job: `NAME`, `OWNER/NAME`, `NAME@RUN` or a number").needed(),
 		key("state", oneOf(job.OutcomeFinished, job.OutcomeEnded, job.OutcomeFailed), func(d *job.Dependency) *job.DependencyOutcome { return &d.Outcome },
 			"`finished`, `failed`, or `ended` for either; absent, `finished`"),
 	).orShort(func(n *yaml.Node, d *job.Dependency) error { return readText(n, &d.Job) }, wordSchema(""))
@@ -493,8 +493,11 @@ func dependencyList() valueFormat[[]job.Dependency] {
 	f.schema = eitherSchema(wordSchema(""), listSchema(1, one.schema))
 	return f.withFlags(appendFlag(Flag{Name: "after", Kind: ListFlag, Usage: "jobs that must finish first, or JOB:ended, JOB:failed"},
 		func(text string) (job.Dependency, error) {
-			name, outcome, _ := strings.Cut(text, ":")
-			return job.Dependency{Job: name, Outcome: job.DependencyOutcome(outcome)}, nil
+			at := strings.LastIndexByte(text, ':')
+			if at < 0 || strings.Contains(text[at:], "/") { // the owner of OWNER/NAME may contain a colon
+				return job.Dependency{Job: text}, nil
+			}
+			return job.Dependency{Job: text[:at], Outcome: job.DependencyOutcome(text[at+1:])}, nil
 		}))
 }
 

@@ -388,10 +388,11 @@ func (f *fakeCluster) TakeChanges() (changed map[string]*job.Spec, moves []job.T
 	f.led.Do(func() { close(f.leads) })
 	changed = map[string]*job.Spec{}
 	for name := range f.changed {
-		changed[name] = &job.Spec{Name: name}
+		run, spec := job.RunID{Name: name, Run: 1}, &job.Spec{Name: name}
 		if j := f.jobs[name]; j != nil {
-			changed[name] = j.Spec
+			run, spec = j.RunID(), j.Spec
 		}
+		changed[run.String()] = spec
 	}
 	clear(f.changed)
 	moves, f.moves = f.moves, nil

@@ -26,7 +26,7 @@ func (l *controlLoop) readChanges() []string {
 		}
 	}
 	for i := range moves {
-		spec, known := specs[moves[i].Job]
+		spec, known := specs[moves[i].RunID().String()]
 		if !known {
 			continue
 		}

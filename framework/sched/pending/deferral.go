@@ -92,7 +92,7 @@ func countWaiting(now time.Time, j *job.Job) (c taskCounts) {
 }
 
 // ExplainDeferral explains why none of a job's waiting tasks may be placed now. stateOf returns the state of another
-// job, or false if the job does not exist.
+// job, or of a run NAME@RUN, or false if it does not exist.
 func ExplainDeferral(now time.Time, j *job.Job, stateOf func(name string) (job.State, bool)) placement.PendingCause {
 	if open := j.Spec.UnmetDependencies(); len(open) > 0 {
 		return explainDependencies(open, stateOf)
@@ -122,7 +122,7 @@ func explainDependencies(open []job.Dependency, stateOf func(name string) (job.S
 			subject = d.Job
 		}
 		needs[i], available[i] = d.String(), subject+" no longer exists"
-		if state, ok := stateOf(d.Job); ok {
+		if state, ok := stateOf(d.Target()); ok {
 			available[i] = fmt.Sprintf("%s is %s", subject, state)
 		}
 	}

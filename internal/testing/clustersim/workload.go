@@ -291,8 +291,8 @@ func (load *workload) edit(j *userJob, priority int) {
 		if now, ok := st.Job(j.spec.Name); ok {
 			spec := *now.Spec
 			spec.Priority = priority
-			edited = st.AdmitEdit(&spec) == nil
-			apply(sched.EditJob{Spec: spec})
+			edited = st.AdmitEdit(spec.Name, &spec) == nil
+			apply(sched.EditJob{Job: spec.Name, Spec: spec})
 		}
 		return nil
 	}, func() {
