@@ -40,8 +40,8 @@ func (a *jobCommands) killCommand() *cobra.Command {
 			for _, pattern := range names {
 				matching, err := expandPattern(ctx, api, pattern)
 				errs = append(errs, err)
-				for _, name := range matching {
-					errs = append(errs, a.killJob(ctx, api, name, force))
+				for _, one := range matching {
+					errs = append(errs, a.killJob(ctx, api, one, force))
 				}
 			}
 			return errors.Join(errs...)
@@ -68,14 +68,15 @@ func (a *jobCommands) killSelected(ctx context.Context, c *client.Client, filter
 		patterns = []string{""}
 	}
 	var names []string
+	var selected []killTarget
 	for _, q.Name = range patterns {
 		jobs, err := c.ListJobsMatching(ctx, q)
 		if err != nil {
 			return err
 		}
 		for i := range jobs {
-			if name := jobs[i].Spec.Name; !jobs[i].Terminal && !slices.Contains(names, name) {
-				names = append(names, name)
+			if one := targetOf(&jobs[i]); !jobs[i].Terminal && !slices.Contains(selected, one) {
+				selected, names = append(selected, one), append(names, one.name)
 			}
 		}
 	}
@@ -89,8 +90,8 @@ func (a *jobCommands) killSelected(ctx context.Context, c *client.Client, filter
 		}
 	}
 	var errs []error
-	for _, name := range names {
-		errs = append(errs, a.killJob(ctx, c, name, force))
+	for _, one := range selected {
+		errs = append(errs, a.killJob(ctx, c, one, force))
 	}
 	return errors.Join(errs...)
 }
@@ -119,41 +120,49 @@ func (a *jobCommands) confirm(question, flag string) error {
 	return errors.New("nothing was done")
 }
 
-// expandPattern returns the names of live jobs that match a pattern, and a name as it is: names have none of the characters
+// killTarget is a job to end, with the name that messages have.
+type killTarget struct{ reference, name string }
+
+// targetOf returns a listed job. Jobs of several owners may have its name, so that the reference is its run.
+func targetOf(view *api.JobView) killTarget {
+	return killTarget{reference: view.RunID().String(), name: view.Spec.Name}
+}
+
+// expandPattern returns the live jobs that match a pattern, and a reference as it is: references have none of the characters
 // of patterns.
-func expandPattern(ctx context.Context, c *client.Client, pattern string) (names []string, err error) {
+func expandPattern(ctx context.Context, c *client.Client, pattern string) (targets []killTarget, err error) {
 	if !strings.ContainsAny(pattern, `*?[`) {
-		return []string{pattern}, nil
+		return []killTarget{{reference: pattern, name: pattern}}, nil
 	}
 	jobs, err := c.ListJobsMatching(ctx, api.JobQuery{State: api.LiveJobs, Name: pattern})
 	if err == nil && len(jobs) == 0 {
 		err = fmt.Errorf("no job that has not ended matches %q", pattern)
 	}
 	for i := range jobs {
-		names = append(names, jobs[i].Spec.Name)
+		targets = append(targets, targetOf(&jobs[i]))
 	}
-	return names, err
+	return targets, err
 }
 
-func (a *jobCommands) killJob(ctx context.Context, api *client.Client, name string, force bool) error {
-	view, err := api.GetJob(ctx, name)
+func (a *jobCommands) killJob(ctx context.Context, api *client.Client, one killTarget, force bool) error {
+	view, err := api.GetJob(ctx, one.reference)
 	if isNotFound(err) {
-		return a.endScheduleOr(ctx, api, name, err)
+		return a.endScheduleOr(ctx, api, one.name, err)
 	}
 	if err != nil {
 		return err
 	}
 	if view.Terminal {
-		fmt.Fprintf(a.Stdout, "job %s is %s already\n", name, view.State)
+		fmt.Fprintf(a.Stdout, "job %s is %s already\n", one.name, view.State)
 		return nil
 	}
 	end, asked := api.KillJob, "kill requested"
 	if force {
 		end, asked = api.ForceKillJob, "kill by force requested"
 	}
-	if err := end(ctx, name); err != nil {
+	if err := end(ctx, view.RunID().String()); err != nil { // the run that was read, whatever the name means meanwhile
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "job %s: %s\n", name, asked)
+	fmt.Fprintf(a.Stdout, "job %s: %s\n", one.name, asked)
 	return nil
 }
