@@ -3,6 +3,7 @@
 import { createButton, syncChildren } from './dom.js';
 import { openDialog } from './dialog.js';
 import { sendJSON, encodePath } from './api.js';
+import { referenceOf } from './reference.js';
 import { canChange, hasPermissionOnAllRoles, mayChangeHold } from './permissions.js';
 import { agentNote } from './cluster.js';
 import { listQueueActions } from './queue_actions.js';
@@ -21,12 +22,12 @@ const openDialogs = new WeakMap(); // by parent: what opens the dialog of each a
 export function listJobActions(store, job, name) {
   if (!store.canAct) return [];
   const { spec } = job;
-  const path = `v1/jobs/${encodePath(name)}`;
-  const refresh = () => store.fetchJob(spec.name);
+  const path = `v1/jobs/${encodePath(referenceOf(job))}`; // the run that is shown, whatever the name means meanwhile
+  const refresh = () => store.fetchJob(referenceOf(job));
   const actions = [];
   const changes = canChange(store.identity, spec);
   if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh), { label: 'Apply', open: () => { location.hash = `#/jobs/${encodePath(spec.name)}/apply`; } });
-  if (changes && job.terminal) actions.push(rerunAction(job, name, path, refresh)); // another user's name may not be used
+  if (changes && job.terminal) actions.push(rerunAction(job, name, path, () => store.fetchJob(spec.name)));
   if (changes && !job.terminal) {
     actions.push(...listQueueActions(job, path, refresh, mayChangeHold(store.identity, job.hold, spec.role || '*')), {
       label: 'Kill', danger: true,

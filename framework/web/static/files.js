@@ -4,12 +4,13 @@ import { createButton, createElement, createCard, formatBytes, formatTime, setAt
 import { createTable } from './table.js';
 import { fetchJSON, fetchResponse, encodePath, readStart } from './api.js';
 import { saveFile } from './download.js';
+import { formatReference } from './reference.js';
 
 const previewBytes = 64 << 10; // how much of a file is shown
 
 // createFiles creates a section that requests the files when it is opened. show switches to the
 // sandbox of another task of the job.
-export function createFiles(jobName) {
+export function createFiles() {
   const path = createElement('ol', { class: 'crumbs', 'aria-label': 'Folder' });
   const note = createElement('p', { class: 'note', 'aria-live': 'polite' });
   const list = createFileTable('Files in the sandbox', (file) => (file.folder ? open(join(folder, file.name)) : preview.open(join(folder, file.name))));
@@ -40,7 +41,7 @@ export function createFiles(jobName) {
     }
   };
   const requestArtifacts = async (signal) => {
-    const answer = await fetchJSON(`v1/jobs/${encodePath(jobName)}/artifacts`, signal).catch(() => ({ tasks: [] })); // a standby has none
+    const answer = await fetchJSON(`v1/jobs/${encodePath(formatReference(task.job, task.run))}/artifacts`, signal).catch(() => ({ tasks: [] })); // a standby has none
     if (signal.aborted) return;
     const files = answer.tasks.find(({ index }) => index === task.index)?.files ?? [];
     artifactsNode.hidden = files.length === 0;

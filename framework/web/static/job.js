@@ -11,7 +11,8 @@ import { listCombinations } from './matrix.js';
 import { drawActions, listJobActions, listTaskActions } from './actions.js';
 import { createSpecification, jobFacts } from './job_details.js';
 import { createJobHistory } from './job_history.js';
-import { createRuns, parseRun, runNumber } from './job_runs.js';
+import { createRuns, runNumber } from './job_runs.js';
+import { parseRun } from './reference.js';
 import { createFiles } from './files.js';
 import { attemptBar, createTimeline } from './timeline.js';
 
@@ -33,15 +34,15 @@ export function renderJob(store, name, chosenTask) {
   const tasks = createTable({ caption: 'Tasks', empty: 'No task.', key: (task) => task.index, columns: taskColumns(taskLink, (task) => valuesOf(task.index)) });
   const note = createElement('p', { class: 'note' });
   const usage = createUsage((task) => ({ name: `Task ${task.index} on ${task.hostname}` }));
-  const history = createUsageHistory(name);
+  const history = createUsageHistory();
   const timeline = createTimeline('Attempts over time');
   const specification = createSpecification();
-  const events = createJobHistory(name);
+  const events = createJobHistory();
   const runs = createRuns(jobName);
-  const files = createFiles(name);
+  const files = createFiles();
   const details = createElement('div', {}, createElement('section', { class: 'card' }, tasks.node, note), timeline.node,
     createElement('div', { class: 'job-output' }, output.node, usage.node), history.node, runs.node, files.node, specification.node, events.node);
-  let earlier; // the shown run, if it is not the newest
+  let earlier; // the shown run, if it is not the newest, or the reader's job if the store has another owner's of the name
   let wasShown = false;
   let matrix = null;
   let loadError = ''; // why the job could not be loaded
@@ -75,9 +76,9 @@ export function renderJob(store, name, chosenTask) {
   };
   const update = () => {
     const newest = store.jobs.get(jobName);
-    const job = run ? earlier : newest;
+    const job = run ? earlier : earlier ?? newest;
     if (job) show(job);
-    if (newest) runs.update(newest, run || runNumber(newest));
+    if (job) runs.update(earlier && !run ? earlier : newest ?? job, run || runNumber(job));
     details.hidden = !wasShown;
     buttons.hidden ||= !job;
     reasonNode.hidden = !reasonNode.textContent;
@@ -89,10 +90,11 @@ export function renderJob(store, name, chosenTask) {
   };
   const requestJob = async () => {
     try {
+      if (run) earlier = await fetchJSON(`v1/jobs/${encodePath(name)}`);
       const newest = await store.fetchJob(jobName);
       if (!newest) loadError = `There is no job ${jobName}.`;
+      else if (!run) earlier = store.jobs.get(jobName) === newest ? undefined : newest;
       else if (run === runNumber(newest)) location.replace(`#/jobs/${encodePath(jobName)}`);
-      else if (run) earlier = await fetchJSON(`v1/jobs/${encodePath(name)}`);
     } catch (err) {
       loadError = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
     }

@@ -1,20 +1,22 @@
 // What happened to a job: its events, and its earlier runs.
 import { createElement, formatTime, drawBadge, setText, syncChildren } from './dom.js';
 import { fetchJSON, encodePath } from './api.js';
+import { referenceOf } from './reference.js';
 
 const shownEvents = 200;
 
 // createJobHistory creates a section that requests the events when it is opened, and again
 // after each change of the job while it is open.
-export function createJobHistory(name) {
+export function createJobHistory() {
   const list = createElement('ol', { class: 'events' });
   const note = createElement('p', { class: 'note' });
   const node = createElement('details', { class: 'card', on: { toggle: () => request() } }, createElement('summary', {}, 'Events'), note, list);
   let shown = ''; // the state of the job at the last request
+  let run; // the reference to the job
   const request = async () => {
-    if (!node.open) return;
+    if (!node.open || !run) return;
     try {
-      const { events, omitted } = await fetchJSON(`v1/jobs/${encodePath(name)}/history?limit=${shownEvents}`);
+      const { events, omitted } = await fetchJSON(`v1/jobs/${encodePath(run)}/history?limit=${shownEvents}`);
       setText(note, omitted ? `The last ${shownEvents} events` : '');
       syncChildren(list, events.toReversed(), (event) => `${event.time} ${event.task} ${event.state}`, () => createElement('li', {}, createElement('time'), createElement('span'), createElement('span')), drawEvent);
     } catch (err) {
@@ -22,6 +24,7 @@ export function createJobHistory(name) {
     }
   };
   const update = (job) => {
+    run = referenceOf(job);
     const state = job.tasks.map((task) => task.id + task.state).join();
     if (state === shown) return;
     shown = state;

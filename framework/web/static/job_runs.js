@@ -4,14 +4,9 @@ import { createTable } from './table.js';
 import { currentTasks, jobState } from './cluster.js';
 import { formatRunTime } from './job_times.js';
 import { fetchJSON, encodePath } from './api.js';
+import { formatReference, referenceOf } from './reference.js';
 
 const shownRuns = 50;
-
-// parseRun splits NAME@RUN; the run is 0 for the newest one.
-export function parseRun(name) {
-  const [, job, run] = /^(.*)@(\d+)$/.exec(name) ?? [null, name, 0];
-  return { job, run: Number(run) };
-}
 
 // runNumber returns the number of a job's run.
 export function runNumber(job) {
@@ -23,7 +18,7 @@ export function createRuns(name) {
   const list = createTable({
     caption: 'Runs', empty: 'No run.', key: runNumber,
     columns: [
-      { name: 'Run', phone: 'title', text: (job) => String(runNumber(job)), href: (job) => `#/jobs/${encodePath(`${name}@${runNumber(job)}`)}` },
+      { name: 'Run', phone: 'title', text: (job) => String(runNumber(job)), href: (job) => `#/jobs/${encodePath(formatReference(name, runNumber(job)))}` },
       { name: 'State', phone: 'state', text: jobState, state: jobState },
       { name: 'Submitted', text: (job) => formatTime(job.submitted) },
       { name: 'By', optional: true, text: (job) => job.spec.owner ?? '' },
@@ -39,7 +34,7 @@ export function createRuns(name) {
     if (runNumber(newest) === 1 || state === requested) return;
     requested = state;
     try {
-      const { jobs } = await fetchJSON(`v1/jobs/${encodePath(name)}/runs?order=newest&limit=${shownRuns}`);
+      const { jobs } = await fetchJSON(`v1/jobs/${encodePath(referenceOf(newest))}/runs?order=newest&limit=${shownRuns}`);
       list.update(jobs);
       list.node.querySelectorAll('tbody tr').forEach((row, i) => setAttribute(row, 'aria-current', runNumber(jobs[i]) === shown));
       node.hidden = jobs.length < 2;

@@ -5,6 +5,7 @@
 import { Problem, lastResponse, streamEvents, fetchJSON, encodePath } from './api.js';
 import { readToken, removeToken } from './session.js';
 import { ShownLists } from './lists.js';
+import { formatReference, parseRun, referenceOf } from './reference.js';
 
 const second = 1000;
 const streamTimeout = 40 * second; // the scheduler sends something every 15 s
@@ -32,7 +33,7 @@ export class Store {
 
   #listeners = new Set();
   #notifyPending = false;
-  #changedJobs = new Set(); // names of jobs to request
+  #changedJobs = new Set(); // runs to request
   #earlyEvents = null; // events received during a load, applied after it; null after that
   #refreshing = false; // #refreshChangedJobs is running
   #abortSignal = null; // aborts with the current stream
@@ -128,7 +129,7 @@ export class Store {
   async #loadAll(signal) {
     this.lists.unavailable.clear();
     const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal), this.#fetchIdentity(signal)]);
-    for (const name of this.#storeLiveJobs(live.jobs)) this.jobs.delete(name); // a job's page requests it again
+    for (const job of this.#storeLiveJobs(live.jobs)) this.jobs.delete(job.spec.name); // a job's page requests it again
     this.loads++;
     const events = this.#earlyEvents;
     this.#earlyEvents = null;
@@ -224,7 +225,7 @@ export class Store {
       task.changed = event.time;
       this.notifyListeners();
     }
-    this.#changedJobs.add(event.job);
+    this.#changedJobs.add(formatReference(event.job, event.run));
     this.#refreshChangedJobs();
   }
 
@@ -235,14 +236,15 @@ export class Store {
     let delay = batchDelay;
     while (this.#changedJobs.size > 0 && this.streaming) {
       await new Promise((resume) => setTimeout(resume, delay));
-      const names = [...this.#changedJobs];
+      const open = this.jobs.get(this.openJob);
+      if (open?.waits) this.#changedJobs.add(referenceOf(open));
+      const runs = [...this.#changedJobs];
       this.#changedJobs.clear();
-      if (this.jobs.get(this.openJob)?.waits && !names.includes(this.openJob)) names.push(this.openJob);
       const startTime = Date.now();
       try {
-        await (names.length > maxSingleRequests ? this.#fetchLiveJobs() : this.#fetchJobs(names));
+        await (runs.length > maxSingleRequests ? this.#fetchLiveJobs() : this.#fetchJobs(runs));
       } catch {
-        names.forEach((name) => this.#changedJobs.add(name)); // the stream reports the reason
+        runs.forEach((run) => this.#changedJobs.add(run)); // the stream reports the reason
       }
       delay = Math.max(batchDelay, 4 * (Date.now() - startTime)); // reduces the load of a busy scheduler
       this.#dropOldEnded();
@@ -255,17 +257,25 @@ export class Store {
 
   async #fetchLiveJobs() {
     const { jobs } = await fetchJSON('v1/jobs?state=live', this.#abortSignal);
-    const endedNames = this.#storeLiveJobs(jobs);
-    for (const name of endedNames.splice(maxEndedRequested)) this.jobs.delete(name);
-    await this.#fetchJobs(endedNames);
+    const ended = this.#storeLiveJobs(jobs);
+    for (const job of ended.splice(maxEndedRequested)) this.jobs.delete(job.spec.name);
+    await this.#fetchJobs(ended.map(referenceOf));
   }
 
-  // #storeLiveJobs stores the live jobs and returns the names of those that are no longer live.
+  // #storeLiveJobs stores the live jobs and returns the stored ones that are no longer live.
   #storeLiveJobs(live) {
     const names = new Set(live.map((job) => job.spec.name));
-    const endedNames = [...this.jobs.values()].filter((job) => !job.terminal && !names.has(job.spec.name)).map((job) => job.spec.name);
+    const ended = [...this.jobs.values()].filter((job) => !job.terminal && !names.has(job.spec.name));
     for (const job of live) this.jobs.set(job.spec.name, job);
-    return endedNames;
+    return ended;
+  }
+
+  // #storeJob stores a job. Of the jobs of a name of several owners it keeps the one that has not ended, or else the newest.
+  #storeJob(job) {
+    const known = this.jobs.get(job.spec.name);
+    const isOther = known && known.spec.owner !== job.spec.owner;
+    if (isOther && job.terminal && (!known.terminal || known.run > job.run)) return;
+    this.jobs.set(job.spec.name, job);
   }
 
   // #hasUnknownAgent reports whether a task is on an agent that is not in the list.
@@ -280,24 +290,25 @@ export class Store {
     for (const job of ended.slice(0, -maxEndedKept)) this.jobs.delete(job.spec.name);
   }
 
-  async #fetchJobs(names) {
-    const remaining = [...names];
+  async #fetchJobs(references) {
+    const remaining = [...references];
     const fetchNext = async () => {
-      for (let name = remaining.pop(); name !== undefined; name = remaining.pop()) await this.fetchJob(name);
+      for (let reference = remaining.pop(); reference !== undefined; reference = remaining.pop()) await this.fetchJob(reference);
     };
     await Promise.all([fetchNext(), fetchNext(), fetchNext()]);
   }
 
-  // fetchJob requests one job. It removes a job that does not exist and returns undefined.
-  async fetchJob(name) {
+  // fetchJob requests one job or run. It removes a job that does not exist and returns undefined.
+  async fetchJob(reference) {
     try {
-      const job = await fetchJSON(`v1/jobs/${encodePath(name)}`);
-      this.jobs.set(name, job);
+      const job = await fetchJSON(`v1/jobs/${encodePath(reference)}`);
+      this.#storeJob(job);
       this.notifyListeners();
       return job;
     } catch (err) {
       if (!(err instanceof Problem) || err.status !== 404) throw err;
-      this.jobs.delete(name);
+      const { job: name, run } = parseRun(reference);
+      if (!run || run === this.jobs.get(name)?.run) this.jobs.delete(name);
       this.notifyListeners();
       return undefined;
     }
@@ -306,7 +317,7 @@ export class Store {
   // fetchEndedJobs requests the newest ended jobs, or those in one of the states.
   async fetchEndedJobs(states = 'ended', limit = maxEndedRequested) {
     const { jobs } = await fetchJSON(`v1/jobs?state=${states}&order=newest&limit=${limit}`);
-    for (const job of jobs) this.jobs.set(job.spec.name, job);
+    for (const job of jobs) this.#storeJob(job);
     this.notifyListeners();
   }
 

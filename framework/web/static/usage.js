@@ -3,6 +3,7 @@
 import { fetchJSON } from './api.js';
 import { setAttribute, createElement, formatNumber, formatCount, formatPercent, formatSize, syncChildren, setText } from './dom.js';
 import { createSparkline } from './spark.js';
+import { referenceOf } from './reference.js';
 
 const minutes = 15;
 const pollInterval = 10000; // milliseconds
@@ -50,7 +51,7 @@ export function renderJobUsage(job, chosen) {
   const { gpus } = job.spec.request;
   const running = job.tasks.filter((task) => task.state === 'RUNNING');
   if (!gpus || running.length === 0) return null;
-  return running.length * gpus > maxJobGPUs ? { job: job.spec.name, task: chosen } : { job: job.spec.name };
+  return running.length * gpus > maxJobGPUs ? { job: referenceOf(job), task: chosen } : { job: referenceOf(job) };
 }
 
 // renderAgentUsage returns the parameters for the tasks on an agent.

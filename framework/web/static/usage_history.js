@@ -2,21 +2,22 @@
 import { createElement, formatPercent, formatSize, formatNumber, setText } from './dom.js';
 import { fetchJSON, encodePath } from './api.js';
 import { createTimeChart } from './chart.js';
+import { referenceOf } from './reference.js';
 
 const pollInterval = 60 * 1000; // milliseconds
 
 // createUsageHistory creates a section that is hidden for jobs without GPUs or records.
-export function createUsageHistory(name) {
+export function createUsageHistory() {
   const duty = createTimeChart({ label: 'Duty of the GPUs', format: formatPercent });
   const memory = createTimeChart({ label: 'Memory of the GPUs', format: (mib) => formatSize(Math.round(mib)) });
   const summary = createElement('p', { class: 'note' });
   const node = createElement('section', { class: 'card', hidden: true }, createElement('h3', {}, 'GPUs over the whole run'), summary, createElement('div', { class: 'columns' }, duty.node, memory.node));
   const controller = new AbortController();
   let requested = 0;
-  const request = async () => {
+  const request = async (job) => {
     requested = Date.now();
     try {
-      draw(await fetchJSON(`v1/jobs/${encodePath(name)}/usage`, controller.signal));
+      draw(await fetchJSON(`v1/jobs/${encodePath(referenceOf(job))}/usage`, controller.signal));
     } catch {
       // There are no records: the section stays as it is.
     }
@@ -32,7 +33,7 @@ export function createUsageHistory(name) {
   };
   const update = (job, role) => {
     if (!job.spec.request.gpus || role === undefined || role === 'standby' || document.hidden) return;
-    if (Date.now() - requested > (job.terminal && requested ? 10 * pollInterval : pollInterval)) request();
+    if (Date.now() - requested > (job.terminal && requested ? 10 * pollInterval : pollInterval)) request(job);
   };
   return { node, update, close: () => controller.abort() };
 }
