@@ -56,10 +56,21 @@ func (q *bundleQueue) Pop() any {
 	return b
 }
 
-// newSearch finds the bundles of all agents for a claim, given that chosen units end. With together, all units of an agent
-// that are in bundles may end together by the rule, which takes longer. missing tasks of the claim need room. It returns
-// false for demands whose room cannot be counted agent by agent.
-func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, together bool) (*search, bool) {
+// searchWay is how a search forms bundles. The next way is tried where roles cannot spare the units of a bundle.
+type searchWay int
+
+const (
+	// wholeAgents: a bundle makes room for as many tasks as its agent has room for then. Claims with one key share it.
+	wholeAgents searchWay = iota
+	// fewTasks: a bundle makes room for at most as many tasks as the claim misses.
+	fewTasks
+	// unitByUnit: all units of an agent that are in bundles may end together by the rule, which takes longer.
+	unitByUnit
+)
+
+// newSearch finds the bundles of all agents for a claim, given that chosen units end. missing tasks of the claim need room. It
+// returns false for demands whose room cannot be counted agent by agent.
+func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, way searchWay) (*search, bool) {
 	s.indexUnits()
 	s.scratch.CopyFrom(s.Cluster)
 	for _, u := range chosen {
@@ -79,10 +90,14 @@ func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, togeth
 	}
 	for _, agent := range slices.Sorted(maps.Keys(s.unitsOn)) {
 		var mayEnd func(*Unit) bool
-		if together {
+		most := job.MaxTasks
+		switch way {
+		case fewTasks:
+			most = missing
+		case unitByUnit:
 			mayEnd = c.Rules[rule]
 		}
-		found.bundles[agent] = s.bundlesOn(agent, &count, usable, mayEnd)
+		found.bundles[agent] = s.bundlesOn(agent, &count, most, usable, mayEnd)
 		found.push(agent)
 	}
 	return found, true
@@ -152,9 +167,9 @@ func (f *search) chooseBundles(mayEnd func(*Unit) bool, missing int, chosen *[]*
 }
 
 // bundlesOn ends the usable units on one agent in scratch, the least harm first, and returns the sets that make room for
-// more tasks, each without units that are not necessary for it. If mayEnd is given, it is asked for each unit, given those
-// before it.
-func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, mayEnd func(*Unit) bool) (bundles []bundle) {
+// more tasks, each for at most that many and without units that are not necessary for it. If mayEnd is given, it is asked for
+// each unit, given those before it.
+func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, most int, usable []bool, mayEnd func(*Unit) bool) (bundles []bundle) {
 	move := func(u *Unit, free bool) int {
 		s.move(&s.scratch, u, agent, free)
 		count.UpdateAgent(agent)
@@ -177,11 +192,11 @@ func (s *Selector) bundlesOn(agent int, count *fit.TaskCapacity, usable []bool, 
 		}
 		units = append(units, u)
 		last := len(units) - 2 // u is necessary: there was no more room before it
-		for now := move(u, true); now > before; now = count.TasksOn(agent) {
+		for now := min(move(u, true), before+most); now > before; now = min(count.TasksOn(agent), before+most) {
 			necessary := slices.Clone(units)
 			var spare []*Unit
 			for n := last; n >= 0; n-- {
-				if move(necessary[n], false) == now {
+				if move(necessary[n], false) >= now {
 					spare = append(spare, necessary[n])
 					necessary = slices.Delete(necessary, n, n+1)
 					continue

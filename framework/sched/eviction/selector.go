@@ -200,7 +200,7 @@ func (s *Selector) ChooseFirst(mayEnd func(*Unit) bool) *Unit {
 // have chosen for it.
 func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*Unit {
 	var own []*Unit
-	gain, together := 0, false
+	gain, way := 0, wholeAgents
 	for round := 0; gain < missing && round < maxSearchRounds; round++ {
 		found, continued := s.last[rule], round == 0 && s.last[rule] != nil
 		if !continued {
@@ -208,19 +208,25 @@ func (s *Selector) chooseByRule(c *Claim, rule, missing int, chosen []*Unit) []*
 				break
 			}
 			var countable bool
-			if found, countable = s.newSearch(c, rule, missing-gain, slices.Concat(chosen, own), together); !countable {
+			if found, countable = s.newSearch(c, rule, missing-gain, slices.Concat(chosen, own), way); !countable {
 				return append(own, s.chooseInOrder(c, rule, missing, slices.Concat(chosen, own))...)
 			}
-			if s.last == nil {
-				s.last = map[int]*search{}
+			if way != fewTasks { // later claims may need room for more
+				if s.last == nil {
+					s.last = map[int]*search{}
+				}
+				s.last[rule] = found
 			}
-			s.last[rule] = found
 		}
 		gain += found.chooseBundles(c.Rules[rule], missing-gain, &own)
-		if !continued && !found.skipped {
-			break
+		switch {
+		case continued:
+			way = wholeAgents
+		case !found.skipped:
+			return own
+		default:
+			way = min(way+1, unitByUnit)
 		}
-		together = found.skipped
 	}
 	return own
 }
