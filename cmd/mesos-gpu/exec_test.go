@@ -286,7 +286,7 @@ func TestShell(t *testing.T) {
 	d := startOnTerminal(t, t.Context(), serveBackend(t, c), "shell", "train")
 	d.typeText("exit 127\n")
 	d.expectExit(127)
-	if got, want := <-c.ran, "train.0 sh -c "; !strings.HasPrefix(got, want) {
+	if got, want := <-c.ran, "train@1.0 sh -c "; !strings.HasPrefix(got, want) {
 		t.Errorf("ran %s, want %s…", got, want)
 	}
 	commandAt(t, serveBackend(t, newContainers()), "shell", "train").expect(t, "",

@@ -93,7 +93,7 @@ func TestForwardPort(t *testing.T) {
 	user, local := tcpPair(t)
 	forwarded := make(chan error)
 	go func() { forwarded <- c.ForwardPort(t.Context(), "train", 0, "web", local) }()
-	if name := <-b.connected; name != "train" {
+	if name := <-b.connected; name != "train@1" {
 		t.Errorf("a client of %q is counted", name)
 	}
 	data := make([]byte, 1<<20)

@@ -113,13 +113,13 @@ func TestValidateJobRecordsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	web.Env = map[string]string{"VERSION": "2"}
-	if v, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, web); err != nil || v.Spec.Env["VERSION"] != "2" {
+	if v, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, "web", web); err != nil || v.Spec.Env["VERSION"] != "2" {
 		t.Errorf("a valid update: %+v, %v", v, err)
 	}
 	if view, err := b.Model.JobView("web"); err != nil || view.Version != 0 || view.Spec.Env["VERSION"] != "" {
 		t.Errorf("the validation has changed the service: %+v, %v", view, err)
 	}
-	if _, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, good); !errors.As(err, &p) ||
+	if _, err := b.Jobs.ValidateUpdate(ctx, request.Change{}, good.Name, good); !errors.As(err, &p) ||
 		p.Status != http.StatusUnprocessableEntity || !strings.Contains(p.Detail, "is not a service") {
 		t.Errorf("an update of a job that is no service: %v", err)
 	}
