@@ -110,6 +110,13 @@ func (g *Grant) HasPermission(p Permission, role string) bool {
 	})
 }
 
+// KnowsRole reports whether answers to the requester may name the role: one whose jobs the requester may see, or one above it.
+func (g *Grant) KnowsRole(role string) bool {
+	return g.HasPermission(View, role) || slices.ContainsFunc(g.rules, func(r PermissionRule) bool {
+		return slices.ContainsFunc(r.Roles, func(of string) bool { return admission.CoversRole(role, of) })
+	})
+}
+
 // HasPermissionOnAllRoles reports whether the requester has the permission on all roles,
 // including future ones.
 func (g *Grant) HasPermissionOnAllRoles(p Permission) bool {

@@ -212,6 +212,9 @@ func appendIfVisible(r *http.Request, reads *ReadBackend, to []byte, ev api.Task
 	if !has.readsOutput {
 		ev = publicEvent(&ev)
 	}
+	if ev.Message != "" {
+		ev.Message = nameMask(r.Context(), reads.Jobs).MaskText(ev.Message)
+	}
 	return appendEvent(to, ev)
 }
 

@@ -29,10 +29,10 @@ func (s *apiServer) handleJobHistory(reads *ReadBackend, w http.ResponseWriter, 
 	h := jobHistory{run: view.RunID(), limit: cmp.Or(page.Limit, defaultHistory)}
 	h.addSubmission(&view.Job)
 	h.addScalings(view.Scalings)
-	h.addAttempts(readableTasks(r.Context(), &view, view.Attempts))
+	h.addAttempts(readableTasks(r.Context(), reads.Jobs, &view, view.Attempts))
 	tasks := view.Tasks
 	for at := 0; len(tasks) > 0; {
-		h.addAttempts(readableTasks(r.Context(), &view, tasks))
+		h.addAttempts(readableTasks(r.Context(), reads.Jobs, &view, tasks))
 		at += len(tasks)
 		if at >= len(view.Tasks)+view.OmittedTasks {
 			break

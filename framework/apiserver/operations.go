@@ -56,10 +56,12 @@ func (s *apiServer) handleListQueue(reads *ReadBackend, w http.ResponseWriter, r
 	if err != nil {
 		return err
 	}
+	mask := nameMask(r.Context(), reads.Jobs)
 	return writeList(w, p, queuedPerRead, func(p api.PageRequest) ([]api.QueuedJob, string, error) {
 		list, err := reads.Queue.ListQueue(r.Context(), apihttp.GrantOf(r.Context()), p)
 		return list.Jobs, list.Next, err
 	}, func(a *streamedAnswer, one *api.QueuedJob) error {
+		one.Reason = mask.MaskText(one.Reason)
 		a.value(one)
 		return nil
 	})

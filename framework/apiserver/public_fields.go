@@ -4,14 +4,20 @@ import (
 	"context"
 	"slices"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
 	"mesos-gpu/job"
 )
 
-// The functions of this file return the part of a document that every user who may see a job reads. They apply where output is
-// private and the requester may not read the job's output: commands, environments, files and messages may contain secrets. A field
-// that is not listed here is hidden, also a new one. Labels are public.
+// The functions of this file return the part of a document that a requester may read.
+//
+// Where output is private and the requester may not read the job's output, that are the fields that every user who may see the
+// job reads: commands, environments, files and messages may contain secrets. A field that is not listed here is hidden, also a
+// new one. Labels are public.
+//
+// Reasons, messages and killed_by name other jobs and roles, also with output that is not private. A requester who may not see
+// those reads "another job" and "another role".
 
 // canReadOutput reports whether the requester may read the output and all keys of a job of this role and owner.
 func canReadOutput(ctx context.Context, role, owner string) bool {
@@ -19,20 +25,47 @@ func canReadOutput(ctx context.Context, role, owner string) bool {
 	return !g.HasPrivateOutput() || g.CanReadOutput(role, owner)
 }
 
+// nameMask returns what masks the names of jobs and roles that the requester may not see, nil for one who sees all.
+func nameMask(ctx context.Context, jobs JobReader) *job.NameMask {
+	g := apihttp.GrantOf(ctx)
+	if g.HasPermissionOnAllRoles(access.View) {
+		return nil
+	}
+	return &job.NameMask{
+		RoleOf: func(name string) (string, bool) {
+			role, _, err := jobs.OwnerOf(ctx, name, "")
+			return role, err == nil
+		},
+		SeesRole:  func(role string) bool { return g.HasPermission(access.View, role) },
+		KnowsRole: g.KnowsRole,
+	}
+}
+
 // readableView returns the part of a job that the requester may read.
-func readableView(ctx context.Context, v *api.JobView) *api.JobView {
-	if canReadOutput(ctx, v.Spec.Role, v.Spec.Owner) {
+func readableView(ctx context.Context, jobs JobReader, v *api.JobView) *api.JobView {
+	mask := nameMask(ctx, jobs)
+	if !canReadOutput(ctx, v.Spec.Role, v.Spec.Owner) {
+		v = publicView(v)
+	}
+	if mask == nil {
 		return v
 	}
-	return publicView(v)
+	masked := *v
+	masked.Tasks, masked.Attempts = mask.MaskTasks(v.Tasks), mask.MaskTasks(v.Attempts)
+	masked.WaitReason = mask.MaskText(v.WaitReason)
+	masked.Warnings = slices.Clone(v.Warnings)
+	for i := range masked.Warnings {
+		masked.Warnings[i] = mask.MaskText(masked.Warnings[i])
+	}
+	return &masked
 }
 
 // readableTasks returns the part of tasks of a job that the requester may read.
-func readableTasks(ctx context.Context, v *api.JobView, tasks []job.Task) []job.Task {
-	if canReadOutput(ctx, v.Spec.Role, v.Spec.Owner) {
-		return tasks
+func readableTasks(ctx context.Context, jobs JobReader, v *api.JobView, tasks []job.Task) []job.Task {
+	if !canReadOutput(ctx, v.Spec.Role, v.Spec.Owner) {
+		tasks = publicTasks(tasks)
 	}
-	return publicTasks(tasks)
+	return nameMask(ctx, jobs).MaskTasks(tasks)
 }
 
 // readableSchedule returns the part of a schedule that the requester may read.

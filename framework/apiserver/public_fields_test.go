@@ -2,16 +2,21 @@ package apiserver
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/internal/apihttp"
+	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/testing/documenttest"
+	"mesos-gpu/job"
 )
 
 // TestPublicFieldsAreListed checks which keys remain of documents in which every field is set, where output is private and the
@@ -40,12 +45,12 @@ func TestPublicFieldsAreListed(t *testing.T) {
 		readable any
 		want     []string
 	}{
-		"job": {readableView(ctx, &view), slices.Concat(below("spec", spec), below("tasks", task), below("attempts", task), strings.Fields(`autoscaling.load
+		"job": {readableView(ctx, new(fakeBackend), &view), slices.Concat(below("spec", spec), below("tasks", task), below("attempts", task), strings.Fields(`autoscaling.load
 			autoscaling.measured autoscaling.metric autoscaling.reason autoscaling.recommended autoscaling.target autoscaling.time differs_from exit_code
 			hold.by hold.reason hold.since number revision run scalings.by scalings.from scalings.reason scalings.time scalings.to start.agents
 			start.expected start.within_50.from start.within_50.to start.within_90.from start.within_90.to state submitted task_states.RUNNING
 			terminal version waits warnings`))},
-		"tasks":        {readableTasks(ctx, &view, view.Tasks), strings.Fields(task)},
+		"tasks":        {readableTasks(ctx, new(fakeBackend), &view, view.Tasks), strings.Fields(task)},
 		"schedule":     {readableSchedule(ctx, schedule), append(below("spec", spec), "created", "next", "runs.due", "runs.job")},
 		"notification": {readableNotification(ctx, notification), strings.Fields(`attempts event given_up id job next owner role run state time`)},
 		"event":        {publicEvent(&event), strings.Fields(`by job run state task time`)},
@@ -55,6 +60,82 @@ func TestPublicFieldsAreListed(t *testing.T) {
 			t.Errorf("%s (-listed +readable):\n%s", name, diff)
 		}
 	}
+}
+
+// neighbourBackend has the job train of role research, which was preempted for web of role prod and waits behind it.
+type neighbourBackend struct{ *fakeBackend }
+
+const behindWeb = "free ones are reserved for web, whose role deserves them; 1 task of role prod ends within 5s"
+
+func (b neighbourBackend) GetJob(context.Context, string) (api.JobView, error) {
+	v := b.view()
+	v.Spec.Role = "research"
+	v.WaitReason, v.Warnings = behindWeb, []string{behindWeb}
+	v.Tasks = []job.Task{{
+		ID: "train.0", Job: "train", State: job.Waiting, Attempt: 2, KillRequested: time.Unix(1, 0), KillReason: job.KillByPreemption, KilledBy: "web",
+		Message: "attempt 1 was stopped: makes room for web: role prod deserves the GPUs",
+	}}
+	v.Attempts = slices.Clone(v.Tasks)
+	return v, nil
+}
+
+func (b neighbourBackend) ListJobs(ctx context.Context, _ request.JobQuery) (api.JobList, error) {
+	v, err := b.GetJob(ctx, "train")
+	return api.JobList{Jobs: []api.JobView{v}}, err
+}
+
+func (b neighbourBackend) ListQueue(context.Context, *access.Grant, api.PageRequest) (api.QueueList, error) {
+	return api.QueueList{Jobs: []api.QueuedJob{{Name: "train", Role: "research", Reason: behindWeb}}}, nil
+}
+
+// TestAnswersNameNoHiddenJobs checks each way to a reason or a message: it names jobs and roles only to requesters who may see
+// them, with shared and with private output.
+func TestAnswersNameNoHiddenJobs(t *testing.T) {
+	f := &fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}, "web": {"prod", ""}}}
+	f.now = []api.TaskEvent{{Job: "train", Task: "train.0", Message: "makes room for web: role prod deserves the GPUs"}}
+	close(f.openChanges())
+	for _, private := range []bool{false, true} {
+		policy := rolePolicy()
+		policy.PrivateOutput = private
+		url := serveWithPolicy(t, neighbourBackend{f}, policy)
+		for _, path := range []string{"/v1/jobs", "/v1/jobs/train", "/v1/jobs/train/history", "/v1/jobs/train/runs", "/v1/queue", "/v1/events"} {
+			for who, sees := range map[string]bool{"operator": false, "viewer": false, "owner": false, "root": true} {
+				text := getBodyAs(t, url+path, who)
+				if got := strings.Contains(text, "web") || strings.Contains(text, "prod"); got != sees || !strings.Contains(text, "train") {
+					t.Errorf("%s reads with private output %t at %s: %s", who, private, path, text)
+				}
+				if isMessage := path == "/v1/events"; !sees && !strings.Contains(text, job.AnotherJob) && (!isMessage || who == "operator" || !private) {
+					t.Errorf("%s reads nothing of another job with private output %t at %s: %s", who, private, path, text)
+				}
+			}
+		}
+	}
+}
+
+// openChanges makes the streams end after the present states.
+func (f *fakeBackend) openChanges() chan api.TaskEvent {
+	f.changes = make(chan api.TaskEvent)
+	return f.changes
+}
+
+// getBodyAs returns the answer to a request of a user.
+func getBodyAs(t *testing.T, url, who string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Who", who)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s as %s: %d, %v", url, who, res.StatusCode, err)
+	}
+	return string(text)
 }
 
 // withGrant returns the context of a request of a user.

@@ -97,7 +97,7 @@ type jobWithoutTasks struct {
 // job writes a job with all of its tasks. It reads the omitted ones in parts, each as it is at
 // that time. It writes only the public fields of a job whose output the requester may not read.
 func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.JobView) error {
-	view = readableView(ctx, view)
+	view = readableView(ctx, reads.Jobs, view)
 	if view.OmittedTasks == 0 {
 		a.value(view)
 		return nil
@@ -119,7 +119,7 @@ func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.
 		if tasks, err = reads.Jobs.ListTasks(ctx, view.RunID().String(), view.Submitted, at, tasksPerRead); err != nil {
 			return err
 		}
-		tasks = readableTasks(ctx, view, tasks)
+		tasks = readableTasks(ctx, reads.Jobs, view, tasks)
 	}
 	a.text("]}")
 	return nil
@@ -127,12 +127,9 @@ func (a *streamedAnswer) job(ctx context.Context, reads *ReadBackend, view *api.
 
 // writeJob writes one job.
 func (s *apiServer) writeJob(w http.ResponseWriter, r *http.Request, status int, view *api.JobView) error {
-	var reads *ReadBackend // for the omitted tasks
-	if view.OmittedTasks > 0 {
-		var err error
-		if reads, err = s.reads(r.Context()); err != nil {
-			return err
-		}
+	reads, err := s.reads(r.Context())
+	if err != nil {
+		return err
 	}
 	a := newStreamedAnswer(w)
 	a.start(status)

@@ -30,13 +30,20 @@ type AuthorizeFunc func(ctx context.Context, p Permission, role string) error
 // allRoles means all roles.
 const allRoles = "/"
 
+// JobRoleFunc returns the role of a job, false for one that is not known.
+type JobRoleFunc func(name string) (role string, known bool)
+
 // WithAuthorization restricts a service to what the user of each request may do. Lists leave
-// out what the user may not see. Anything else is an *ErrorResponse with status 403.
-func WithAuthorization(s AppService, may AuthorizeFunc) AppService { return &authorizedService{s, may} }
+// out what the user may not see, and messages name no other roles' jobs to a user who may not see them.
+// Anything else is an *ErrorResponse with status 403.
+func WithAuthorization(s AppService, may AuthorizeFunc, roleOf JobRoleFunc) AppService {
+	return &authorizedService{s, may, roleOf}
+}
 
 type authorizedService struct {
 	AppService
 	authorize AuthorizeFunc
+	roleOf    JobRoleFunc
 }
 
 // authorizeRole returns an *ErrorResponse if the user has no permission.
@@ -55,7 +62,7 @@ func (svc *authorizedService) canSee(ctx context.Context, a *marathon.App) bool 
 // tasks have the same roles for both.
 func (svc *authorizedService) runAuthorized(ctx context.Context, permits func(*authorizedService) error, do func(AppService) error) error {
 	return svc.AppService.RunExclusive(ctx, func(s AppService) error {
-		if err := permits(&authorizedService{s, svc.authorize}); err != nil {
+		if err := permits(&authorizedService{s, svc.authorize, svc.roleOf}); err != nil {
 			return err
 		}
 		return do(s)
@@ -261,6 +268,7 @@ func (svc *authorizedService) ListQueue(ctx context.Context) ([]deploy.QueuedApp
 	all, err := svc.AppService.ListQueue(ctx)
 	all = slices.DeleteFunc(all, func(q deploy.QueuedApp) bool { return !svc.canSee(ctx, q.App) })
 	for i := range all {
+		all[i].Message = svc.nameMask(ctx, all[i].App).MaskText(all[i].Message)
 		all[i].App = svc.readableApp(ctx, all[i].App)
 	}
 	return all, err

@@ -26,6 +26,9 @@ func (b *roleAccess) may(_ context.Context, p Permission, role string) error {
 	return errors.New("not in role " + role)
 }
 
+// noJobRole knows no jobs.
+func noJobRole(string) (string, bool) { return "", false }
+
 // rolesService parses apps below /prod with the role prod.
 type rolesService struct{ *fakeService }
 
@@ -49,7 +52,7 @@ func newAuthorizedServer(t *testing.T) (a *testClient, b *roleAccess) {
 	a.frozen = true
 	a.send("PUT", "/v2/apps/stuck", `{"cmd": "two"}`, 200)
 	a.frozen = false
-	a.handler = NewHandler(WithAuthorization(rolesService{a.fakeService}, b.may), a.bus, log)
+	a.handler = NewHandler(WithAuthorization(rolesService{a.fakeService}, b.may, noJobRole), a.bus, log)
 	return a, b
 }
 
@@ -150,7 +153,7 @@ func TestAuthorizationFiltersLists(t *testing.T) {
 		t.Errorf("it was killed: %s is %s now", web, again)
 	}
 	a.send("POST", "/v2/tasks/delete", `{"ids": ["`+web+`"]}`, 403)
-	g := WithAuthorization(a.fakeService, b.may)
+	g := WithAuthorization(a.fakeService, b.may, noJobRole)
 	if err := g.KillTasks(t.Context(), []string{"unknown"}); err == nil {
 		t.Error("a task of no app was killed")
 	}
@@ -188,7 +191,7 @@ func (movedRoleService) GetVersion(context.Context, string, string) (*marathon.A
 func TestCancelChecksRoleOfEarlierVersion(t *testing.T) {
 	a, b := newAuthorizedServer(t)
 	*b = roleAccess{sees: []string{"prod"}, changes: []string{"prod"}}
-	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may).CancelDeployment(t.Context(), "move", false); err == nil ||
+	if _, err := WithAuthorization(movedRoleService{a.fakeService}, b.may, noJobRole).CancelDeployment(t.Context(), "move", false); err == nil ||
 		!strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error about the role secret", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"mesos-gpu/job"
 	"mesos-gpu/marathon"
 	"mesos-gpu/marathon/deploy"
 )
@@ -27,10 +28,29 @@ func (svc *authorizedService) readableApp(ctx context.Context, a *marathon.App) 
 
 // readableStatus returns the part of an app with its tasks that the user may read.
 func (svc *authorizedService) readableStatus(ctx context.Context, a AppStatus) AppStatus {
-	if svc.canReadOutput(ctx, a.App) {
-		return a
+	if !svc.canReadOutput(ctx, a.App) {
+		return publicStatus(a)
 	}
-	return publicStatus(a)
+	if f := a.LastFailure; f != nil {
+		masked := *f
+		masked.Message = svc.nameMask(ctx, a.App).MaskText(f.Message)
+		a.LastFailure = &masked
+	}
+	return a
+}
+
+// nameMask returns what masks the names of jobs and roles that the user may not see in messages about an app, nil for a user who
+// sees all.
+func (svc *authorizedService) nameMask(ctx context.Context, a *marathon.App) *job.NameMask {
+	sees := func(role string) bool { return svc.authorize(ctx, See, role) == nil }
+	if sees(allRoles) {
+		return nil
+	}
+	return &job.NameMask{
+		RoleOf:    svc.roleOf,
+		SeesRole:  sees,
+		KnowsRole: func(role string) bool { return sees(role) || strings.HasPrefix(a.Role, role+"/") },
+	}
 }
 
 func publicStatus(a AppStatus) AppStatus {

@@ -73,7 +73,7 @@ func TestViewersReadPublicFields(t *testing.T) {
 	var versions struct{ Versions []string }
 	a.mustSend("GET", "/v2/apps/prod/secret/versions", "", &versions)
 	version := versions.Versions[0]
-	a.handler = NewHandler(WithAuthorization(queuedAppService{rolesService{a.fakeService}}, b.may), a.bus, logrus.New())
+	a.handler = NewHandler(WithAuthorization(queuedAppService{rolesService{a.fakeService}}, b.may, noJobRole), a.bus, logrus.New())
 	for _, path := range []string{
 		"/v2/apps", "/v2/apps/prod/secret", "/v2/apps/prod/secret/versions/" + version, "/v2/apps?embed=apps.tasks&embed=apps.failures",
 		"/v2/apps//prod/*", "/v2/groups", "/v2/groups/prod", "/v2/groups/prod/apps", "/v2/groups/prod/versions/" + version,
@@ -92,6 +92,42 @@ func TestViewersReadPublicFields(t *testing.T) {
 	}
 	if text := a.send("GET", "/v2/apps?cmd=hush", "", 200).Body.String(); strings.Contains(text, "secret") {
 		t.Errorf("a part of the command finds the app: %s", text)
+	}
+}
+
+// neighbourService has apps that wait behind a job of role lab, for which an instance was stopped.
+type neighbourService struct{ queuedAppService }
+
+func (s neighbourService) ListApps(ctx context.Context) ([]AppStatus, error) {
+	apps, err := s.queuedAppService.ListApps(ctx)
+	for i := range apps {
+		apps[i].LastFailure = &TaskFailure{AppID: apps[i].App.ID, Message: "makes room for train: role lab deserves the GPUs"}
+	}
+	return apps, err
+}
+
+func (s neighbourService) ListQueue(ctx context.Context) ([]deploy.QueuedApp, error) {
+	list, err := s.queuedAppService.ListQueue(ctx)
+	for i := range list {
+		list[i].Message = "free ones are reserved for train, whose role deserves them"
+	}
+	return list, err
+}
+
+// TestMessagesNameNoHiddenJobs: messages name jobs and roles only to users who may see them.
+func TestMessagesNameNoHiddenJobs(t *testing.T) {
+	a, b := newAuthorizedServer(t)
+	roleOf := func(name string) (string, bool) { return "lab", name == "train" }
+	a.handler = NewHandler(WithAuthorization(neighbourService{queuedAppService{rolesService{a.fakeService}}}, b.may, roleOf), a.bus, logrus.New())
+	for _, path := range []string{"/v2/queue", "/v2/apps?embed=apps.lastTaskFailure"} {
+		for _, sees := range [][]string{{"prod"}, {"prod", "lab"}, {"/"}} {
+			*b = roleAccess{sees: sees, reads: sees}
+			text := a.send("GET", path, "", 200).Body.String()
+			if hidden := len(sees) == 1 && sees[0] == "prod"; hidden == strings.Contains(text, "train") || hidden && strings.Contains(text, "lab ") ||
+				hidden != strings.Contains(text, "another job") || !strings.Contains(text, "/prod/a") {
+				t.Errorf("%s of a user who sees %v: %s", path, sees, text)
+			}
+		}
 	}
 }
 

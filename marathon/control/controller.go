@@ -118,10 +118,28 @@ func New(cfg ControllerConfig) *Controller {
 	c := &Controller{cfg: cfg, bus: api.NewEventBus()}
 	var service api.AppService = c
 	if cfg.Authorize != nil {
-		service = api.WithAuthorization(c, cfg.Authorize)
+		service = api.WithAuthorization(c, cfg.Authorize, c.findJobRole)
 	}
 	c.handler = api.NewHandler(service, c.bus, cfg.Log)
 	return c
+}
+
+// findJobRole returns the role of a job of the cluster.
+func (c *Controller) findJobRole(name string) (role string, known bool) {
+	k := c.exclusive
+	if k == nil {
+		c.mu.Lock()
+		k = c.loop
+		c.mu.Unlock()
+	}
+	if k == nil {
+		return "", false
+	}
+	j, known := k.cluster.FindJob(name)
+	if !known {
+		return "", false
+	}
+	return j.Spec.Role, true
 }
 
 // Paths returns the path prefixes that ServeHTTP answers.
