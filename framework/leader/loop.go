@@ -99,7 +99,7 @@ type LoopConfig struct {
 	// Clock gives the time of events; time.Now outside of tests.
 	Clock func() time.Time
 	Log   logrus.FieldLogger
-	// Accounting stores the ends of attempts; nil for none.
+	// Accounting stores the ends of attempts; nil for none, or if Sched.Accounting is set because the caller stores them.
 	Accounting *accounting.Recorder
 	// Notifier delivers notifications; nil for none.
 	Notifier *notifier.Notifier
@@ -108,7 +108,7 @@ type LoopConfig struct {
 // NewLoop returns a loop that continues from the journal's contents, which the caller must not use any more. It calls
 // post with each operation after the journal has recorded the operation's cause.
 func NewLoop(cfg LoopConfig, past journal.JournalContents, store journal.Journal, post func(sched.Operation)) *Loop {
-	cfg.Sched.Accounting = cfg.Accounting != nil
+	cfg.Sched.Accounting = cfg.Sched.Accounting || cfg.Accounting != nil
 	v := readmodel.New(past) // before the State takes ownership of the jobs
 	return &Loop{
 		loopMetrics: newLoopMetrics(cfg, past, v),

@@ -5,12 +5,15 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"mesos-gpu/marathon/api"
 )
 
 // DetachedController is a Controller whose caller decides when each step happens. The simulation of clusters uses it;
 // everything else runs Controller.Run. It belongs to one goroutine. After an error it must not be used again.
 type DetachedController struct {
 	loop    *controlLoop
+	bus     *api.EventBus
 	handler http.Handler
 }
 
@@ -22,7 +25,7 @@ func OpenDetached(ctx context.Context, cfg ControllerConfig, cluster ClusterBack
 		return nil, err
 	}
 	c.exclusive, c.loop = k, k
-	return &DetachedController{loop: k, handler: c.handler}, nil
+	return &DetachedController{loop: k, bus: c.bus, handler: c.handler}, nil
 }
 
 // Step handles the changes of the cluster since the last Step, and repeats failed actions. It reports whether an action
@@ -41,3 +44,12 @@ func (d *DetachedController) Serve(ctx context.Context, w http.ResponseWriter, r
 	}
 	return d.loop.stepDeployments(ctx)
 }
+
+// ServeEvents answers a request for the event stream until CloseStreams. It may run in another goroutine once it has written
+// the header.
+func (d *DetachedController) ServeEvents(w http.ResponseWriter, r *http.Request) {
+	d.handler.ServeHTTP(w, r)
+}
+
+// CloseStreams ends the event streams after the events so far.
+func (d *DetachedController) CloseStreams() { d.bus.CloseStreams() }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"mesos-gpu/framework/sched/budget"
 )
 
 var (
@@ -64,6 +66,9 @@ func TestSeeds(t *testing.T) {
 	if all.limitsReached == 0 && *seedCount >= 50 {
 		t.Error("no user reached a limit in any cluster")
 	}
+	if len(all.budgetsUsedUp) < 3 && *seedCount >= 50 {
+		t.Errorf("used-up budgets: %v, some do not occur", all.budgetsUsedUp)
+	}
 }
 
 // runSeed runs one cluster. A failure prints the seed, the step and the last events.
@@ -114,6 +119,10 @@ type totals struct {
 	appChanges int
 	// limitsReached is how often changes left a user at a limit.
 	limitsReached int
+	// budgetsUsedUp is how often schedulers found entries of budgets used up, by what happens then.
+	budgetsUsedUp map[budget.AtLimit]int
+	// reads is the number of answers that readers have checked.
+	reads int
 }
 
 func (s *totals) add(w *World) {
@@ -126,8 +135,12 @@ func (s *totals) add(w *World) {
 	s.reclaims += w.Reclaims
 	s.appChanges += w.AppChanges
 	s.limitsReached += w.LimitsReached
+	s.reads += w.Reads
 	if s.faults == nil {
-		s.faults = map[string]int{}
+		s.faults, s.budgetsUsedUp = map[string]int{}, map[budget.AtLimit]int{}
+	}
+	for at, n := range w.BudgetsUsedUp {
+		s.budgetsUsedUp[at] += n
 	}
 	for what, n := range w.Faults {
 		s.faults[what] += n
@@ -137,8 +150,9 @@ func (s *totals) add(w *World) {
 func (s *totals) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b,
-		"%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps, %d times at the limit of a user\n",
-		s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges, s.limitsReached)
+		"%d clusters, %d events, %.0f simulated hours, %.0f of them with faults, %d tasks reclaimed, %d changes of apps, %d times at the limit of a user\n"+
+			"used-up budgets: %v, %d answers read\n",
+		s.seeds, s.steps, s.time.Hours(), s.faultTime.Hours(), s.reclaims, s.appChanges, s.limitsReached, s.budgetsUsedUp, s.reads)
 	for _, what := range slices.Sorted(maps.Keys(s.faults)) {
 		fmt.Fprintf(&b, "%9d %s\n", s.faults[what], what)
 	}

@@ -83,15 +83,17 @@ func (f fileJournal) Commit(_ context.Context, c journal.Change) error {
 			d.synced = append(d.synced, frame[:d.world.random.IntN(len(frame))]...)
 		default:
 			d.world.fault("killed between record and act")
-			d.write(frame, &c)
+			d.write(f.process, frame, &c)
 		}
 		return errKilled
 	}
-	d.write(frame, &c)
+	d.write(f.process, frame, &c)
+	f.process.committed = &c
 	return nil
 }
 
-func (d *disk) write(frame []byte, c *journal.Change) {
+// write makes a change of a process durable.
+func (d *disk) write(by *process, frame []byte, c *journal.Change) {
 	d.synced = append(d.synced, frame...)
 	if d.recorded == nil {
 		d.recorded, d.attempts = map[string]job.State{}, map[string]int{}
@@ -100,7 +102,7 @@ func (d *disk) write(frame []byte, c *journal.Change) {
 		t := &c.Tasks[i]
 		d.recorded[t.ID], d.attempts[t.Job+"."+strconv.Itoa(t.Index)] = t.State, t.Attempt
 	}
-	d.world.checks.checkCommit(c)
+	d.world.checks.checkCommit(by, c)
 	if d.standby != nil {
 		d.behind = append(d.behind, bytes.Clone(frame[4:len(frame)-4]))
 		d.world.after(d.world.delay(), "change reaches standbys", func() { d.follow(1) })

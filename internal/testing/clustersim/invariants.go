@@ -28,6 +28,8 @@ type invariants struct {
 	attempts map[string]*attemptTruth
 	updates  map[string]agentStatus
 	nextUUID int
+	// budgets is what is used of the roles' budgets.
+	budgets *budgetTruth
 	// tasks are the durable tasks by run and index.
 	tasks map[job.RunID]map[int]job.Task
 	// killRequested are the attempts whose kill was recorded, for whatever reason: their failure does not count.
@@ -71,6 +73,7 @@ func (inv *invariants) isLive(id string) bool {
 func newInvariants(w *World) *invariants {
 	return &invariants{
 		world:         w,
+		budgets:       newBudgetTruth(w),
 		attempts:      map[string]*attemptTruth{},
 		updates:       map[string]agentStatus{},
 		tasks:         map[job.RunID]map[int]job.Task{},
@@ -81,8 +84,11 @@ func newInvariants(w *World) *invariants {
 }
 
 // checkCommit checks a durable change: gangs are whole, no role exceeds its quota and no user a limit.
-func (inv *invariants) checkCommit(change *journal.Change) {
+func (inv *invariants) checkCommit(by *process, change *journal.Change) {
 	w := inv.world
+	if w.plan.budgets {
+		inv.budgets.applyChange(by, change)
+	}
 	for _, run := range change.Removed {
 		delete(inv.tasks, run)
 	}
@@ -124,6 +130,7 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
 		}
+		inv.checkPreemption(&before, &t)
 		launched = launched || t.State == job.Launching && before.State != job.Launching
 		w.note("recorded", t.ID, string(t.State), t.Failures)
 	}
@@ -139,6 +146,18 @@ func (inv *invariants) checkCommit(change *journal.Change) {
 		if held > 1000*w.plan.quota {
 			w.failf("the role holds %d thousandths of GPUs, its quota is %d", held, 1000*w.plan.quota)
 		}
+	}
+}
+
+// checkPreemption checks that only tasks are preempted whose job allows it, or follows all others because a budget is used up.
+func (inv *invariants) checkPreemption(before, t *job.Task) {
+	if t.KillRequested.IsZero() || before.ID == t.ID && !before.KillRequested.IsZero() || t.KillReason != job.KillByPreemption ||
+		strings.Contains(t.Message, ": role ") {
+		return
+	}
+	j := inv.world.users.jobs[t.Job]
+	if j == nil || !j.spec.Preemptible && !inv.budgets.isLowered(t) {
+		inv.world.failf("%s is preempted (%s), its job does not allow that", t.ID, t.Message)
 	}
 }
 
@@ -160,6 +179,9 @@ func (inv *invariants) addReclaimed(reclaimed map[string]map[job.RunID]int, t *j
 func (inv *invariants) checkReclaimed(name string, units map[job.RunID]int) {
 	held := inv.heldBy(name, func(t *job.Task) bool { return t.KillRequested.IsZero() })
 	deserved, largest := 1000*inv.world.deservedGPUs()[name], slices.Max(slices.Collect(maps.Values(units)))
+	if inv.budgets.isRoleLowered(name) {
+		deserved = 0
+	}
 	if largest > 0 && held+largest <= deserved {
 		inv.world.failf("%v are reclaimed from role %s, which deserves %d thousandths of GPUs and is left with %d", units, name, deserved, held)
 	}
@@ -321,11 +343,18 @@ func (inv *invariants) checkRestored(past *journal.JournalContents) {
 // compareEvery is the number of turns between two comparisons of state, read model and journal.
 const compareEvery = 64
 
+// readEvery is the number of turns between two looks of readers, each of readsAtOnce requests.
+const readEvery, readsAtOnce = 32, 2
+
 // checkTurn compares the state with the read model and the journal now and then.
-func (inv *invariants) checkTurn(st *sched.State, model *readmodel.Model) {
-	inv.state = st
+func (inv *invariants) checkTurn(p *process) {
+	inv.state = p.state
+	inv.budgets.check(p)
 	if inv.turns++; inv.turns%compareEvery == 0 {
-		inv.compare(model)
+		inv.compare(p.loop.Model)
+	}
+	if w := inv.world; w.readers != nil && inv.turns%readEvery == 0 {
+		w.readers.look(p, readsAtOnce)
 	}
 }
 
@@ -481,6 +510,10 @@ func (inv *invariants) checkEnd() {
 		return
 	}
 	inv.compare(inv.world.scheduler.process.loop.Model)
+	if w := inv.world; w.readers != nil {
+		w.readers.lookAtAll(w.scheduler.process)
+		w.readers.closeStreams(w.scheduler.process)
+	}
 	for _, name := range inv.world.users.names {
 		j := inv.world.users.jobs[name]
 		now, _ := inv.state.Job(name)

@@ -97,9 +97,13 @@ func (u *appUser) change(done func()) {
 
 func (u *appUser) definition(d appDefinition) string {
 	u.most = max(u.most, d.Instances)
-	return fmt.Sprintf(`{"id": %q, "cmd": "true", "cpus": 0.1, "mem": 32, "instances": %d, "env": {%q: "%d"}, "labels": {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"},
+	command, env := "", ""
+	if u.world.plan.readers {
+		command, env = " "+secret("web", "command"), fmt.Sprintf(`, "TOKEN": %q`, secret("web", "env"))
+	}
+	return fmt.Sprintf(`{"id": %q, "cmd": "true%s", "cpus": 0.1, "mem": 32, "instances": %d, "env": {%q: "%d"%s}, "labels": {"GPU_SCHEDULING_BEHAVIOR": "unrestricted"},
 		"backoffSeconds": 1, "maxLaunchDelaySeconds": 20, "upgradeStrategy": {"minimumHealthCapacity": %g, "maximumOverCapacity": %g}}`,
-		appID, d.Instances, appRevision, d.Revision, u.capacity.healthy, u.capacity.over)
+		appID, command, d.Instances, appRevision, d.Revision, env, u.capacity.healthy, u.capacity.over)
 }
 
 // send repeats a request until it succeeds, or fails with the status that means that an earlier one has succeeded.
@@ -137,7 +141,7 @@ func (p *process) startApps() {
 	backend := &appBackend{p: p, changes: readmodel.NewChangeFeed()}
 	p.loop.Model.WatchChanges(backend.changes)
 	apps, err := control.OpenDetached(context.Background(), control.ControllerConfig{
-		Settings: marathon.ParseSettings{Role: role}, Version: "test", Clock: p.clock, Log: p.node.log,
+		Settings: marathon.ParseSettings{Role: role}, Version: "test", Clock: p.clock, Log: p.node.log, Authorize: authorizeApps,
 	}, backend)
 	if err != nil {
 		if !p.dead {
@@ -146,6 +150,9 @@ func (p *process) startApps() {
 		return
 	}
 	p.apps = apps
+	if w.readers != nil {
+		w.readers.openStreams(p)
+	}
 	p.wakeApps()
 }
 

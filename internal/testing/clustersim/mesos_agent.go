@@ -485,6 +485,13 @@ func (n *agentNode) addStatus(task string, state mesos.TaskState, reason mesos.T
 
 // addUpdate stores a status. It is sent once the earlier ones of its task are acknowledged.
 func (n *agentNode) addUpdate(s mesos.TaskStatus) {
+	if n.world.plan.readers { // what a task reports may be secret
+		name, _, _, _ := job.ParseTaskID(s.TaskID.Value)
+		if strings.HasPrefix(name, appJobs) {
+			name = strings.TrimSuffix(appJobs, ".")
+		}
+		s.Message = new(s.GetMessage() + " " + secret(name, "message"))
+	}
 	n.sendUpdates(n.updates.Add(n.world.monotonic(), updates.TaskKey{Task: s.TaskID.Value}, s))
 }
 

@@ -165,7 +165,7 @@ func (x *executorNode) advance() {
 		return
 	}
 	if at := x.process.NextDeadline(); !at.IsZero() {
-		if due := max(w.now, at.Sub(start)); x.wake == 0 || due < x.wake {
+		if due := max(w.now, at.Sub(w.epoch)); x.wake == 0 || due < x.wake {
 			x.wake = due
 			w.after(due-w.now, "executor's deadline", func() { x.reachDeadline(due) })
 		}

@@ -15,10 +15,12 @@ import (
 	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
+	"mesos-gpu/framework/notification"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
 	"mesos-gpu/marathon/control"
 )
 
@@ -74,22 +76,26 @@ func (w *World) roles() []string {
 	if w.plan.lends {
 		names = append(names, guestRole)
 	}
-	if w.plan.limitsUsers {
+	if w.plan.hasOwners() {
 		names = append(names, groupRole)
 	}
 	return names
 }
 
 func (n *schedulerNode) settings() sched.SchedulerSettings {
-	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000, PredictRunTimes: true}
+	s := sched.SchedulerSettings{UnreachableTimeout: 5 * time.Minute, MaxAttempts: 1000, PredictRunTimes: true, Accounting: n.world.accounting != nil}
 	s.Policy = sched.Policy{Policy: placement.Policy{Roles: make([]queue.Role, len(n.world.roles()))}}
 	for i, name := range n.world.roles() {
 		r := &s.Policy.Roles[i]
 		r.Name = name
 		n.world.users.limits.setIn(r)
+		r.Budget = n.world.budgets[name]
 		if deserved := n.world.deservedGPUs()[name]; deserved > 0 {
 			r.Deserved = quota.Quota{quota.AllTypes: deserved}
 		}
+	}
+	if n.world.plan.readers {
+		s.Policy.NotificationTargets = notification.AllowedTargets{Enabled: true, WebhookHosts: job.FetchHosts{"*"}}
 	}
 	if n.world.plan.quota > 0 {
 		s.Policy.Roles[0].Quota = quota.Quota{quota.AllTypes: n.world.plan.quota}
@@ -106,7 +112,9 @@ type process struct {
 	pausedUntil time.Duration
 	offset      time.Duration // of its wall clock
 	loop        *leader.Loop
-	client      *master.Client
+	// state is the loop's, known after the first batch.
+	state  *sched.State
+	client *master.Client
 	// connection and session belong to the current subscription; nil without one. call waits for its result.
 	connection *connection
 	session    *master.DetachedSession
@@ -115,6 +123,8 @@ type process struct {
 	inbox    []sched.Event
 	requests []request
 	nextTurn plannedStep
+	// committed is the last commit whose ends are not accounted yet, nil without one.
+	committed *journal.Change
 	// apps is Marathon's control, nil without one.
 	apps         *control.DetachedController
 	nextAppsStep plannedStep
@@ -158,12 +168,17 @@ func (n *schedulerNode) start() {
 	config := leader.LoopConfig{Sched: n.settings(), Counters: n.counters, Clock: p.clock, Log: n.log}
 	p.loop = leader.NewLoop(config, past, w.disk.open(p), p.post)
 	n.process = p
+	w.checks.budgets.begin(p)
 	w.note("scheduler started", past.FrameworkID, "", len(past.Jobs))
 	w.after(w.delay(), "subscribe", p.subscribe)
 	w.after(w.plan.tick, "tick", p.tick)
 	w.after(time.Second, "list agents", p.listAgents)
 	if w.apps != nil {
 		w.after(w.delay(), "start apps", p.startApps)
+	}
+	if w.accounting != nil {
+		p.confirmEnds(w.accounting.addEnds(p.loop.Model.AllEndedAttempts()))
+		w.after(w.delay(), "feed budgets", p.feedBudgets)
 	}
 }
 
@@ -186,6 +201,9 @@ func (p *process) kill() {
 		r.reply(errKilled)
 	}
 	p.requests = nil
+	if p.world.readers != nil {
+		p.world.readers.closeStreams(p)
+	}
 	if led {
 		p.node.process = nil
 		p.world.after(p.world.between(100*time.Millisecond, 20*time.Second), "start scheduler", p.node.start)
@@ -281,9 +299,14 @@ func (p *process) turn() {
 // runBatch applies events and requests as one batch, and returns the results of the requests.
 func (p *process) runBatch(events []sched.Event, requests []request) []error {
 	errs := make([]error, len(requests))
-	var state *sched.State
-	err := p.loop.RunBatch(context.Background(), func(st *sched.State, apply func(sched.Event)) {
-		state = st
+	err := p.loop.RunBatch(context.Background(), func(st *sched.State, applyToState func(sched.Event)) {
+		p.state = st
+		apply := func(ev sched.Event) {
+			applyToState(ev)
+			if p.node.process == p {
+				p.world.checks.budgets.observe(p, ev)
+			}
+		}
 		for _, ev := range events {
 			p.noteEvent(ev)
 			apply(ev)
@@ -306,8 +329,9 @@ func (p *process) runBatch(events []sched.Event, requests []request) []error {
 		return errs
 	}
 	if p.node.process == p {
-		p.world.checks.checkTurn(state, p.loop.Model)
+		p.world.checks.checkTurn(p)
 	}
+	p.recordEnds()
 	p.sendNext()
 	return errs
 }

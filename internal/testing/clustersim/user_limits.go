@@ -9,14 +9,17 @@ import (
 	"mesos-gpu/job"
 )
 
-// groupRole is a role below role. Only worlds with limits of users have it.
+// groupRole is a role below role. Only worlds whose jobs have owners have it.
 const groupRole = role + "/vision"
 
-// limitedUsers own the jobs of worlds with limits of users. No limit applies to jobs without an owner.
+// limitedUsers own the jobs of worlds with limits of users or budgets. No limit applies to jobs without an owner.
 var limitedUsers = []string{"ann", "ben"}
 
 // userLimits contains the limits of users by role. The limits of the user "" apply to the users without an entry.
 type userLimits map[string]map[string]quota.UserLimits
+
+// hasOwners reports whether jobs have owners.
+func (p *plan) hasOwners() bool { return p.limitsUsers || p.budgets || p.readers }
 
 // of returns what limits a user in the entry of a role.
 func (l userLimits) of(user, role string) quota.UserLimits {

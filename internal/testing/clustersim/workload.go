@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type workload struct {
 	// limits of the users; nil in a world without.
 	limits userLimits
 }
+
+// jobNames begins the names of the users' jobs.
+const jobNames = "job-"
 
 // userJob is a job and what its user has been answered.
 type userJob struct {
@@ -49,8 +53,11 @@ func newWorkload(w *World) *workload {
 	r := newUserRandom(w.seed)
 	for i := range w.plan.jobs {
 		j := u.newJob(i)
-		if w.plan.limitsUsers {
+		if w.plan.hasOwners() {
 			drawOwner(r, &j.spec)
+		}
+		if w.plan.readers {
+			addSecrets(&j.spec)
 		}
 		if err := j.spec.Complete(); err != nil {
 			w.failf("job %s: %v", j.spec.Name, err)
@@ -82,7 +89,7 @@ func (load *workload) newJob(number int) *userJob {
 	}
 	j := &userJob{flaky: []int{0, 0, 20, 50}[r.IntN(4)]}
 	s := &j.spec
-	s.Name, s.Role, s.Command = fmt.Sprintf("job-%d", number), role, []string{"true"}
+	s.Name, s.Role, s.Command = jobNames+strconv.Itoa(number), role, []string{"true"}
 	s.ClientKey = &job.ClientKey{Key: s.Name, Digest: "d"}
 	if w.plan.lends && number%2 == 1 {
 		s.Role = guestRole
@@ -200,6 +207,7 @@ func (load *workload) endAll() {
 			return nil
 		}, func() {})
 	}
+	load.raiseBudgets()
 	if load.world.seed%4 != 1 {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/readmodel"
+	"mesos-gpu/framework/sched"
+	"mesos-gpu/framework/sched/budget"
 )
 
 // World is one simulated cluster. Everything that happens in it follows from its seed.
@@ -18,7 +20,9 @@ type World struct {
 	// now is the virtual time since the start; nothing else has a clock. clockOffset is by how much the scheduler's wall
 	// clock is wrong.
 	now, clockOffset time.Duration
-	queue            eventQueue
+	// epoch is the wall clock's time at the start.
+	epoch time.Time
+	queue eventQueue
 	// orders counts the events that were added, steps those that happened.
 	orders  uint64
 	steps   int
@@ -33,6 +37,10 @@ type World struct {
 	AppChanges int
 	// LimitsReached counts how often a user held as much, or ran as many jobs, as a limit permits after a change.
 	LimitsReached int
+	// BudgetsUsedUp counts the entries of budgets that were used up when a scheduler compared them, by what happens then.
+	BudgetsUsedUp map[budget.AtLimit]int
+	// Reads counts the answers that readers have checked.
+	Reads int
 	// failure is the first violation of an invariant; it ends the run.
 	failure error
 
@@ -43,6 +51,11 @@ type World struct {
 	users     *workload
 	apps      *appUser // nil without Marathon
 	checks    *invariants
+	// budgets are the roles' budgets now, and accounting stores what counts for them; nil in a world without.
+	budgets    roleBudgets
+	accounting *attemptStore
+	// readers read what the scheduler answers; nil in a world without.
+	readers *readerChecks
 }
 
 // plan contains the parameters that vary from seed to seed. Each kind of fault is off in about half of the seeds: some faults hide others.
@@ -73,8 +86,10 @@ type plan struct {
 	// the roles deserve.
 	lends         bool
 	batch, guests int
-	// limitsUsers is whether jobs have owners, whom the roles limit, and whether there is a role below the default one.
-	limitsUsers bool
+	// limitsUsers is whether the roles limit users, budgets whether they have budgets, and readers whether jobs have secrets and
+	// users without the right read what the scheduler answers. With any of them jobs have owners, and there is a role below the
+	// default one.
+	limitsUsers, budgets, readers bool
 
 	killAtCommit, killAtPost, killAtTurn float64
 	clockJumps                           bool
@@ -127,6 +142,11 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 	case 2, 4, 5, 8, 9, 15: // not seeds of regressions
 		p.limitsUsers = true
 	}
+	switch seed % 10 {
+	case 0, 5, 8, 9: // not seeds of regressions
+		p.budgets, p.readers = seed%10 != 9, true
+		p.lends = p.lends || p.marathon // the app has neighbours
+	}
 	if seed%8 == 4 || seed%16 == 10 {
 		p.standbys, p.pauses = true, 1+r.IntN(5)
 	}
@@ -145,11 +165,15 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 
 // NewWorld returns the cluster of a seed, before its first event.
 func NewWorld(seed uint64) *World {
-	w := &World{seed: seed, random: rand.New(rand.NewPCG(seed, 0x6d65736f73)), faulty: true, Faults: map[string]int{}}
+	w := &World{seed: seed, random: rand.New(rand.NewPCG(seed, 0x6d65736f73)), faulty: true, Faults: map[string]int{}, epoch: start}
+	w.BudgetsUsedUp = map[budget.AtLimit]int{}
 	w.plan = newPlan(seed, w.random)
 	w.disk = &disk{world: w}
 	if w.plan.standbys {
 		w.disk.standby = readmodel.New(journal.JournalContents{})
+	}
+	if w.plan.budgets {
+		w.budgets, w.accounting = drawBudgets(w), &attemptStore{ends: map[string]sched.AttemptEnd{}}
 	}
 	w.checks = newInvariants(w)
 	w.master = newMaster(w)
@@ -160,6 +184,9 @@ func NewWorld(seed uint64) *World {
 	w.users = newWorkload(w)
 	if w.plan.marathon {
 		w.apps = newAppUser(w)
+	}
+	if w.plan.readers {
+		w.readers = newReaderChecks(w)
 	}
 	return w
 }
@@ -292,11 +319,11 @@ func (w *World) fault(what string) {
 	w.note("fault", what, "", 0)
 }
 
-// start is the wall clock's time at the start.
+// start is the wall clock's time at the start of most worlds.
 var start = time.Unix(1_800_000_000, 0).UTC()
 
 // monotonic is the time of clocks that do not jump.
-func (w *World) monotonic() time.Time { return start.Add(w.now) }
+func (w *World) monotonic() time.Time { return w.epoch.Add(w.now) }
 
 // failf records a violation of an invariant.
 func (w *World) failf(format string, args ...any) {
