@@ -6,6 +6,7 @@ import { Problem, lastResponse, streamEvents, fetchJSON, encodePath } from './ap
 import { readToken, removeToken } from './session.js';
 import { ShownLists } from './lists.js';
 import { formatReference, parseRun, referenceOf } from './reference.js';
+import { storeJob, storeLiveJobs } from './jobs_by_name.js';
 
 const second = 1000;
 const streamTimeout = 40 * second; // the scheduler sends something every 15 s
@@ -129,7 +130,7 @@ export class Store {
   async #loadAll(signal) {
     this.lists.unavailable.clear();
     const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal), this.#fetchIdentity(signal)]);
-    for (const job of this.#storeLiveJobs(live.jobs)) this.jobs.delete(job.spec.name); // a job's page requests it again
+    for (const job of storeLiveJobs(this.jobs, live.jobs)) this.jobs.delete(job.spec.name); // a job's page requests it again
     this.loads++;
     const events = this.#earlyEvents;
     this.#earlyEvents = null;
@@ -257,25 +258,9 @@ export class Store {
 
   async #fetchLiveJobs() {
     const { jobs } = await fetchJSON('v1/jobs?state=live', this.#abortSignal);
-    const ended = this.#storeLiveJobs(jobs);
+    const ended = storeLiveJobs(this.jobs, jobs);
     for (const job of ended.splice(maxEndedRequested)) this.jobs.delete(job.spec.name);
     await this.#fetchJobs(ended.map(referenceOf));
-  }
-
-  // #storeLiveJobs stores the live jobs and returns the stored ones that are no longer live.
-  #storeLiveJobs(live) {
-    const names = new Set(live.map((job) => job.spec.name));
-    const ended = [...this.jobs.values()].filter((job) => !job.terminal && !names.has(job.spec.name));
-    for (const job of live) this.jobs.set(job.spec.name, job);
-    return ended;
-  }
-
-  // #storeJob stores a job. Of the jobs of a name of several owners it keeps the one that has not ended, or else the newest.
-  #storeJob(job) {
-    const known = this.jobs.get(job.spec.name);
-    const isOther = known && known.spec.owner !== job.spec.owner;
-    if (isOther && job.terminal && (!known.terminal || known.run > job.run)) return;
-    this.jobs.set(job.spec.name, job);
   }
 
   // #hasUnknownAgent reports whether a task is on an agent that is not in the list.
@@ -302,7 +287,7 @@ export class Store {
   async fetchJob(reference) {
     try {
       const job = await fetchJSON(`v1/jobs/${encodePath(reference)}`);
-      this.#storeJob(job);
+      storeJob(this.jobs, job);
       this.notifyListeners();
       return job;
     } catch (err) {
@@ -317,7 +302,7 @@ export class Store {
   // fetchEndedJobs requests the newest ended jobs, or those in one of the states.
   async fetchEndedJobs(states = 'ended', limit = maxEndedRequested) {
     const { jobs } = await fetchJSON(`v1/jobs?state=${states}&order=newest&limit=${limit}`);
-    for (const job of jobs) this.#storeJob(job);
+    for (const job of jobs) storeJob(this.jobs, job);
     this.notifyListeners();
   }
 
