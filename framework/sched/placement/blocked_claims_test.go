@@ -55,14 +55,11 @@ func TestBlockedClaimsNameWhatBlocks(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, c.roles)}}
-			p.policy.SetDefaults()
-			p.parseRunning(c.running)
-			p.parseWaiting(c.waiting)
+			p := newPeerCase(t, ReclaimDeserved, c.agents, c.roles, c.running, c.waiting)
 			if c.change != nil {
 				c.change(&p.in)
 			}
-			plan := p.makePlan(strings.Fields(c.agents))
+			plan := p.makePlan()
 			if got := plan.BlockedClaims["w0"]; got != c.want || len(plan.Preempt) > 0 {
 				t.Errorf("the reason is %q, %d tasks end, want %q", got, len(plan.Preempt), c.want)
 			}
@@ -78,11 +75,7 @@ func TestRoleThatTakesBackDoesNotBorrow(t *testing.T) {
 		{"q0 q1=3", "q1:1x2 q1:1x1", "w1"}, // there is room for both
 		{"q0 q1=2 q2", "q1:1x2 q1:1x1", ""},
 	} {
-		p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, c.roles)}}
-		p.policy.SetDefaults()
-		p.parseRunning("q0:2@0")
-		p.parseWaiting(c.waiting)
-		plan := p.makePlan([]string{"2", "1"})
+		plan := newPeerCase(t, ReclaimDeserved, "2 1", c.roles, "q0:2@0", c.waiting).makePlan()
 		var starts []string
 		for _, a := range plan.Accept {
 			for _, l := range a.Launches {
@@ -99,11 +92,7 @@ func TestRoleThatTakesBackDoesNotBorrow(t *testing.T) {
 // tasks that end for it.
 func TestClaimsKeepCPUsOfTheirPlaces(t *testing.T) {
 	for waiting, starts := range map[string]int{"q1:1x1/3/1 q1:1x0/3/1": 0, "q1:1x1/3/1 q1:1x0/2/1": 1} {
-		p := peerCase{t: t, policy: Policy{Roles: parseRoles(t, "q0 q1=1")}}
-		p.policy.SetDefaults()
-		p.parseRunning("q0:1/1/1@0")
-		p.parseWaiting(waiting)
-		if plan := p.makePlan([]string{"1/5/10"}); len(plan.Accept) != starts || len(plan.Preempt) != 1 {
+		if plan := newPeerCase(t, ReclaimDeserved, "1/5/10", "q0 q1=1", "q0:1/1/1@0", waiting).makePlan(); len(plan.Accept) != starts || len(plan.Preempt) != 1 {
 			t.Errorf("%s: %d agents get tasks, %d tasks end, want %d and 1", waiting, len(plan.Accept), len(plan.Preempt), starts)
 		}
 	}
