@@ -8,23 +8,11 @@ import (
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
-	"mesos-gpu/executor"
-	"mesos-gpu/executor/task"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/testing/advertisetest"
 	"mesos-gpu/isolator/share"
 	"mesos-gpu/isolator/simulated"
-	"mesos-gpu/isolator/socket"
 )
-
-// askDaemon makes an executor query the daemon for the share limit of a
-// container.
-func askDaemon(cfg *executor.ExecutorConfig) {
-	cfg.ReadShareLimits = func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
-		said, err := socket.NewDaemonClient(cfg.HealthSocket).ContainerShare(ctx, container)
-		return executor.ShareEnforcement{Limit: task.ShareLimit{Env: said.Environment}, Warning: said.Warning}, err
-	}
-}
 
 // preloadSharing is a limiter that sets a variable in each container.
 type preloadSharing struct{ share.NoLimiter }

@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"mesos-gpu/executor"
+	"mesos-gpu/executor/task"
 	"mesos-gpu/internal/local/agent/container"
 	"mesos-gpu/isolator"
+	"mesos-gpu/isolator/socket"
 	"mesos-gpu/volumemgr"
 )
 
@@ -46,8 +48,8 @@ func Main(m *testing.M, commands CommandTable, cleanups ...func() error) {
 	syscall.Exit(0)
 }
 
-// ExecutorCommand returns the executor of cmd/mesos-gpu as a command. change
-// may be nil.
+// ExecutorCommand returns the executor of cmd/mesos-gpu as a command, which asks
+// the daemon only for the limits of shares. change may be nil.
 func ExecutorCommand(change func(*executor.ExecutorConfig)) func([]string) error {
 	return func([]string) error {
 		cfg, err := executor.ConfigFromEnv(os.Getenv)
@@ -55,6 +57,10 @@ func ExecutorCommand(change func(*executor.ExecutorConfig)) func([]string) error
 			return err
 		}
 		cfg.ReadGrantedGPUs = isolator.DetectDeviceAccess
+		cfg.ReadShareLimits = func(ctx context.Context, container string) (executor.ShareEnforcement, error) {
+			said, err := socket.NewDaemonClient(cfg.HealthSocket).ContainerShare(ctx, container)
+			return executor.ShareEnforcement{Limit: task.ShareLimit{Env: said.Environment}, Warning: said.Warning}, err
+		}
 		cfg.PrepareVolume = func(ctx context.Context) (string, error) {
 			volume, err := volumemgr.EnsureVolume(ctx, volumemgr.DriverSearch{Root: cfg.DriverRoot}, volumemgr.Store{Dir: cfg.VolumesDir})
 			return volume.Path, err
