@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/framework"
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/filelock"
 	"mesos-gpu/internal/local/master"
@@ -33,6 +34,9 @@ type ClusterConfig struct {
 	// Hosts have the GPUs of the agents, detected or simulated: there is one agent
 	// for each host.
 	Hosts []gpu.Host
+	// Amounts are the CPUs and memory that the agents offer, in the order of Hosts,
+	// whatever the machine has; nil means those of the machine.
+	Amounts []sched.Amount
 	// API, Master and Agent are the listen addresses. With several agents, Agent
 	// is the address of the first one, on the loopback network: each other agent has the
 	// next address of that network.
@@ -101,6 +105,9 @@ func (c *localCluster) openListeners() (err error) {
 	}
 	for i, host := range c.Hosts {
 		a := &localAgent{cluster: c, host: host, dir: c.WorkDir}
+		if c.Amounts != nil {
+			a.amount = &c.Amounts[i]
+		}
 		if i > 0 {
 			a.dir = filepath.Join(c.WorkDir, "agents", fmt.Sprint(i+1))
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	driver "mesos-gpu/executor/image"
+	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/atomicfile"
 	"mesos-gpu/internal/local/agent"
@@ -37,7 +38,8 @@ import (
 type localAgent struct {
 	cluster  *localCluster
 	host     gpu.Host
-	dir      string // of its state, sandboxes and sockets
+	amount   *sched.Amount // of ClusterConfig.Amounts, or nil
+	dir      string        // of its state, sandboxes and sockets
 	listener net.Listener
 	limiters []share.Limiter
 	root     string // of the file system with the driver
@@ -136,7 +138,7 @@ func (a *localAgent) agentDir() string { return filepath.Join(a.dir, "agent") }
 // API.
 func (a *localAgent) newAgent(m link.MasterLink) (*agent.EmbeddedAgent, error) {
 	c := a.cluster
-	total, err := a.machineResources()
+	total, err := a.agentResources()
 	if err != nil {
 		return nil, err
 	}
@@ -271,32 +273,44 @@ func (a *localAgent) daemonSocket() string {
 // terminating zero.
 const maxSocket = 108
 
-// machineResources returns the agent's resources without GPUs. It leaves one
-// GiB or half of the memory, whichever is less, to other processes. An agent with
-// simulated GPUs offers at least cpusPerSimulatedGPU for each of them: its tasks
-// share the machine's CPUs.
-func (a *localAgent) machineResources() ([]mesos.Resource, error) {
-	var memory unix.Sysinfo_t
-	if err := unix.Sysinfo(&memory); err != nil {
-		return nil, fmt.Errorf("measure memory: %w", err)
-	}
-	total := float64(memory.Totalram) * float64(memory.Unit) / (1 << 20)
+// agentResources returns the agent's resources without GPUs.
+func (a *localAgent) agentResources() ([]mesos.Resource, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(a.dir, &fs); err != nil {
 		return nil, fmt.Errorf("measure %s: %w", a.dir, err)
 	}
 	free := float64(fs.Bavail) * float64(fs.Bsize) / (1 << 20)
+	amount := a.amount
+	if amount == nil {
+		var err error
+		if amount, err = a.machineAmount(); err != nil {
+			return nil, err
+		}
+	}
+	first, last := a.portRange()
+	return []mesos.Resource{
+		resources.NewCPUs(amount.CPUs).Resource,
+		resources.NewMemory(amount.MemMiB).Resource,
+		resources.NewDisk(math.Floor(free)).Resource,
+		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(first, last).Ranges).Resource,
+	}, nil
+}
+
+// machineAmount returns the machine's CPUs and memory. It leaves one GiB or half of
+// the memory, whichever is less, to other processes. An agent with simulated GPUs
+// has at least cpusPerSimulatedGPU for each of them: its tasks share the machine's
+// CPUs.
+func (a *localAgent) machineAmount() (*sched.Amount, error) {
+	var memory unix.Sysinfo_t
+	if err := unix.Sysinfo(&memory); err != nil {
+		return nil, fmt.Errorf("measure memory: %w", err)
+	}
+	total := float64(memory.Totalram) * float64(memory.Unit) / (1 << 20)
 	cpus := runtime.NumCPU()
 	if a.host.Simulated {
 		cpus = max(cpus, cpusPerSimulatedGPU*len(a.host.Devices))
 	}
-	first, last := a.portRange()
-	return []mesos.Resource{
-		resources.NewCPUs(float64(cpus)).Resource,
-		resources.NewMemory(math.Floor(total - min(1024, total/2))).Resource, // whole MiB, as Mesos's agent
-		resources.NewDisk(math.Floor(free)).Resource,
-		resources.Build().Name(resources.NamePorts).Ranges(resources.BuildRanges().Span(first, last).Ranges).Resource,
-	}, nil
+	return &sched.Amount{CPUs: float64(cpus), MemMiB: math.Floor(total - min(1024, total/2))}, nil // whole MiB, as Mesos's agent
 }
 
 const cpusPerSimulatedGPU = 2

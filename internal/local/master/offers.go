@@ -5,6 +5,7 @@ import (
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/sirupsen/logrus"
 
 	"mesos-gpu/internal/local/master/alloc"
 	"mesos-gpu/internal/minimesos/events"
@@ -47,6 +48,9 @@ func (m *EmbeddedMaster) allocateAgents(these func(agent string) bool) {
 	for _, granted := range alloc.AllocateOffers(in) {
 		f := m.frameworks[granted.Framework]
 		o := m.newOffer(f, granted)
+		m.cfg.Log.WithFields(logrus.Fields{
+			"offer": o.ID.Value, "role": granted.Role, "agent": granted.Agent, "resources": mesos.Resources(granted.Resources),
+		}).Debug("offered")
 		bundles[f.id()] = append(bundles[f.id()], encodeOffer(f, o.Offer))
 	}
 	for id, list := range bundles {
