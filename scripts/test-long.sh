@@ -5,7 +5,8 @@
 # with 100,000 tasks, failovers of counters from 1,000 seeds, thousands of mutated
 # answers, the CPU time and memory of schedulers beside their ranges, mesos-gpu run
 # beside docker run, 100 kills each of mesos-gpu local and of executors, shares of
-# roles and users on 12 agents with 8 GPUs, 100,000 cases of each property of reclaim,
+# roles and users on 12 agents with 8 GPUs, cases of other schedulers with each policy of
+# reclaim, 100,000 cases of each property of reclaim,
 # NVIDIA's real drivers, and the property tests with 20 times the usual
 # number of cases.
 # make test runs them with fewer cases, except the hostile clients and the ranges, and
