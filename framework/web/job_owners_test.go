@@ -26,7 +26,7 @@ func TestJobsOfOneNameAndTwoOwners(t *testing.T) {
 	f.jobs = []api.JobView{own, other}
 	f.more["/v1/jobs/train"] = own // the scheduler prefers the reader's job
 	p := openTab(t, f.serve(t).URL+"/#/jobs?state=all")
-	p.awaitTrue("document.querySelector('tbody .state')?.textContent === 'RUNNING'")
+	p.awaitTrue("document.querySelector('tbody .badge')?.textContent === 'RUNNING'")
 	for _, s := range []struct{ address, badge, button, confirm, want string }{
 		{"#/jobs/train", "FAILED", "Rerun", "Rerun job", "POST /v1/jobs/train%401/rerun {}"},
 		{"#/jobs/train@2", "RUNNING", "Kill", "Kill job", "DELETE /v1/jobs/train%402"},
