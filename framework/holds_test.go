@@ -114,8 +114,8 @@ func TestHoldsAndRequeues(t *testing.T) {
 	check(err)
 	for _, want := range []string{
 		`"who":"ops"`, `"path":"/v1/roles/research/hold","role":"research","status":202`,
-		`"method":"DELETE","path":"/v1/jobs/train/hold","job":"train","role":"research","status":403`,
-		`"path":"/v1/jobs/train/requeue","job":"train","role":"research","status":202`, `"path":"/v1/users/alice/hold","status":202`,
+		`"method":"DELETE","path":"/v1/jobs/train/hold","job":"train@1","role":"research","status":403`,
+		`"path":"/v1/jobs/train/requeue","job":"train@1","role":"research","status":202`, `"path":"/v1/users/alice/hold","status":202`,
 	} {
 		if !strings.Contains(string(audit), want) {
 			t.Errorf("the audit log lacks %s:\n%s", want, audit)

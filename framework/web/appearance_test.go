@@ -128,7 +128,7 @@ func serveRuns(f *fakeAPI, j *api.JobView) {
 	first.Tasks[0].ID = "train-first.0.1.x"
 	j.Run = 2
 	path := "/v1/jobs/" + j.Spec.Name
-	f.more[path+"@1"], f.more[path+"/runs"] = first, api.JobList{Jobs: []api.JobView{*j, first}}
+	f.more[path+"@1"], f.more[path+"@2/runs"] = first, api.JobList{Jobs: []api.JobView{*j, first}}
 	f.more["/v1/tasks/"+first.Tasks[0].ID+"/output"] = formatOutput(stdout("the first run\n"))
 }
 
