@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"mesos-gpu/framework/api"
 )
+
+// hardlyBusy matches the use by a task that sleeps. On a loaded machine its start takes some processor time.
+var hardlyBusy = regexp.MustCompile(`busy \d %, memory 0 %, most 0\.0 GiB`)
 
 // TestUsageOfEndedJobs checks the accounting from the daemon's measurements through the executor and the sandbox to the
 // commands usage, describe and run.
@@ -30,7 +34,7 @@ func TestUsageOfEndedJobs(t *testing.T) {
 	}
 	res.Body.Close()
 	text := c.mustRun("describe", "held")
-	if !strings.Contains(text, "\nGPUs held for 0.00") || !strings.Contains(text, "busy 0 %, memory 0 %, most 0.0 GiB") || !strings.Contains(text, "simulated\n") {
+	if !strings.Contains(text, "\nGPUs held for 0.00") || !hardlyBusy.MatchString(text) || !strings.Contains(text, "simulated\n") {
 		t.Errorf("describe prints\n%s", text)
 	}
 	if text := c.mustRun("usage", "--attempts", "--csv"); strings.Count(text, "\n") != 2 || !strings.Contains(text, "\nheld.0.1.") {

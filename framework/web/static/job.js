@@ -76,9 +76,10 @@ export function renderJob(store, name, chosenTask) {
   };
   const update = () => {
     const newest = store.jobs.get(jobName);
-    const job = run ? earlier : earlier ?? newest;
+    if (!run && earlier?.spec.owner === newest?.spec.owner) earlier = undefined; // the store has the reader's job
+    const job = earlier ?? (run ? undefined : newest);
     if (job) show(job);
-    if (job) runs.update(earlier && !run ? earlier : newest ?? job, run || runNumber(job));
+    if (job) runs.update(run ? newest ?? job : job, run || runNumber(job));
     details.hidden = !wasShown;
     buttons.hidden ||= !job;
     reasonNode.hidden = !reasonNode.textContent;
@@ -93,7 +94,7 @@ export function renderJob(store, name, chosenTask) {
       if (run) earlier = await fetchJSON(`v1/jobs/${encodePath(name)}`);
       const newest = await store.fetchJob(jobName);
       if (!newest) loadError = `There is no job ${jobName}.`;
-      else if (!run) earlier = store.jobs.get(jobName) === newest ? undefined : newest;
+      else if (!run) earlier = newest;
       else if (run === runNumber(newest)) location.replace(`#/jobs/${encodePath(jobName)}`);
     } catch (err) {
       loadError = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
