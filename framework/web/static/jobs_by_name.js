@@ -1,10 +1,11 @@
 // Jobs by name, in a Map. Of the jobs of a name of several owners it has the one that has not ended, or else the newest.
 
-// storeJob stores a job, unless another owner's one has the name.
+// storeJob stores a job, unless another owner's one has the name, or a newer run is known: answers may arrive late.
 export function storeJob(jobs, job) {
   const known = jobs.get(job.spec.name);
   const isOther = known && known.spec.owner !== job.spec.owner;
-  if (isOther && job.terminal && (!known.terminal || known.run > job.run)) return;
+  const isOlder = known && known.run > job.run;
+  if (isOther ? job.terminal && (!known.terminal || isOlder) : isOlder) return;
   jobs.set(job.spec.name, job);
 }
 

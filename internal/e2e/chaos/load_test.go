@@ -146,10 +146,10 @@ func (w *workload) start(ctx context.Context) {
 func (w *workload) run(ctx, requests context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	scales := rand.New(rand.NewPCG(w.random.Uint64(), 1))
 	running.Go(func() {
-		random := rand.New(rand.NewPCG(w.random.Uint64(), 1))
 		for wait(ctx, 15*time.Second) {
-			w.scale(requests, 1+random.IntN(3))
+			w.scale(requests, 1+scales.IntN(3))
 		}
 	})
 	running.Go(func() {
