@@ -3,7 +3,6 @@ package apiserver
 import (
 	"testing"
 
-	"mesos-gpu/framework/access"
 	"mesos-gpu/internal/testing/verbs"
 )
 
@@ -44,12 +43,8 @@ func TestVerbsAreRoutes(t *testing.T) {
 			t.Errorf("%s: there is no request %s", v.Name, v.Request)
 			continue
 		}
-		want := v.Permission
-		if v.Name == "rerun a job" {
-			want = access.Submit // the leader also requires that the user may change the earlier run
-		}
-		if one.permission != want {
-			t.Errorf("%s: %s needs the permission %s, want %s", v.Name, v.Request, one.permission, want)
+		if one.permission != v.Permission {
+			t.Errorf("%s: %s needs the permission %s, want %s", v.Name, v.Request, one.permission, v.Permission)
 		}
 	}
 	for _, one := range routes() {

@@ -144,7 +144,7 @@ func TestActionsByPermission(t *testing.T) {
 			"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold",
 			"Submit job,New schedule",
 		}},
-		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job", "Submit job", "Submit job", "Submit job,New schedule"}},
+		{"bob", grant("submit", "research", "prod"), []string{"Submit job", "Submit job,Rerun", "Submit job", "Submit job", "Submit job,New schedule"}},
 		{"operator", grant("operate", "research"), []string{
 			"Submit job,Scale,Apply,Edit,Hold,Requeue,Kill,Stop task", "Submit job", "Submit job", "Submit job,Hold",
 			"Submit job,New schedule,Kill",

@@ -4,7 +4,7 @@ import { createButton, syncChildren } from './dom.js';
 import { openDialog } from './dialog.js';
 import { sendJSON, encodePath } from './api.js';
 import { referenceOf } from './reference.js';
-import { canChange, hasPermissionOnAllRoles, mayChangeHold } from './permissions.js';
+import { canChange, hasPermission, hasPermissionOnAllRoles, mayChangeHold } from './permissions.js';
 import { agentNote } from './cluster.js';
 import { listQueueActions } from './queue_actions.js';
 
@@ -27,7 +27,7 @@ export function listJobActions(store, job, name) {
   const actions = [];
   const changes = canChange(store.identity, spec);
   if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh), { label: 'Apply', open: () => { location.hash = `#/jobs/${encodePath(spec.name)}/apply`; } });
-  if (changes && job.terminal) actions.push(rerunAction(job, name, path, () => store.fetchJob(spec.name)));
+  if (job.terminal && hasPermission(store.identity, 'submit', spec.role || '*')) actions.push(rerunAction(job, name, path, () => store.fetchJob(spec.name)));
   if (changes && !job.terminal) {
     actions.push(...listQueueActions(job, path, refresh, mayChangeHold(store.identity, job.hold, spec.role || '*')), {
       label: 'Kill', danger: true,

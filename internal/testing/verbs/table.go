@@ -52,7 +52,7 @@ const (
 func List() []Verb {
 	return []Verb{
 		{"submit a job", "POST /v1/jobs", "submit FILE", "SubmitJob", "Submit", access.Submit, onRole, false},
-		{"rerun a job", "POST /v1/jobs/{reference}/rerun", "rerun train", "RerunJob", "Rerun", access.Operate, onRole, true},
+		{"rerun a job", "POST /v1/jobs/{reference}/rerun", "rerun train", "RerunJob", "Rerun", access.Submit, onRole, false},
 		{"edit a job", "PATCH /v1/jobs/{reference}", "edit train --priority 7", "EditJob", "Edit", access.Operate, onRole, true},
 		{"apply a service", "PUT /v1/jobs/{reference}", "apply FILE", "UpdateJob", "Apply", access.Operate, onRole, true},
 		{"scale a service", "POST /v1/jobs/{reference}/scale", "scale train 4", "ScaleJob", "Scale", access.Operate, onRole, true},
