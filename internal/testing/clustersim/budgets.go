@@ -237,8 +237,11 @@ func (b *budgetTruth) update(p *process) {
 
 // entries returns the entries of all budgets with what is used now, by the clock of a process.
 func (b *budgetTruth) entries(p *process) (list []budget.Entry) {
+	if len(b.budgets) == 0 {
+		return nil
+	}
 	now := p.clock()
-	month := budget.MonthOf(now)
+	month, ids := budget.MonthOf(now), slices.Sorted(maps.Keys(b.attempts)) // sums depend on their order
 	for _, name := range slices.Sorted(maps.Keys(b.budgets)) {
 		one := b.budgets[name]
 		add := func(user, gpuType string, amount float64) {
@@ -249,7 +252,7 @@ func (b *budgetTruth) entries(p *process) (list []budget.Entry) {
 			if isHolding(one) {
 				e.AtLimit = budget.Hold
 			}
-			for _, id := range slices.Sorted(maps.Keys(b.attempts)) { // sums depend on their order
+			for _, id := range ids {
 				e.Used += b.usedBy(p, b.attempts[id], &e, one, month, now)
 			}
 			list = append(list, e)
@@ -302,16 +305,24 @@ func (b *budgetTruth) usedBy(p *process, a *attemptTime, e *budget.Entry, of *bu
 	return used
 }
 
-// check compares the State's budgets with the truth after a change of its entries.
-func (b *budgetTruth) check(p *process) {
-	if !b.isNew || len(b.budgets) == 0 {
+// compareUsageEvery is the number of turns between two comparisons of what is used: between two reports of the accounting, the
+// State itself counts the ends.
+const compareUsageEvery = 24
+
+// check compares the State's budgets with the truth: what is used now and then, and what they do after a change of their
+// entries.
+func (b *budgetTruth) check(p *process, turn int) {
+	if len(b.budgets) == 0 {
+		return
+	}
+	w := b.world
+	if !b.until.IsZero() && (b.isNew || turn%compareUsageEvery == 0) {
+		b.checkUsage(p)
+	}
+	if !b.isNew {
 		return
 	}
 	b.isNew = false
-	w := b.world
-	if !b.until.IsZero() {
-		b.checkUsage(p)
-	}
 	for _, name := range w.roles() {
 		for _, user := range append([]string{""}, limitedUsers...) {
 			b.checkAction(p.state, name, user)
@@ -342,7 +353,7 @@ func (b *budgetTruth) checkUsage(p *process) {
 			b.world.failf("%s is not listed, %s", e.Name(), e.DescribeUse(b.month))
 		case math.Abs(s.Used-e.Used) > 1e-6 || s.Amount != e.Amount || s.AtLimit != e.AtLimit:
 			b.world.failf("%s: %g of %g are used (%s), the attempts have used %g of %g (%s)", e.Name(), s.Used, s.Amount, s.AtLimit, e.Used, e.Amount, e.AtLimit)
-		case s.HeldTasks > 0 && (e.AtLimit != budget.Hold || e.Used < e.Amount):
+		case b.isNew && s.HeldTasks > 0 && (e.AtLimit != budget.Hold || e.Used < e.Amount):
 			b.world.failf("%s holds %d tasks, %s", e.Name(), s.HeldTasks, e.DescribeUse(b.month))
 		}
 	}

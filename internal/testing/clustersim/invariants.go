@@ -40,6 +40,8 @@ type invariants struct {
 	// unreachable are the attempts whose agent was away when their state was recorded last, or before their kill was.
 	unreachable map[string]bool
 	turns       int
+	// reclaimedJob lost a task in the last commit to a role that deserved its GPUs, "" for none.
+	reclaimedJob string
 	// state is the state of the running process after its last turn.
 	state *sched.State
 	// compared are the contents of the journal when it had comparedSize bytes. It only grows, but for a torn write at its
@@ -127,6 +129,7 @@ func (inv *invariants) checkCommit(by *process, change *journal.Change) {
 		if !t.KillRequested.IsZero() && (before.ID != t.ID || before.KillRequested.IsZero()) &&
 			t.KillReason == job.KillByPreemption && strings.Contains(t.Message, "deserves the GPUs") {
 			inv.addReclaimed(reclaimed, &t)
+			inv.reclaimedJob = t.Job
 			w.note("reclaimed", t.ID, t.Message, 0)
 			w.Reclaims++
 		}
@@ -344,17 +347,25 @@ func (inv *invariants) checkRestored(past *journal.JournalContents) {
 const compareEvery = 64
 
 // readEvery is the number of turns between two looks of readers, each of readsAtOnce requests.
-const readEvery, readsAtOnce = 32, 2
+const readEvery, readsAtOnce = 48, 2
 
 // checkTurn compares the state with the read model and the journal now and then.
 func (inv *invariants) checkTurn(p *process) {
 	inv.state = p.state
-	inv.budgets.check(p)
-	if inv.turns++; inv.turns%compareEvery == 0 {
+	inv.turns++
+	inv.budgets.check(p, inv.turns)
+	inv.checkLimitReasons()
+	if inv.turns%compareEvery == 0 {
 		inv.compare(p.loop.Model)
 	}
 	if w := inv.world; w.readers != nil && inv.turns%readEvery == 0 {
 		w.readers.look(p, readsAtOnce)
+	}
+	if inv.reclaimedJob != "" {
+		if w := inv.world; w.readers != nil {
+			w.readers.lookAtReclaim(p, inv.reclaimedJob)
+		}
+		inv.reclaimedJob = ""
 	}
 }
 

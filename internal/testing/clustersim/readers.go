@@ -190,11 +190,29 @@ func (c *readerChecks) look(p *process, requests int) {
 	}
 }
 
+// lookAtReclaim makes the requests whose answers name the job for which a task of another one has to end.
+func (c *readerChecks) lookAtReclaim(p *process, name string) {
+	c.process = p
+	paths := []string{"/v1/jobs", "/v1/jobs/" + name, "/v1/jobs/" + name + "/history", "/v1/queue", "/v1/events"}
+	if p.apps != nil {
+		paths = append(paths, "/v2/queue", "/v2/apps?embed=apps.lastTaskFailure")
+	}
+	for n, path := range paths {
+		for i := (n + c.looks) % 2; i < len(allReaders); i += 2 {
+			c.read(&allReaders[i], path)
+		}
+	}
+	c.looks++
+}
+
 // lookAtAll makes all requests, each as some of the readers.
 func (c *readerChecks) lookAtAll(p *process) {
 	c.process = p
-	const step = 4
 	for n, path := range c.paths() {
+		step := 4
+		if strings.HasPrefix(path, "/v2/") { // few worlds have an app
+			step = 1
+		}
 		for i := (n + c.looks) % step; i < len(allReaders); i += step {
 			c.read(&allReaders[i], path)
 		}

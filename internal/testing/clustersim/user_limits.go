@@ -2,8 +2,11 @@ package clustersim
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 
+	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/job"
@@ -124,6 +127,40 @@ func (inv *invariants) checkUserLimits() {
 			case running == most:
 				w.LimitsReached++
 			}
+		}
+	}
+}
+
+// limitReasonsEvery is the number of turns between two looks at the reasons why jobs wait for their user's limits.
+const limitReasonsEvery = 64
+
+// checkLimitReasons checks that jobs wait for a user's limit because of what the user holds or runs.
+func (inv *invariants) checkLimitReasons() {
+	w := inv.world
+	if w.users.limits == nil || inv.turns%limitReasonsEvery != 0 {
+		return
+	}
+	for name, reason := range inv.state.PendingReasons(w.users.names...) {
+		if reason.BlockedBy != placement.BlockedByQuota {
+			continue // what goes first is what the last plan has found
+		}
+		// For example "user ann may run 2 jobs in role batch and runs 2", or "may hold 2 V100 in role batch and holds 2".
+		words := strings.FieldsFunc(reason.Text(), func(r rune) bool { return strings.ContainsRune(" ,;", r) })
+		at := slices.Index(words, "may")
+		if at < 2 || len(words) < at+10 || words[at-2] != "user" || words[at+7] != "and" {
+			continue
+		}
+		held, running := inv.usageOf(words[at-1], words[at+6])
+		truth, unit := float64(running), words[at+3]
+		switch {
+		case words[at+1] == "run":
+		case strings.HasPrefix(unit, "GPU"):
+			truth = float64(held[quota.AllTypes]) / quota.MilliPerGPU
+		default:
+			truth = float64(held[unit]) / quota.MilliPerGPU
+		}
+		if shown, err := strconv.ParseFloat(words[at+9], 64); err != nil || shown != truth {
+			w.failf("%s waits for %q, the user has %g", name, reason.Text(), truth)
 		}
 	}
 }

@@ -145,7 +145,10 @@ func newPlan(seed uint64, r *rand.Rand) plan {
 	switch seed % 10 {
 	case 0, 5, 8, 9: // not seeds of regressions
 		p.budgets, p.readers = seed%10 != 9, true
-		p.lends = p.lends || p.marathon // the app has neighbours
+		p.limitsUsers = p.limitsUsers || seed%3 == 0
+		if seed%10 == 5 || p.marathon { // roles take back from each other what they deserve, and name each other
+			p.lends, p.batch, p.guests = true, 50, 50
+		}
 	}
 	if seed%8 == 4 || seed%16 == 10 {
 		p.standbys, p.pauses = true, 1+r.IntN(5)
