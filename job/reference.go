@@ -73,7 +73,7 @@ func (t *RunTable[T]) Resolve(text, requester string, sees func(role string) boo
 		return run, false, false, nil
 	}
 	if ref.Run != 0 {
-		one, ok := t.Find(RunID{ref.Name, ref.Run}.String())
+		one, ok := t.FindRun(RunID{ref.Name, ref.Run})
 		if ok && ref.HasOwner(one.Self().Spec) && sees(one.Self().Spec.Role) {
 			return one, true, true, nil
 		}

@@ -68,8 +68,16 @@ func (t *RunTable[T]) Remove(run T) {
 // Find returns the run NAME@RUN, or the newest one for NAME alone.
 func (t *RunTable[T]) Find(text string) (run T, ok bool) {
 	id, valid := ParseRunID(text)
+	if !valid {
+		return run, false
+	}
+	return t.FindRun(id)
+}
+
+// FindRun returns a run, or the newest one of the name for the number 0; false if it does not exist.
+func (t *RunTable[T]) FindRun(id RunID) (run T, ok bool) {
 	newest, ok := t.Newest[id.Name]
-	if !valid || !ok {
+	if !ok {
 		return run, false
 	}
 	if id.Run == 0 || id == newest.RunID() {

@@ -48,7 +48,7 @@ func (m *Model) appendEnd(list []sched.AttemptEnd, t *job.Task) []sched.AttemptE
 	if t.ID == "" || t.State.IsLive() || t.FinishedAs != "" {
 		return list
 	}
-	e, ok := m.jobs.Find(t.RunID().String())
+	e, ok := m.jobs.FindRun(t.RunID())
 	if !ok {
 		return list
 	}

@@ -227,15 +227,14 @@ func (m *Model) WatchChanges(n *ChangeFeed) {
 func (m *Model) changedSpecs(c journal.Change, moved []job.Task) map[string]*job.Spec {
 	specs := map[string]*job.Spec{}
 	for _, id := range c.Removed {
-		if e, ok := m.jobs.Find(id.String()); ok && !e.superseded {
+		if e, ok := m.jobs.FindRun(id); ok && !e.superseded {
 			specs[id.String()] = e.Spec
 		}
 	}
 	for _, list := range [][]job.Task{c.Tasks, moved} {
 		for i := range list {
-			run := list[i].RunID().String()
-			if e, ok := m.jobs.Find(run); ok {
-				specs[run] = e.Spec
+			if e, ok := m.jobs.FindRun(list[i].RunID()); ok {
+				specs[e.RunID().String()] = e.Spec
 			}
 		}
 	}
@@ -260,7 +259,7 @@ func stateEvent(t *job.Task) api.TaskEvent {
 // publishEvent publishes an event of the task of an index. It precedes all others if the job is no longer recorded.
 func (m *Model) publishEvent(ev api.TaskEvent, index int) {
 	stored := storedEvent{TaskEvent: ev, place: taskPlace{job: ev.Job, index: index}}
-	if e, ok := m.jobs.Find(job.RunID{Name: ev.Job, Run: ev.Run}.String()); ok {
+	if e, ok := m.jobs.FindRun(job.RunID{Name: ev.Job, Run: ev.Run}); ok {
 		stored.owner, stored.place.submitted = e.Spec.Owner, e.Submitted
 	}
 	m.hub.publishEvent(stored)
@@ -280,7 +279,7 @@ func (m *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 		m.removeJob(id)
 	}
 	for _, j := range c.Jobs {
-		if e, ok := m.jobs.Find(j.RunID().String()); ok {
+		if e, ok := m.jobs.FindRun(j.RunID()); ok {
 			m.updateSpec(e, j)
 			continue
 		}
@@ -292,7 +291,7 @@ func (m *Model) applyChange(c journal.Change, publish func(before, now *job.Task
 	}
 	for i := range c.Tasks {
 		t := &c.Tasks[i]
-		e, ok := m.jobs.Find(t.RunID().String())
+		e, ok := m.jobs.FindRun(t.RunID())
 		if !ok || t.Index < 0 || t.Index >= len(e.Tasks) {
 			continue // the same change removes the job
 		}
@@ -378,7 +377,7 @@ func (m *Model) updateSpec(e *jobEntry, j *job.Job) {
 
 // removeJob removes a run. If it was its owner's newest one of the name, the run before it takes its place in lists.
 func (m *Model) removeJob(id job.RunID) {
-	e, ok := m.jobs.Find(id.String())
+	e, ok := m.jobs.FindRun(id)
 	if !ok {
 		return
 	}

@@ -17,7 +17,7 @@ func (m *Model) indexTasks(e *jobEntry) {
 
 // shareTasks lets the entry of a job share the tasks of the State, which copies them before it changes one.
 func (m *Model) shareTasks(j *job.Job) {
-	if e, ok := m.jobs.Find(j.RunID().String()); ok {
+	if e, ok := m.jobs.FindRun(j.RunID()); ok {
 		e.Tasks, e.sharesTasks = j.Tasks, true
 		m.indexTasks(e)
 	}

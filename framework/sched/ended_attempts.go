@@ -170,7 +170,7 @@ func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) (known []job.Task)
 	var unknown []string
 	for key, text := range a.documents.DocumentsIn(attemptPrefix) {
 		_, t, _ := ParseAttempt(key, text)
-		if _, ok := jobs.Find(t.RunID().String()); ok && key == attemptPrefix+t.ID {
+		if _, ok := jobs.FindRun(t.RunID()); ok && key == attemptPrefix+t.ID {
 			known = append(known, t)
 		} else {
 			unknown = append(unknown, key)
@@ -181,7 +181,7 @@ func (a *endedAttempts) restore(jobs *job.RunTable[*job.Job]) (known []job.Task)
 	}
 	slices.SortFunc(known, CompareAttempts)
 	for _, t := range known {
-		j, _ := jobs.Find(t.RunID().String())
+		j, _ := jobs.FindRun(t.RunID())
 		a.add(t, j.Spec.Role)
 	}
 	return known

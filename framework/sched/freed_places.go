@@ -73,7 +73,7 @@ func (s *State) restoreFreedPlaces(jobs []*job.Job, attempts []job.Task) {
 		}
 	}
 	for i := range attempts {
-		if j, ok := s.jobs.Find(attempts[i].RunID().String()); ok {
+		if j, ok := s.jobs.FindRun(attempts[i].RunID()); ok {
 			add(j, &attempts[i])
 		}
 	}

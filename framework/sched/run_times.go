@@ -47,7 +47,7 @@ func (s *State) restoreRunTimes() {
 	}
 	for key, text := range s.DocumentsIn(attemptPrefix) {
 		_, t, _ := ParseAttempt(key, text)
-		if j, ok := s.jobs.Find(t.RunID().String()); ok {
+		if j, ok := s.jobs.FindRun(t.RunID()); ok {
 			runs = append(runs, run{j, &t})
 		}
 	}

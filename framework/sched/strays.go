@@ -147,7 +147,7 @@ func (s *State) recordedAttempt(u TaskUpdate) (t job.Task, j *job.Job, runs bool
 	} else if text := s.Document(attemptPrefix + u.TaskID); text != nil {
 		if _, known, _ := ParseAttempt(attemptPrefix+u.TaskID, text); known.ID == u.TaskID {
 			t = known
-			j, _ = s.jobs.Find(t.RunID().String())
+			j, _ = s.jobs.FindRun(t.RunID())
 		}
 	}
 	t.AgentID = u.AgentID

@@ -81,7 +81,7 @@ func (s *State) keepDroppedAttempt(id string, text []byte) {
 		return
 	}
 	_, t, _ := ParseAttempt(attemptPrefix+id, text)
-	if j, ok := s.jobs.Find(t.RunID().String()); ok {
+	if j, ok := s.jobs.FindRun(t.RunID()); ok {
 		s.keepUnaccounted(&t, j)
 	}
 }
