@@ -23,10 +23,10 @@ type heldResources struct {
 	sums map[string]holdingSum
 }
 
-// holdingSum is what all attempts on an agent hold, with the number of their ports.
+// holdingSum is what all attempts on an agent hold.
 type holdingSum struct {
-	amount      fit.Amount
-	gpus, ports int
+	amount fit.Amount
+	gpus   int
 }
 
 // holding lists the resources that one attempt holds.
@@ -119,7 +119,7 @@ func (r *heldResources) sumOf(agentID string) holdingSum {
 	sum, known := r.sums[agentID]
 	if !known {
 		for _, h := range r.byAgent[agentID] {
-			sum.amount, sum.gpus, sum.ports = sum.amount.Plus(h.amount), sum.gpus+h.gpus, sum.ports+len(h.ports)
+			sum.amount, sum.gpus = sum.amount.Plus(h.amount), sum.gpus+h.gpus
 		}
 		r.sums[agentID] = sum
 	}
@@ -268,8 +268,7 @@ func (s *State) findConflict(o *Offer, sum *offeredSum) (c *offerConflict, rest 
 	}
 	held := s.held.sumOf(o.AgentID)
 	used, gpus := held.amount, held.gpus
-	for i := 0; held.ports > 0 && i < len(holdings); i++ {
-		h := holdings[i]
+	for _, h := range holdings {
 		for _, port := range h.ports {
 			if slices.ContainsFunc(o.Ports, func(r PortRange) bool { return r.First <= port && port <= r.Last }) {
 				r := edit(h, fmt.Sprintf("port %d", port))

@@ -72,10 +72,7 @@ const (
 // returns false for demands whose room cannot be counted agent by agent.
 func (s *Selector) newSearch(c *Claim, rule, missing int, chosen []*Unit, way searchWay) (*search, bool) {
 	s.indexUnits()
-	s.scratch.CopyFrom(s.Cluster)
-	for _, u := range chosen {
-		s.move(&s.scratch, u, -1, true)
-	}
+	s.endInScratch(chosen)
 	count, ok := s.scratch.CountTasks(c.Demand, job.MaxTasks)
 	if !ok {
 		return nil, false

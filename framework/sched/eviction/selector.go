@@ -98,10 +98,7 @@ func (s *Selector) Count(d *fit.Demand, n int, ended []*Unit) int {
 
 // CountBeside is Count if tasks of other demands take their places first, all of a gang or none.
 func (s *Selector) CountBeside(others []Claim, d *fit.Demand, n int, ended []*Unit) int {
-	s.scratch.CopyFrom(s.Cluster)
-	for _, u := range ended {
-		s.move(&s.scratch, u, -1, true)
-	}
+	s.endInScratch(ended)
 	for i := range others {
 		o := &others[i]
 		if places := s.scratch.PlaceTasks(o.Demand, o.Tasks); o.Gang && len(places) < o.Tasks {
@@ -113,11 +110,16 @@ func (s *Selector) CountBeside(others []Claim, d *fit.Demand, n int, ended []*Un
 
 // placeAfter returns where up to n tasks fit once units have ended.
 func (s *Selector) placeAfter(d *fit.Demand, n int, ended []*Unit) []fit.Placement {
+	s.endInScratch(ended)
+	return s.scratch.PlaceTasks(d, n)
+}
+
+// endInScratch makes scratch the cluster as it is once units have ended.
+func (s *Selector) endInScratch(ended []*Unit) {
 	s.scratch.CopyFrom(s.Cluster)
 	for _, u := range ended {
 		s.move(&s.scratch, u, -1, true)
 	}
-	return s.scratch.PlaceTasks(d, n)
 }
 
 // Prune returns chosen units without those that are not necessary, the most harm first. The others are released before

@@ -281,6 +281,11 @@ func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, 
 		}
 	}
 	var undo []func()
+	defer func() {
+		for _, f := range undo {
+			f()
+		}
+	}()
 	// newClaims returns the tasks of jobs that are claims only if the chosen units end, and counts them as claimed.
 	newClaims := func(jobs []queue.WaitingJob) (claims []eviction.Claim) {
 		before := make([]int, len(jobs))
@@ -302,13 +307,12 @@ func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, 
 		}
 		return claims
 	}
-	again := newClaims(jobsOfTasks(ended))
-	waiting := newClaims(r.in.Waiting)
-	for _, f := range undo {
-		f()
+	claims := newClaims(jobsOfTasks(ended))
+	if r.victims.CountBeside(claims, d, n, chosen) < r.victims.Count(d, n, chosen) {
+		return true
 	}
-	return r.victims.CountBeside(again, d, n, chosen) < r.victims.Count(d, n, chosen) ||
-		r.victims.CountBeside(slices.Concat(again, waiting), d, n, chosen) < r.victims.Count(d, n, nil)
+	claims = append(claims, newClaims(r.in.Waiting)...)
+	return r.victims.CountBeside(claims, d, n, chosen) < r.victims.Count(d, n, nil)
 }
 
 // jobsOfTasks returns the jobs of running tasks with these tasks, as if they waited, by name.
