@@ -20,6 +20,14 @@ const runSeparator = "@"
 // String returns NAME@RUN.
 func (r RunID) String() string { return r.Name + runSeparator + strconv.Itoa(r.Run) }
 
+// Reference returns NAME@RUN, or NAME for the number 0. ParseRunID reads it.
+func (r RunID) Reference() string {
+	if r.Run == 0 {
+		return r.Name
+	}
+	return r.String()
+}
+
 // ParseRunID parses NAME@RUN, or NAME, which means the newest run and has the number 0. It returns false if the number is
 // none; it does not check the name.
 func ParseRunID(text string) (id RunID, ok bool) {

@@ -50,10 +50,7 @@ func (s *apiServer) handleReportAccounting(leader *LeaderBackend, w http.Respons
 // selectJobRecords replaces the reference of a query by what it selects.
 func (s *apiServer) selectJobRecords(r *http.Request, q *api.AccountingQuery) {
 	run, owner := s.selectRecords(r, q.Job)
-	if q.Job = run.Name; run.Run != 0 {
-		q.Job = run.String()
-	}
-	q.User = cmp.Or(q.User, owner)
+	q.Job, q.User = run.Reference(), cmp.Or(q.User, owner)
 }
 
 // defaultAttemptPage is the size of a page of attempts without a limit: there may be a million of them.

@@ -125,11 +125,8 @@ func (s *apiServer) selectRecords(r *http.Request, reference string) (run job.Ru
 	if reference == "" {
 		return run, ""
 	}
-	switch found, err := s.findJob(r, reference, access.View); {
-	case err == nil && found.IsSingleRun:
-		return found.Run, ""
-	case err == nil:
-		return job.RunID{Name: found.Run.Name}, found.Owner
+	if found, err := s.findJob(r, reference, access.View); err == nil {
+		return found.Selects()
 	}
 	ref, _ := job.ParseReference(reference)
 	return job.RunID{Name: ref.Name, Run: ref.Run}, ref.Owner

@@ -11,6 +11,7 @@ import (
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/job"
 )
 
 // EventSource publishes changes.
@@ -66,9 +67,8 @@ func (s *apiServer) handleEvents(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if q.Job = found.ID(); !found.IsSingleRun {
-			q.Job, q.Owner = found.Run.Name, found.Owner
-		}
+		run, owner := found.Selects()
+		q.Job, q.Owner = run.Reference(), owner
 	}
 	reads, err := s.reads(r.Context())
 	if err != nil {
@@ -184,9 +184,10 @@ var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
 // appendBatch appends what is sent for a batch: nothing if the requester may see none of it.
 func appendBatch(r *http.Request, reads *ReadBackend, data []byte, b *request.EventBatch) []byte {
 	sent := "" // the ID of the last event that the client gets
+	mask := nameMask(r.Context(), reads.Jobs)
 	for _, ev := range b.Events {
 		size := len(data)
-		if data = appendIfVisible(r, reads, data, ev); len(data) > size {
+		if data = appendIfVisible(r, reads, mask, data, ev); len(data) > size {
 			sent = ev.ID
 		}
 	}
@@ -201,7 +202,7 @@ func appendBatch(r *http.Request, reads *ReadBackend, data []byte, b *request.Ev
 
 // appendIfVisible appends an event if the requester may see it. It omits the event of a
 // job that has been removed, because the job's owner is no longer known.
-func appendIfVisible(r *http.Request, reads *ReadBackend, to []byte, ev api.TaskEvent) []byte {
+func appendIfVisible(r *http.Request, reads *ReadBackend, mask *job.NameMask, to []byte, ev api.TaskEvent) []byte {
 	if ev.InventoryChanged {
 		return append(to, inventoryEvent...)
 	}
@@ -212,9 +213,7 @@ func appendIfVisible(r *http.Request, reads *ReadBackend, to []byte, ev api.Task
 	if !has.readsOutput {
 		ev = publicEvent(&ev)
 	}
-	if ev.Message != "" {
-		ev.Message = nameMask(r.Context(), reads.Jobs).MaskText(ev.Message)
-	}
+	ev.Message = mask.MaskText(ev.Message)
 	return appendEvent(to, ev)
 }
 

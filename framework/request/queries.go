@@ -33,10 +33,15 @@ type FoundJob struct {
 
 // ID returns NAME@RUN, by which backends find the run.
 func (f *FoundJob) ID() string {
-	if f.Run.Run == 0 { // it was not resolved
-		return f.Run.Name
+	return f.Run.Reference() // NAME if it was not resolved
+}
+
+// Selects returns what the reference selects: the run itself or, with the number 0, all runs of the owner's job.
+func (f *FoundJob) Selects() (run job.RunID, owner string) {
+	if f.IsSingleRun {
+		return f.Run, ""
 	}
-	return f.Run.String()
+	return job.RunID{Name: f.Run.Name}, f.Owner
 }
 
 // EventQuery selects the events of a stream.
