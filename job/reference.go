@@ -60,6 +60,14 @@ func (s *Spec) QualifiedName() string {
 	return owner + "/" + s.Name
 }
 
+// QualifiedNames returns the qualified names of the jobs of runs.
+func QualifiedNames[T interface{ Self() *Job }](runs []T) (names []string) {
+	for _, run := range runs {
+		names = append(names, run.Self().Spec.QualifiedName())
+	}
+	return names
+}
+
 // Resolve returns the run that a requester means by a reference, among those whose roles the requester sees. A name means a
 // job of the requester, otherwise the only one that the requester sees. NAME@RUN is a single run, whoever owns it. A number
 // means a job of the requester with that name, otherwise the run with that number. exact is true if the reference names a

@@ -61,10 +61,7 @@ func TestReferencesAreResolvedForTheRequester(t *testing.T) {
 	} {
 		sees := func(role string) bool { return strings.Contains(c.roles, role) }
 		run, _, found, candidates := table.Resolve(c.reference, c.requester, sees)
-		var got []string
-		for _, one := range candidates {
-			got = append(got, one.Spec.QualifiedName())
-		}
+		got := QualifiedNames(candidates)
 		if found {
 			got = []string{run.RunID().String() + " of " + run.Spec.Owner}
 		}

@@ -452,11 +452,7 @@ func (m *Model) ResolveJob(by *access.Grant, reference string) (found request.Fo
 	case len(candidates) == 0:
 		return found, api.UnknownJob(reference)
 	}
-	var names []string
-	for _, one := range candidates {
-		names = append(names, one.Spec.QualifiedName())
-	}
-	return found, api.AmbiguousJob(reference, names)
+	return found, api.AmbiguousJob(reference, job.QualifiedNames(candidates))
 }
 
 // ListTasks returns at most limit tasks of a job, from an index on. It returns none if there is

@@ -59,11 +59,7 @@ func (t *jobTable) findDependency(d *job.Dependency, owner string, sees func(rol
 	case len(candidates) == 0:
 		return nil, &MissingDependencyError{Name: d.Job, Near: t.nearestJobName(d.Job, sees)}
 	}
-	e := &AmbiguousDependencyError{Reference: d.Job}
-	for _, one := range candidates {
-		e.Candidates = append(e.Candidates, one.Spec.QualifiedName())
-	}
-	return nil, e
+	return nil, &AmbiguousDependencyError{Reference: d.Job, Candidates: job.QualifiedNames(candidates)}
 }
 
 // describeUnmet returns, for example, "FAILED, not finished".
