@@ -107,8 +107,8 @@ func runsOf(t *testing.T, list func(context.Context) ([]api.JobView, error)) str
 	return strings.Join(names, " ")
 }
 
-// The name of a job is free once the job has ended. Each owner keeps the own job under the name; who sees several names one, and
-// nobody learns of jobs that he may not see.
+// The name of a job is free once the job has ended. The runs of each owner remain under the name; a user who sees several
+// jobs of it names one, and an answer names no job that its reader may not see.
 func TestNamesOfEndedJobsAreFree(t *testing.T) {
 	in, g := startTwoRoles(t)
 	ctx := longTimeout(t)

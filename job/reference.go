@@ -69,7 +69,7 @@ func QualifiedNames[T interface{ Self() *Job }](runs []T) (names []string) {
 }
 
 // Resolve returns the run that a requester means by a reference, among those whose roles the requester sees. A name means a
-// job of the requester, otherwise the only one that the requester sees. NAME@RUN is a single run, whoever owns it. A number
+// job of the requester, otherwise the only one that the requester sees. NAME@RUN is a single run of any owner. A number
 // means a job of the requester with that name, otherwise the run with that number. exact is true if the reference names a
 // single run and not the newest one of a job. If there is no such run, found is false; candidates are then the newest runs of
 // the jobs that the name may mean, if there are several.

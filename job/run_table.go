@@ -8,7 +8,7 @@ type RunTable[T interface {
 	RunID() RunID
 	Self() *Job
 }] struct {
-	// Newest is the newest run of each name, whoever owns it. All runs that have not ended are among them. Earlier are
+	// Newest is the newest run of each name, of any owner. All runs that have not ended are among them. Earlier are
 	// the other runs by name, in the order of their numbers; no list is empty. Callers do not change either map.
 	Newest  map[string]T
 	Earlier map[string][]T

@@ -172,7 +172,7 @@ func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (
 // AbdicateLeadership makes this scheduler stop leading. It does not wait for that.
 func (h *ExtensionHandle) AbdicateLeadership() { h.leader.abdicate() }
 
-// FindJob returns a copy of the newest run of a name as it is recorded now, whoever owns it; false if it does not exist.
+// FindJob returns a copy of the newest run of a name of any owner as it is recorded now; false if it does not exist.
 func (h *ExtensionHandle) FindJob(name string) (job.Job, bool) { return h.leader.Model.CopyJob(name) }
 
 // ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by name.

@@ -113,7 +113,7 @@ func TestChangesConcernTheNamedRun(t *testing.T) {
 }
 
 // A dependency is on a run: the user's own job of the name, or else the only visible one. It stays one on that run, also after
-// a restart, whoever takes the name.
+// a restart and after another user has submitted the name.
 func TestDependenciesAreOnRuns(t *testing.T) {
 	w := newNameWorld(t, SchedulerSettings{})
 	w.submit("alice", "a")

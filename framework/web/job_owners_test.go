@@ -11,7 +11,7 @@ import (
 )
 
 // TestJobsOfOneNameAndTwoOwners opens an ended job whose name a job of another user has now: the page of the name shows the
-// reader's own one, and each action is about the run that is shown.
+// reader's job, and each action is about the run that is shown.
 func TestJobsOfOneNameAndTwoOwners(t *testing.T) {
 	f := newFakeCluster(1, 0)
 	view := func(owner string, run int, s job.State) api.JobView {

@@ -206,7 +206,7 @@ func TestReclaimOfHostResourcesSettlesInTrees(t *testing.T) {
 
 // TestNothingEndsForPlacesThatItsRoleClaimsAgain: role a deserves 1 GiB. It runs a small task inside that and borrows for a large
 // one. Only the end of both would make room for a task of role b, and then the small one is a claim and takes most of the
-// place: the large one starts beside it, and both would end again.
+// place, the large one uses the rest of it, and both would end again.
 func TestNothingEndsForPlacesThatItsRoleClaimsAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpusOfSmall float64

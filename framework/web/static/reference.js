@@ -1,4 +1,4 @@
-// References to jobs and runs: NAME@RUN is a run, whoever owns it; NAME is what the scheduler finds for the user.
+// References to jobs and runs: NAME@RUN is a run of any owner; NAME is what the scheduler finds for the user.
 
 // formatReference returns NAME@RUN, or NAME if the run is not known.
 export function formatReference(name, run) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/client"
 	"mesos-gpu/framework/sched/admission"
@@ -41,17 +42,17 @@ func (a *clusterCommands) printIdentity(who *api.RequesterIdentity) error {
 		_, err := fmt.Fprintf(a.Stdout, "the scheduler at %s has no access file: it knows no users, and everybody may do everything\n", a.APIAddress)
 		return err
 	case !who.Authenticated:
-		return errors.New("the scheduler at " + a.APIAddress + " does not know you: name a token by --token-file, MESOS_GPU_TOKEN_FILE or MESOS_GPU_TOKEN")
+		return errors.New("the scheduler at " + a.APIAddress + " does not know you: " + cli.TokenAdvice)
 	}
 	fmt.Fprintf(a.Stdout, "%s at %s\n", who.User, a.APIAddress)
 	if len(who.Permissions) == 0 {
 		_, err := fmt.Fprintln(a.Stdout, "no permission on any role: the operator's access file gives some")
 		return err
 	}
-	for _, name := range []string{"admin", "operate", "submit", "view"} {
+	for permission := access.Admin; permission > access.None; permission-- {
 		var roles []string
 		for _, p := range who.Permissions {
-			if p.Permission == name {
+			if p.Permission == permission.String() {
 				roles = append(roles, p.Roles...)
 			}
 		}
@@ -62,7 +63,7 @@ func (a *clusterCommands) printIdentity(who *api.RequesterIdentity) error {
 		case slices.Contains(roles, admission.AllRoles):
 			roles = []string{"all roles"}
 		}
-		fmt.Fprintf(a.Stdout, "%-7s  %s\n", name, strings.Join(slices.Compact(roles), ", "))
+		fmt.Fprintf(a.Stdout, "%-7s  %s\n", permission, strings.Join(slices.Compact(roles), ", "))
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func (b *budgetTruth) isRoleLowered(name string) bool {
 	})
 }
 
-// observe notes an event after which a process determines anew what is used up.
+// observe handles an event after which the process calculates again what is used up.
 func (b *budgetTruth) observe(p *process, ev sched.Event) {
 	switch e := ev.(type) {
 	case sched.BudgetUsageMeasured:
