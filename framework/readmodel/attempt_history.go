@@ -41,11 +41,16 @@ func (a *attemptHistory) applyRecord(id string, t job.Task) {
 	a.byJob[t.RunID()][id], a.tasks[id] = true, t
 }
 
-// EarlierAttempts iterates over the stored attempts that were followed by another one, as of the call.
+// EarlierAttempts iterates over the stored attempts that were followed by another one, as of the call. Equal attempts
+// come in equal order: sums of their times are rounded alike.
 func (m *Model) EarlierAttempts() iter.Seq[job.Task] {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return maps.Values(maps.Clone(m.attempts.tasks))
+	list := make([]job.Task, 0, len(m.attempts.tasks))
+	for _, id := range slices.Sorted(maps.Keys(m.attempts.tasks)) {
+		list = append(list, m.attempts.tasks[id])
+	}
+	return slices.Values(list)
 }
 
 // latestAttempts returns a run's latest attempts, oldest first.
