@@ -70,8 +70,9 @@ func (s *Spec) WithClientHolder() *Spec {
 }
 
 // AttachCommand returns the command that is run in the task's container for its client: with TTY the job's own
-// command, otherwise one that passes its input on.
-func (s *Spec) AttachCommand() []string {
+// command, otherwise one that passes its input on. session is a name that no other client has: the command of one client
+// may be launched again after an earlier launch was lost.
+func (s *Spec) AttachCommand(session string) []string {
 	script := sessionFolder + awaitHolder + feedInput
 	if s.TTY {
 		script = sessionFolder + awaitHolder + runOnTerminal
@@ -79,7 +80,7 @@ func (s *Spec) AttachCommand() []string {
 		// The engine ends the input of a lost session before the executor kills its processes.
 		script = strings.Replace(script, "# settle", "sleep 1", 1)
 	}
-	return slices.Concat([]string{"sh", "-c", script, "mesos-gpu"}, s.ownProgram())
+	return slices.Concat([]string{"sh", "-c", script, "mesos-gpu-" + session}, s.ownProgram())
 }
 
 // ownProgram returns the entrypoint and the command.
@@ -92,7 +93,7 @@ func (s *Spec) ownProgram() []string {
 
 // The scripts share a folder with named pipes. The client's session has the pipe ctl open as long as it lives, so its
 // reader sees the end of the session, and whether the session wrote its result before. They need a POSIX shell,
-// mkfifo, cat and sleep.
+// mkfifo, ln, cat and sleep.
 //
 // The task runs holdInput or holdTerminal. The session of the client runs awaitHolder and then feedInput or runOnTerminal.
 const (
@@ -130,13 +131,15 @@ rm -rf "$d"
 echo 'mesos-gpu: the client of the session is lost, or has not attached within a minute' >&2
 exit 129
 `
-	// awaitHolder waits until the task is ready and opens ctl. The folder attached lets only one session pass.
+	// awaitHolder waits until the task is ready and opens ctl. The file attached, which appears with its content, lets only
+	// the session pass whose name it has.
 	awaitHolder = `n=0
 until [ -p "$d/ctl" ]; do
 	[ $n -lt 100 ] || { echo 'mesos-gpu: the task does not wait for a client' >&2; exit 1; }
 	n=$((n+1)); sleep 0.1 2>/dev/null || sleep 1
 done
-mkdir "$d/attached" 2>/dev/null || { echo 'mesos-gpu: the task has a client already, or had one' >&2; exit 1; }
+echo "$0" >"$d/$0" && ln "$d/$0" "$d/attached" 2>/dev/null || [ "$(cat "$d/attached")" = "$0" ] ||
+	{ echo 'mesos-gpu: the task has a client already, or had one' >&2; exit 1; }
 exec 9>"$d/ctl"
 `
 	// feedInput copies the client's input into the pipe in and writes end if that was complete.

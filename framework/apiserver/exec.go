@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -87,7 +88,7 @@ func (s *apiServer) handleAttach(w http.ResponseWriter, r *http.Request) error {
 	if !spec.TakesClient() {
 		return api.NewProblemf(http.StatusConflict, "job %s takes no client: it has neither stdin nor tty; exec runs other commands in its container", spec.Name)
 	}
-	request.Argv, request.TTY, request.Stdin = spec.AttachCommand(), spec.TTY, true
+	request.Argv, request.TTY, request.Stdin = spec.AttachCommand(rand.Text()), spec.TTY, true
 	return s.runInTask(w, r, leader, task, request)
 }
 

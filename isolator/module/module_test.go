@@ -333,7 +333,8 @@ func TestMesosModuleContainerLifeCycle(t *testing.T) {
 	i.mustSucceed(i.awaitResult(i.update("c1", gpus(1))))
 	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
 	i.mustSucceed(i.awaitResult(i.update("c1", gpus(2))))
-	i.mustSucceed(i.awaitResult(i.update("c1", noGPUs())))
+	i.mustSucceed(i.awaitResult(i.update("c1", noGPUs()))) // without waiting for the daemon
+	d.waitForCall("update c1 []")
 	watch := i.send(map[string]any{"op": "watch", "container": containerID("c1")})
 	for _, op := range []string{"usage", "status"} {
 		if got := i.mustSucceed(i.callOnContainer(op, "c1")); op == "status" && string(got.Value) != "{}" {
