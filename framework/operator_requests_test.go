@@ -226,10 +226,12 @@ func TestQueueOrderAndReasons(t *testing.T) {
 	}
 	got, err := in.ListQueue(ctx)
 	want := []api.QueuedJob{
-		{Position: 1, Name: "urgent", Role: "*", Priority: 5, State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 3},
+		{Position: 1, Name: "urgent", Run: 1, Number: 4, Role: "*", Priority: 5, State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 3},
 			Tasks: 3, Waiting: 3, GPUs: "4 x A100 or H100"},
-		{Position: 2, Name: "plain", Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1}, Tasks: 1, Waiting: 1, GPUs: "2 x any type"},
-		{Position: 3, Name: "part", Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1}, Tasks: 1, Waiting: 1, GPUs: "1 x (4096 MiB) of T4"},
+		{Position: 2, Name: "plain", Run: 1, Number: 2, Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1},
+			Tasks: 1, Waiting: 1, GPUs: "2 x any type"},
+		{Position: 3, Name: "part", Run: 1, Number: 3, Role: "*", State: job.Waiting, TaskStates: map[job.State]int{job.Waiting: 1},
+			Tasks: 1, Waiting: 1, GPUs: "1 x (4096 MiB) of T4"},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(api.QueuedJob{}, "Reason", "Submitted")); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)

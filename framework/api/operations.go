@@ -10,8 +10,12 @@ import (
 // QueuedJob is a job with tasks that wait for resources.
 type QueuedJob struct {
 	// Position is the position in the queue, from 1.
-	Position  int       `json:"position"`
-	Name      string    `json:"name"`
+	Position int    `json:"position"`
+	Name     string `json:"name"`
+	// Run is the number of the job's run, Number and Owner are as in JobView.
+	Run       int       `json:"run"`
+	Number    int       `json:"number,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
 	Role      string    `json:"role"`
 	Priority  int       `json:"priority"`
 	Submitted time.Time `json:"submitted"`
@@ -28,6 +32,9 @@ type QueuedJob struct {
 	// Start is an estimate of when its next task starts; nil if none exists.
 	Start *StartEstimate `json:"start,omitempty"`
 }
+
+// RunID returns the run that waits.
+func (j *QueuedJob) RunID() job.RunID { return job.RunID{Name: j.Name, Run: j.Run} }
 
 // StartEstimate is an estimate of when a waiting job starts. It assumes that no more jobs are submitted, and that tasks
 // run as long as similar ones did.

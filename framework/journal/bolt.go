@@ -34,7 +34,9 @@ import (
 // documents: job dependencies, matrices, cordons and manual quotas. Releases that only
 // know schema 4 cannot read several runs of a job, which schema 5 added. Releases that
 // only know schema 5 would ignore the shares of tasks, which schema 6 renamed from parts.
-const Schema = 6
+// Those that only know schema 6 would run the newest one alone of several runs of a name
+// that have not ended, which belong to several owners and which schema 7 permits.
+const Schema = 7
 
 // OldestSchema is the oldest schema of a file that OpenBolt opens. Journals in ZooKeeper
 // started with schema 2.

@@ -83,14 +83,14 @@ func failWrites(t *testing.T, path string) {
 
 func TestNewerSchemaIsRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
-	b := openBolt(t, path)
-	err := b.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket()).Put(schemaKey(), []byte("7")) })
+	b, newer := openBolt(t, path), strconv.Itoa(Schema+1)
+	err := b.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(metaBucket()).Put(schemaKey(), []byte(newer)) })
 	if err != nil || b.Close() != nil {
 		t.Fatal(err)
 	}
 	before := readFileBytes(t, path)
 	_, err = OpenBolt(path)
-	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "version 7") || !strings.Contains(err.Error(), "install") {
+	if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "version "+newer) || !strings.Contains(err.Error(), "install") {
 		t.Errorf("got %v, want ErrNewer with both versions and what to do", err)
 	}
 	if !bytes.Equal(before, readFileBytes(t, path)) {

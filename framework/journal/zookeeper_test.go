@@ -343,7 +343,7 @@ func TestCorruptZnodesAreRejected(t *testing.T) {
 		damage func(path string) error
 		want   error
 	}{
-		"newer":            {set(headNode, `{"schema":7,"next":1}`), ErrNewer},
+		"newer":            {set(headNode, fmt.Sprintf(`{"schema":%d,"next":1}`, Schema+1)), ErrNewer},
 		"older than any":   {set(headNode, `{"schema":1,"next":1}`), ErrCorrupt},
 		"head":             {set(headNode, `{"schema":2,`), ErrCorrupt},
 		"head removed":     {remove(headNode), ErrCorrupt},

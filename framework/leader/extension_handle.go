@@ -156,13 +156,16 @@ func (h *ExtensionHandle) MasterURL() string { return h.leader.Client.LeaderURL(
 // are left out.
 func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (why map[string]job.WaitReason, err error) {
 	why = make(map[string]job.WaitReason, len(names))
-	if len(names) == 0 {
-		return why, nil
-	}
 	err = h.leader.runInLoop(ctx, nil, func(st *sched.State) error {
-		reasons, counts := st.PendingReasons(names...), st.CountExclusions(names...)
-		for name := range reasons {
-			why[name] = job.WaitReason{Text: h.leader.pendingText(reasons, name), Exclusions: slices.Clone(counts[name])}
+		var runs []job.RunID
+		for _, name := range names {
+			if run, live, _ := st.NewestOfOwner("", name); live {
+				runs = append(runs, run)
+			}
+		}
+		reasons, counts := st.PendingReasons(runs...), st.CountExclusions(runs...)
+		for run := range reasons {
+			why[run.Name] = job.WaitReason{Text: h.leader.pendingText(reasons, run), Exclusions: slices.Clone(counts[run])}
 		}
 		return nil
 	})
@@ -172,8 +175,10 @@ func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (
 // AbdicateLeadership makes this scheduler stop leading. It does not wait for that.
 func (h *ExtensionHandle) AbdicateLeadership() { h.leader.abdicate() }
 
-// FindJob returns a copy of the newest run of a name of any owner as it is recorded now; false if it does not exist.
-func (h *ExtensionHandle) FindJob(name string) (job.Job, bool) { return h.leader.Model.CopyJob(name) }
+// FindJob returns a copy of the newest run of a job without an owner as it is recorded now; false if it does not exist.
+func (h *ExtensionHandle) FindJob(name string) (job.Job, bool) {
+	return h.leader.Model.CopyNewestRun("", name)
+}
 
 // ListGroupJobs returns the jobs with a Group as they are recorded now, sorted by name.
 // Callers must not modify them.

@@ -249,10 +249,11 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 	sub := &submission{origin: byUser, spec: &spec, by: by, retry: retry}
 	// The error does not matter if the job was submitted before: a repeated request has the answer of the first one.
 	precheck := c.leader.checkBeforeLoop(ctx, sub)
-	name, again, other := spec.Name, false, 0
+	var run job.RunID
+	again, other := false, 0
 	err = c.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		if old, ok := st.JobByClientKey(&spec); ok {
-			name, again, role = old.RunID().String(), true, old.Spec.Role
+			run, again, role = old.RunID(), true, old.Spec.Role
 			return checkSameSubmission(by, old.Spec, &spec)
 		}
 		if precheck != nil {
@@ -265,15 +266,16 @@ func (c *JobCommands) submitRun(ctx context.Context, by *access.Grant, spec job.
 		}
 		other = st.RunWithOtherSpec(&spec)
 		apply(sched.SubmitJob{Spec: spec, RetryRun: retry})
+		run, _, _ = st.NewestOfOwner(spec.Owner, spec.Name)
 		return nil
 	}, func(st *sched.State) error {
-		if view, err = c.leader.Model.JobView(name); err != nil {
+		if view, err = c.leader.Model.JobView(run.String()); err != nil {
 			return err
 		}
 		view.DiffersFrom = other
 		view.AlreadySubmitted, view.Warnings = again, warnOfSubmission(st, view.Spec)
 		if st.CountQueuedJobs() <= maxQueuedToExplain {
-			view.WaitReason = c.leader.pendingText(st.PendingReasons(name), name)
+			view.WaitReason = c.leader.pendingText(st.PendingReasons(run), run)
 		}
 		return nil
 	})
@@ -327,8 +329,8 @@ func (c *JobCommands) checkTypes(ctx context.Context, t gpu.TypeSelector) error 
 
 // pendingText returns why a job is pending, as a text for users; "" if reasons do not contain the job. Without a master,
 // the last offers determine the reasons, and the missing connection is reported instead of missing resources.
-func (l *Leader) pendingText(reasons map[string]placement.PendingReason, name string) string {
-	r, ok := reasons[name]
+func (l *Leader) pendingText(reasons map[job.RunID]placement.PendingReason, run job.RunID) string {
+	r, ok := reasons[run]
 	if !ok {
 		return ""
 	}
@@ -341,16 +343,16 @@ func (l *Leader) pendingText(reasons map[string]placement.PendingReason, name st
 // explainPending sets the wait reasons of pending jobs, with at most one request to the loop. The reasons come from
 // the State and may be newer than the views: a job that was placed meanwhile has none.
 func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error {
-	var waiting []string
+	var waiting []job.RunID
 	for i := range views {
 		if views[i].HasWaiting {
-			waiting = append(waiting, views[i].Spec.Name)
+			waiting = append(waiting, views[i].RunID())
 		}
 	}
 	if len(waiting) == 0 {
 		return nil
 	}
-	var reasons map[string]placement.PendingReason
+	var reasons map[job.RunID]placement.PendingReason
 	err := l.runInLoop(ctx, nil, func(st *sched.State) error {
 		reasons = st.PendingReasons(waiting...)
 		if len(views) == 1 {
@@ -360,7 +362,7 @@ func (l *Leader) explainPending(ctx context.Context, views []api.JobView) error 
 	})
 	for i := range views {
 		if views[i].HasWaiting { // an earlier run of the name has none
-			views[i].WaitReason = l.pendingText(reasons, views[i].Spec.Name)
+			views[i].WaitReason = l.pendingText(reasons, views[i].RunID())
 		}
 	}
 	return err
@@ -386,7 +388,7 @@ func (l *Leader) GetJob(ctx context.Context, name string) (api.JobView, error) {
 	views := []api.JobView{view}
 	err = l.explainPending(ctx, views)
 	if err == nil && views[0].HasWaiting {
-		views[0].Start = l.estimateStarts(ctx, views[0].Submitted).of(views[0].Spec.Name)
+		views[0].Start = l.estimateStarts(ctx, views[0].Submitted).of(views[0].RunID())
 	}
 	return views[0], err
 }

@@ -16,23 +16,24 @@ import (
 	"mesos-gpu/framework/sched/pending"
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // ListQueue returns a page of the queue with the reason why each job waits and an estimate of its start. The estimates
 // are computed outside the loop, after the page: a long queue takes a second.
 func (l *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequest) (list api.QueueList, err error) {
 	err = l.runInLoop(ctx, nil, func(st *sched.State) (err error) {
-		order := func() ([]string, error) { return st.QueueOrder(), nil }
+		order := func() ([]job.RunID, error) { return st.QueueOrder(), nil }
 		if list, err = l.queuePages.ListPage(p, by, order, st.Job); err != nil || len(list.Jobs) == 0 {
 			return err
 		}
-		names := make([]string, len(list.Jobs))
+		runs := make([]job.RunID, len(list.Jobs))
 		for i := range list.Jobs {
-			names[i] = list.Jobs[i].Name
+			runs[i] = list.Jobs[i].RunID()
 		}
-		reasons := st.PendingReasons(names...)
+		reasons := st.PendingReasons(runs...)
 		for i := range list.Jobs {
-			list.Jobs[i].Reason = l.pendingText(reasons, list.Jobs[i].Name)
+			list.Jobs[i].Reason = l.pendingText(reasons, runs[i])
 		}
 		return nil
 	})
@@ -40,7 +41,7 @@ func (l *Leader) ListQueue(ctx context.Context, by *access.Grant, p api.PageRequ
 		newest := slices.MaxFunc(list.Jobs, func(x, y api.QueuedJob) int { return x.Submitted.Compare(y.Submitted) })
 		starts := l.estimateStarts(ctx, newest.Submitted)
 		for i := range list.Jobs {
-			list.Jobs[i].Start = starts.of(list.Jobs[i].Name)
+			list.Jobs[i].Start = starts.of(list.Jobs[i].RunID())
 		}
 	}
 	return list, err

@@ -154,12 +154,11 @@ func refusalRecord(st *sched.State, e cron.ScheduleEntry, due *cron.DueActions, 
 	return scheduleDocument(&without)
 }
 
-// freeRunName returns the name of a run, with a number if a job that has not ended has that name: the run starts whatever
-// names other users choose.
+// freeRunName returns the name of a run, with a number if a job of its owner that has not ended has that name.
 func freeRunName(st *sched.State, run *job.Spec) string {
 	name := run.Name
 	for n := 2; ; n++ {
-		if old, ok := st.Job(name); !ok || old.IsTerminal() {
+		if _, live, _ := st.NewestOfOwner(run.Owner, name); !live {
 			return name
 		}
 		name = job.NumberedRunName(run.Name, n)

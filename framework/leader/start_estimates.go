@@ -48,16 +48,16 @@ func (c *startEstimateCache) latest(now, newest time.Time) (e startEstimates, cu
 	return e, now.Sub(e.made).Abs() <= startEstimateLifetime && newest.Before(e.made) && c.changed.Load() < e.made.UnixNano()
 }
 
-// startEstimates are estimates made at a time, by job. They are replaced, never modified.
+// startEstimates are estimates made at a time, by run; those of jobs that are not submitted have the number 0. They are replaced, never modified.
 type startEstimates struct {
 	// made is the time of the State from which they were computed. The times in jobs count from it.
 	made time.Time
-	jobs map[string]forecast.Start
+	jobs map[job.RunID]forecast.Start
 }
 
-// of returns the estimate of a job, nil if it has none.
-func (e startEstimates) of(name string) *api.StartEstimate {
-	s, ok := e.jobs[name]
+// of returns the estimate of a run, nil if it has none.
+func (e startEstimates) of(run job.RunID) *api.StartEstimate {
+	s, ok := e.jobs[run]
 	if !ok {
 		return nil
 	}
@@ -124,5 +124,5 @@ func (l *Leader) EstimateStart(ctx context.Context, spec *job.Spec) (*api.StartE
 	if err != nil {
 		return nil, err
 	}
-	return e.of(spec.Name), nil
+	return e.of(job.RunID{Name: spec.Name}), nil
 }

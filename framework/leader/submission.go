@@ -71,7 +71,6 @@ var submissionChecks = concatChecks(
 		{"containers that reach the machine can run as the unix user who owns them", "user", byUser | asSchedule, true, (*Leader).checkHostUser},
 		{"the requester may submit to the role", "role", byUser | asSchedule, false, (*Leader).checkRolePermission},
 		{"the schedule's owner may still submit to the role", "role", bySchedule, false, (*Leader).checkScheduleOwner},
-		{"no live job of another owner has the name", "name", byUser, false, (*Leader).checkNameOwner},
 		{"the requester may run processes as the user", "user", byUser | asSchedule, false, (*Leader).checkProcessUser},
 		{"it has no reserved label or group", "labels", bySchedule, false, (*Leader).checkReserved},
 	},
@@ -224,15 +223,6 @@ const maxNamedRoles = 10
 
 func (l *Leader) checkScheduleOwner(_ context.Context, _ *sched.State, s *submission) error {
 	return l.Schedules.checkOwner(s.spec)
-}
-
-// checkNameOwner returns an error for the name of a job that has not ended and that the requester may not change. It does not
-// say whose it is. The names of ended jobs are free.
-func (l *Leader) checkNameOwner(_ context.Context, st *sched.State, s *submission) error {
-	if old, ok := st.Job(s.spec.Name); ok && !old.IsTerminal() && !s.by.CanChangeJob(old.Spec.Role, old.Spec.Owner) {
-		return api.NewProblemf(http.StatusConflict, "the name %q is taken: choose another one", s.spec.Name).WithCode(api.CodeJobExists, s.spec.Name)
-	}
-	return nil
 }
 
 func (l *Leader) checkProcessUser(_ context.Context, _ *sched.State, s *submission) error {

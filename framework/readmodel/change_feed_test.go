@@ -44,7 +44,7 @@ func (l *stateAndModel) launchAttempt() string {
 			return a.Launches[0].TaskID
 		}
 	}
-	l.t.Fatalf("nothing was launched: %+v %v", l.view.jobs.Newest["web"].Tasks, l.st.PendingReasons("web"))
+	l.t.Fatalf("nothing was launched: %+v %v", l.view.entry("web").Tasks, l.st.PendingReasons())
 	return ""
 }
 

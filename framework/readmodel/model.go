@@ -131,7 +131,7 @@ func compareSubmission(a, b *jobEntry) int {
 	return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Spec.Name, b.Spec.Name))
 }
 
-// addJob adds an entry without tasks, as the newest run of its name.
+// addJob adds an entry without tasks, as the newest run of its owner and name.
 func (m *Model) addJob(j *job.Job) *jobEntry {
 	e := &jobEntry{Job: job.Job{
 		Spec:      j.Spec,
@@ -478,6 +478,17 @@ func (m *Model) CopyJob(name string) (job.Job, bool) {
 	return *e.Clone(), true
 }
 
+// CopyNewestRun returns a copy of the newest run of an owner's job; false if it does not exist.
+func (m *Model) CopyNewestRun(owner, name string) (job.Job, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e, ok := m.jobs.NewestOfOwner(owner, name)
+	if !ok {
+		return job.Job{}, false
+	}
+	return *e.Clone(), true
+}
+
 // ListGroupJobs returns the newest runs of the jobs with a Group, sorted by name. The caller must not modify
 // them.
 func (m *Model) ListGroupJobs(group string) []job.Job {
@@ -533,7 +544,7 @@ func (m *Model) AutoscaledServices() []job.Job {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var list []job.Job
-	for _, e := range m.jobs.Newest {
+	for e := range m.jobs.All() {
 		if s := e.Spec.Service; s != nil && s.Autoscaling.IsSet() && !e.IsTerminal() {
 			list = append(list, *e.Clone())
 		}

@@ -18,6 +18,12 @@ import (
 	"mesos-gpu/job"
 )
 
+// entry returns the newest run of a name.
+func (m *Model) entry(name string) *jobEntry {
+	e, _ := m.jobs.Find(name)
+	return e
+}
+
 func listNames(t *testing.T, v *Model, q request.JobQuery) (names, next string) {
 	t.Helper()
 	list, err := v.ListJobs(q)
@@ -44,7 +50,7 @@ func TestJobPages(t *testing.T) {
 		"d": func(s *job.Spec) { s.Labels = map[string]string{"team": "vision"} },
 		"e": func(s *job.Spec) { s.Owner, s.Labels = "ada", map[string]string{"team": "speech"} },
 	} {
-		change(v.jobs.Newest[name].Spec)
+		change(v.entry(name).Spec)
 	}
 	for want, q := range map[string]api.JobQuery{
 		"a b c d e": {},
@@ -261,7 +267,7 @@ func TestEndsHaveVersionOfTask(t *testing.T) {
 func TestTasksAreShared(t *testing.T) {
 	recorded, ends := frameworktest.JobInStates("recorded", 1, job.Finished), frameworktest.JobInStates("ends", 2, job.Running)
 	v := New(journal.JournalContents{Jobs: []*job.Job{recorded, ends}})
-	if &v.jobs.Newest["ends"].Tasks[0] != &ends.Tasks[0] {
+	if &v.entry("ends").Tasks[0] != &ends.Tasks[0] {
 		t.Error("the model has its own tasks of a recorded job")
 	}
 	ends.Tasks = slices.Clone(ends.Tasks)
@@ -269,7 +275,7 @@ func TestTasksAreShared(t *testing.T) {
 	v.ApplyRecorded(journal.Change{Tasks: slices.Clone(ends.Tasks)}, nil, nil, []*job.Job{ends, frameworktest.JobInStates("removed", 3, job.Failed)})
 	for _, j := range []*job.Job{recorded, ends} {
 		before := j.Tasks[0]
-		if e := v.jobs.Newest[j.Spec.Name]; &e.Tasks[0] != &j.Tasks[0] || v.tasks[before.ID] != &j.Tasks[0] {
+		if e := v.entry(j.Spec.Name); &e.Tasks[0] != &j.Tasks[0] || v.tasks[before.ID] != &j.Tasks[0] {
 			t.Errorf("%s: the model has its own tasks", j.Spec.Name)
 		}
 		late := before

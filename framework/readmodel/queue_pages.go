@@ -46,12 +46,12 @@ type QueuePages struct {
 	computing sync.Mutex
 }
 
-// cachedQueueOrder is a queue order: the names of the pending jobs.
+// cachedQueueOrder is a queue order: the pending jobs.
 type cachedQueueOrder struct {
 	// id is part of the cursors that clients get.
 	id string
-	// names are in placement order and never change: pages share them.
-	names []string
+	// runs are in placement order and never change: pages share them.
+	runs []job.RunID
 	// lastRead is when a page of it was last requested.
 	lastRead time.Time
 }
@@ -72,7 +72,7 @@ func (pages *QueuePages) findOrder(id string) *cachedQueueOrder {
 }
 
 // computeOrder returns the shared order or, if none exists for now, a new one. A long new one becomes the shared order.
-func (pages *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQueueOrder, error) {
+func (pages *QueuePages) computeOrder(order func() ([]job.RunID, error)) (*cachedQueueOrder, error) {
 	pages.computing.Lock()
 	defer pages.computing.Unlock()
 	pages.mu.Lock()
@@ -84,14 +84,14 @@ func (pages *QueuePages) computeOrder(order func() ([]string, error)) (*cachedQu
 	if shared != nil {
 		return shared, nil
 	}
-	names, err := order()
+	runs, err := order()
 	if err != nil {
 		return nil, err
 	}
-	computed := &cachedQueueOrder{id: rand.Text(), names: names}
-	if len(names) >= sharedQueueOrder {
+	computed := &cachedQueueOrder{id: rand.Text(), runs: runs}
+	if len(runs) >= sharedQueueOrder {
 		pages.mu.Lock()
-		pages.shared, pages.sharedUntil = computed, time.Now().Add(time.Duration(len(names))*shareTimePerJob)
+		pages.shared, pages.sharedUntil = computed, time.Now().Add(time.Duration(len(runs))*shareTimePerJob)
 		pages.mu.Unlock()
 	}
 	return computed, nil
@@ -118,39 +118,39 @@ const queueList = "queue"
 // job. If that order is no longer cached, or was cached by another scheduler, it
 // computes a new one and continues after the last page's last job. If that job is no
 // longer pending it starts again from the beginning, so that no job is missing.
-func (pages *QueuePages) startPage(p api.PageRequest, order func() ([]string, error)) (cached *cachedQueueOrder, from int, err error) {
-	last := ""
+func (pages *QueuePages) startPage(p api.PageRequest, order func() ([]job.RunID, error)) (cached *cachedQueueOrder, from int, err error) {
+	var last job.RunID
 	if p.After != "" {
 		key, err := request.DecodeCursor(p, queueList, 3)
 		if err != nil {
 			return nil, 0, err
 		}
 		if cached = pages.findOrder(key[0]); cached != nil {
-			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(cached.names) {
+			if from, err = strconv.Atoi(key[1]); err != nil || from < 0 || from > len(cached.runs) {
 				return nil, 0, request.InvalidCursor(p.After)
 			}
 			return cached, from, nil
 		}
-		last = key[2]
+		last, _ = job.ParseRunID(key[2])
 	}
 	if cached, err = pages.computeOrder(order); err != nil {
 		return nil, 0, err
 	}
-	return cached, slices.Index(cached.names, last) + 1, nil // from 0 if last is not in it
+	return cached, slices.Index(cached.runs, last) + 1, nil // from 0 if last is not in it
 }
 
 // ListPage returns the jobs of a page that are still pending and whose roles the grant
 // may see, without the reasons. A job's position is its index in the whole order.
 func (pages *QueuePages) ListPage(
-	p api.PageRequest, g *access.Grant, order func() ([]string, error), find func(string) (*job.Job, bool),
+	p api.PageRequest, g *access.Grant, order func() ([]job.RunID, error), find func(string) (*job.Job, bool),
 ) (list api.QueueList, err error) {
 	cached, from, err := pages.startPage(p, order)
 	if err != nil {
 		return list, err
 	}
 	end := from // index after the last job in the list
-	for i := from; i < len(cached.names); i++ {
-		j, ok := find(cached.names[i])
+	for i := from; i < len(cached.runs); i++ {
+		j, ok := find(cached.runs[i].String())
 		if !ok || !g.HasPermission(access.View, j.Spec.Role) {
 			continue
 		}
@@ -159,7 +159,7 @@ func (pages *QueuePages) ListPage(
 		case q.Waiting == 0:
 			continue
 		case p.Limit > 0 && len(list.Jobs) == p.Limit:
-			list.Next = request.EncodeCursor(queueList, request.SortKey{cached.id, strconv.Itoa(end), cached.names[end-1]})
+			list.Next = request.EncodeCursor(queueList, request.SortKey{cached.id, strconv.Itoa(end), cached.runs[end-1].String()})
 			pages.storeOrder(cached)
 			return list, nil
 		}
@@ -171,7 +171,7 @@ func (pages *QueuePages) ListPage(
 // queuedJobView returns the API's view of a queued job at a position, which counts from 1.
 func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	q := api.QueuedJob{
-		Position: position, Name: j.Spec.Name, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
+		Position: position, Name: j.Spec.Name, Run: j.RunID().Run, Number: j.Number, Owner: j.Spec.Owner, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
 		State: j.State(), TaskStates: j.CountTasks(), Tasks: j.WantedTasks(), GPUs: gpuRequestText(&j.Spec.Request),
 	}
 	q.Waiting = q.TaskStates[job.Waiting]

@@ -34,8 +34,14 @@ func newPendingJobs(names ...string) *pendingJobs {
 }
 
 func (w *pendingJobs) readPage(p api.PageRequest, g *access.Grant) (api.QueueList, error) {
-	order := func() ([]string, error) { w.sorted++; return slices.Clone(w.order), nil }
-	return w.ListPage(p, g, order, func(name string) (*job.Job, bool) { j, ok := w.jobs[name]; return j, ok })
+	order := func() (runs []job.RunID, err error) {
+		w.sorted++
+		for _, name := range w.order {
+			runs = append(runs, job.RunID{Name: name, Run: 1})
+		}
+		return runs, nil
+	}
+	return w.ListPage(p, g, order, func(run string) (*job.Job, bool) { j, ok := w.jobs[strings.TrimSuffix(run, "@1")]; return j, ok })
 }
 
 // pageText returns a page as positions and names, such as "1a,2b", and the next cursor.
@@ -145,7 +151,7 @@ func TestQueuePagesHideOtherRoles(t *testing.T) {
 		t.Fatalf("got %+v, %v", list, err)
 	}
 	key, err := request.DecodeCursor(api.PageRequest{After: list.Next}, queueList, 3)
-	if err != nil || key[2] != "b" {
+	if err != nil || key[2] != "b@1" {
 		t.Errorf("the cursor has %q, %v", key, err)
 	}
 	if list, err = w.readPage(api.PageRequest{Limit: 1, After: list.Next}, g); err != nil || len(list.Jobs) != 1 || list.Jobs[0].Name != "d" || list.Next != "" {

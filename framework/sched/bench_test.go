@@ -97,12 +97,14 @@ func BenchmarkChangesInLongQueue(b *testing.B) {
 	}{
 		{"submit", func(_ *State, i int) Event { return SubmitJob{Spec: benchmarkJob(fmt.Sprint("new", i))} }},
 		{"priority", func(st *State, i int) Event {
-			spec := *st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
+			middle, _ := st.jobs.Find(fmt.Sprint("j", jobs/2))
+			spec := *middle.Spec
 			spec.Priority = 1 + i%2
 			return EditJob{Job: spec.Name, Spec: spec}
 		}},
 		{"role", func(st *State, i int) Event {
-			spec := *st.jobs.Newest[fmt.Sprint("j", jobs/2)].Spec
+			middle, _ := st.jobs.Find(fmt.Sprint("j", jobs/2))
+			spec := *middle.Spec
 			spec.Role = roles[(i+1)%2].Name
 			return EditJob{Job: spec.Name, Spec: spec}
 		}},

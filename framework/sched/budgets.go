@@ -330,8 +330,8 @@ func (s *State) budgetTargets(e *budget.Entry) (targets []string) {
 			add(r.Notify)
 		}
 	}
-	for _, j := range s.jobs.Newest {
-		if !j.IsTerminal() && concernsJob(e, j.Spec, nil) {
+	for j := range s.queue.all() {
+		if concernsJob(e, j.Spec, nil) {
 			add(j.Spec.Notify)
 		}
 	}

@@ -135,7 +135,7 @@ func (s *State) editJob(e EditJob) {
 	s.changes.markJob(j)
 	s.queueCache.forgetSpec(j)
 	s.runTimes.dropJob(j)
-	delete(s.reservationReasons, spec.Name)
+	delete(s.reservationReasons, j.RunID())
 	s.offers.stale = true
 	for i := range j.Tasks {
 		ref := taskRef{j, i}

@@ -146,7 +146,7 @@ func (w *fuzzWorld) apply(kind, arg byte) {
 		case 1:
 			w.step(UpdateService{Job: spec.Name, Spec: spec})
 		case 2:
-			if j, ok := w.st.jobs.Newest[spec.Name]; ok {
+			if j, ok := w.st.jobs.Find(spec.Name); ok {
 				w.step(SubmitJob{Spec: j.SubmittableSpec(), RetryRun: j.RunID()})
 			}
 		}
@@ -385,9 +385,9 @@ func (w *fuzzWorld) step(ev Event) {
 		w.t.Fatalf("%d tasks wait, counted %d, %d reasons; %d live, counted %d", waiting, counted, len(reasons), live, w.st.liveTasks.total)
 	}
 	for _, j := range w.st.Jobs() {
-		name := j.Spec.Name
-		if one := w.st.PendingReasons(name); one[name] != reasons[name] || len(one) > 1 {
-			w.t.Fatalf("%s alone waits for %v, among all for %q", name, one, reasons[name])
+		run := j.RunID()
+		if one := w.st.PendingReasons(run); one[run] != reasons[run] || len(one) > 1 {
+			w.t.Fatalf("%s alone waits for %v, among all for %q", run, one, reasons[run])
 		}
 		if j.IsTerminal() {
 			kept += len(j.Tasks)
@@ -509,17 +509,18 @@ func (w *fuzzWorld) checkAttempts() {
 // checkLineup checks that QueueOrder contains each job with waiting tasks once, and that UnmetDemand counts no more
 // tasks than wait.
 func (w *fuzzWorld) checkLineup() {
-	waiting := map[string]int{}
+	waiting, runs := map[string]int{}, map[job.RunID]bool{}
 	for _, j := range w.st.Jobs() {
 		for i := range j.Tasks {
 			if j.Tasks[i].State == job.Waiting {
 				waiting[j.Spec.Name]++
+				runs[j.RunID()] = true
 			}
 		}
 	}
 	line := w.st.QueueOrder()
-	if slices.Sort(line); !slices.Equal(line, slices.Sorted(maps.Keys(waiting))) {
-		w.t.Fatalf("in line are %v, waiting %v", line, waiting)
+	if slices.SortFunc(line, job.CompareRuns); !slices.Equal(line, slices.SortedFunc(maps.Keys(runs), job.CompareRuns)) {
+		w.t.Fatalf("in line are %v, waiting %v", line, runs)
 	}
 	lacks, _ := w.st.UnmetDemand()
 	for _, l := range lacks {

@@ -159,7 +159,7 @@ func (s *State) setHold(j *job.Job, h *job.Hold) {
 	j.Revision++
 	s.changes.markJob(j)
 	s.offers.stale = true // the jobs behind it may be placed
-	delete(s.reservationReasons, j.Spec.Name)
+	delete(s.reservationReasons, j.RunID())
 }
 
 // releaseJob ends the hold of a job. Its tasks wait for a place from now on.

@@ -92,16 +92,16 @@ func TestInfeasibleJobs(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
 			in, _ := st.ForecastInput(&spec)
-			if e, ok := in.Starts()["large"]; ok {
+			if e, ok := in.Starts()[firstRun("large")]; ok {
 				t.Errorf("before the submission it starts after %+v", e)
 			}
 			st.Step(now, SubmitJob{Spec: spec})
 			st.Step(now, Cycle{})
-			if got := st.PendingReasons()["large"].Available; !strings.HasSuffix(got, "; it cannot start with the present agents") {
+			if got := st.PendingReasons()[firstRun("large")].Available; !strings.HasSuffix(got, "; it cannot start with the present agents") {
 				t.Errorf("the reason is %q", got)
 			}
 			in, _ = st.ForecastInput()
-			if e, ok := in.Starts()["large"]; ok {
+			if e, ok := in.Starts()[firstRun("large")]; ok {
 				t.Errorf("it starts after %+v", e)
 			}
 		})
@@ -152,14 +152,14 @@ func TestStartEstimatesAgreeWithPlaces(t *testing.T) {
 	in, _ := st.ForecastInput()
 	starts := in.Starts()
 	for name, want := range map[string]time.Duration{"second": time.Hour, "cpus": 2 * time.Hour} {
-		if e, ok := starts[name]; !ok || e.Expected != want {
+		if e, ok := starts[firstRun(name)]; !ok || e.Expected != want {
 			t.Errorf("%s starts after %+v (%v), want %s", name, e, ok, want)
 		}
 	}
-	if got := starts["second"].Agents; strings.Join(got, " ") != "a.example b.example" {
+	if got := starts[firstRun("second")].Agents; strings.Join(got, " ") != "a.example b.example" {
 		t.Errorf("the gang starts on %q", got)
 	}
-	if e, ok := starts["port"]; ok {
+	if e, ok := starts[firstRun("port")]; ok {
 		t.Errorf("the job that waits for a port starts after %+v", e)
 	}
 }

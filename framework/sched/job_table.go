@@ -20,7 +20,7 @@ type jobTable struct {
 	// tasks has the current attempt of each task of these jobs, by task id. A retry replaces the entry of the attempt
 	// before it.
 	tasks map[string]taskRef
-	// queue are the jobs that have not ended, in the order of submission. Each is the newest run of its name.
+	// queue are the jobs that have not ended, in the order of submission. Each is the newest run of its owner and name.
 	queue submissionList
 	// ended are the other jobs.
 	ended endedJobs
@@ -82,7 +82,7 @@ func clientKeyOf(spec *job.Spec) (c clientKey, ok bool) {
 	return clientKey{spec.Owner, spec.ClientKey.Key}, true
 }
 
-// addJob adds a job without its tasks to all but the queue and the ended jobs, as the newest run of its name. Jobs must
+// addJob adds a job without its tasks to all but the queue and the ended jobs, as the newest run of its owner and name. Jobs must
 // be added in the order of submission.
 func (t *jobTable) addJob(j *job.Job) {
 	t.jobs.Add(j)
@@ -219,10 +219,8 @@ func (t *jobTable) Job(name string) (*job.Job, bool) {
 // Jobs returns copies of all runs of jobs, oldest first.
 func (t *jobTable) Jobs() []*job.Job {
 	all := make([]*job.Job, 0, t.jobs.Len())
-	for name := range t.jobs.Newest {
-		for _, j := range t.jobs.RunsOf(name) {
-			all = append(all, j.Clone())
-		}
+	for j := range t.jobs.All() {
+		all = append(all, j.Clone())
 	}
 	slices.SortFunc(all, compareSubmission)
 	return all

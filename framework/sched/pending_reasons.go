@@ -13,21 +13,21 @@ import (
 	"mesos-gpu/job"
 )
 
-// PendingReasons returns why each of the named jobs waits, by name, according to the last offers and the last list of
-// agents. Jobs without waiting tasks are left out. Without names it covers all jobs.
-func (s *State) PendingReasons(names ...string) map[string]placement.PendingReason {
-	if len(names) == 0 {
+// PendingReasons returns why each of the runs waits, according to the last offers and the last list of agents. Runs
+// without waiting tasks are left out. Without arguments it covers all jobs.
+func (s *State) PendingReasons(runs ...job.RunID) map[job.RunID]placement.PendingReason {
+	if len(runs) == 0 {
 		for j := range s.queue.all() {
-			names = append(names, j.Spec.Name)
+			runs = append(runs, j.RunID())
 		}
 	}
 	capacity, isComplete := s.totalCapacity()
-	reasons, roles := map[string]placement.PendingReason{}, s.roleNames()
+	reasons, roles := map[job.RunID]placement.PendingReason{}, s.roleNames()
 	var groups map[queue.GroupKey][]string
 	var usage *quota.Tracker
-	for _, name := range names {
-		j := s.jobs.Newest[name]
-		if j == nil {
+	for _, run := range runs {
+		j, ok := s.jobs.FindRun(run)
+		if !ok || j.IsTerminal() {
 			continue
 		}
 		if j.Spec.Group != "" && groups == nil {
@@ -42,9 +42,9 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 		if waiting == 0 {
 			continue
 		}
-		r := placement.PendingReason{Job: name, Missing: waiting, Tasks: j.WantedTasks()}
+		r := placement.PendingReason{Run: run, Missing: waiting, Tasks: j.WantedTasks()}
 		w, _ := s.appendReadyTasks(j, groups, nil)
-		reserved, behindHead := s.reservationReasons[name]
+		reserved, behindHead := s.reservationReasons[run]
 		var infeasible placement.PendingCause
 		isInfeasible := false
 		if isComplete {
@@ -77,28 +77,28 @@ func (s *State) PendingReasons(names ...string) map[string]placement.PendingReas
 				r.Available += "; it cannot start with the present agents"
 				break
 			}
-			r.Available += usage.ShareNote(j.Spec) + s.budgets.note(j.Spec) + s.blockedClaims[name] + usage.MesosQuotaNote(j.Spec)
+			r.Available += usage.ShareNote(j.Spec) + s.budgets.note(j.Spec) + s.blockedClaims[run] + usage.MesosQuotaNote(j.Spec)
 		}
-		reasons[name] = r
+		reasons[run] = r
 	}
 	return reasons
 }
 
-// CountExclusions returns how many agents each cause excludes for the waiting tasks of the named jobs, by name, according
-// to the last offers. Jobs without tasks that wait for resources are left out.
-func (s *State) CountExclusions(names ...string) map[string][]job.ExclusionCount {
-	counts := map[string][]job.ExclusionCount{}
+// CountExclusions returns how many agents each cause excludes for the waiting tasks of each of the runs, according to
+// the last offers. Runs without tasks that wait for resources are left out.
+func (s *State) CountExclusions(runs ...job.RunID) map[job.RunID][]job.ExclusionCount {
+	counts := map[job.RunID][]job.ExclusionCount{}
 	var groups map[queue.GroupKey][]string
-	for _, name := range names {
-		j := s.jobs.Newest[name]
-		if j == nil {
+	for _, run := range runs {
+		j, ok := s.jobs.FindRun(run)
+		if !ok || j.IsTerminal() {
 			continue
 		}
 		if j.Spec.Group != "" && groups == nil {
 			groups = s.agentsByGroup()
 		}
 		if w, _ := s.appendReadyTasks(j, groups, nil); len(w.Tasks) > 0 {
-			counts[name] = s.explainer().CountExclusions(&w)
+			counts[run] = s.explainer().CountExclusions(&w)
 		}
 	}
 	return counts

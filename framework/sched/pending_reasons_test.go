@@ -10,6 +10,9 @@ import (
 	"mesos-gpu/job"
 )
 
+// firstRun returns the first run of a name.
+func firstRun(name string) job.RunID { return job.RunID{Name: name, Run: 1} }
+
 // TestReservationReasonCountsTasksThatStillWait checks that the reason of the last plan is reported with the number of
 // tasks that wait now.
 func TestReservationReasonCountsTasksThatStillWait(t *testing.T) {
@@ -23,11 +26,11 @@ func TestReservationReasonCountsTasksThatStillWait(t *testing.T) {
 	st.Step(now, OffersReceived{Offers: []Offer{{ID: "rest", AgentID: "a", Free: Amount{CPUs: 2.9, MemMiB: 9000}}}})
 	st.Step(now, Cycle{})
 	needs := "a place that head will not need"
-	if r := st.PendingReasons("web")["web"]; r.Needs != needs || r.Missing != 3 || r.Tasks != 3 {
+	if r := st.PendingReasons()[firstRun("web")]; r.Needs != needs || r.Missing != 3 || r.Tasks != 3 {
 		t.Errorf("3 tasks wait, the reason is %+v", r)
 	}
 	st.Step(now, ScaleService{Job: "web", Tasks: 1})
-	if r := st.PendingReasons("web")["web"]; r.Needs != needs || r.Missing != 1 || r.Tasks != 1 {
+	if r := st.PendingReasons()[firstRun("web")]; r.Needs != needs || r.Missing != 1 || r.Tasks != 1 {
 		t.Errorf("1 task waits, the reason is %+v", r)
 	}
 }
@@ -48,9 +51,9 @@ func TestExclusionsCountTasksOfGroup(t *testing.T) {
 	st.Step(now, SubmitJob{Spec: second})
 	st.Step(now, SubmitJob{Spec: other})
 	excluded := map[string]int{}
-	for name, counts := range st.CountExclusions("first", "other", "second", "missing") {
+	for run, counts := range st.CountExclusions(firstRun("first"), firstRun("other"), firstRun("second"), firstRun("missing")) {
 		i := slices.IndexFunc(counts, func(c job.ExclusionCount) bool { return c.Cause == job.ExcludedByConstraint })
-		excluded[name] = counts[i].Excluded
+		excluded[run.Name] = counts[i].Excluded
 	}
 	if diff := cmp.Diff(map[string]int{"second": 1, "other": 0}, excluded); diff != "" {
 		t.Errorf("agents that constraints exclude (-want +got):\n%s", diff)
@@ -64,8 +67,8 @@ func TestPendingReasonsOfNamedJobs(t *testing.T) {
 		s.CPUs = 100
 		return s
 	}())
-	reasons := st.PendingReasons("missing", "placed", "large")
-	if len(reasons) != 1 || reasons["large"].Missing != 1 {
+	reasons := st.PendingReasons(firstRun("missing"), firstRun("placed"), firstRun("large"))
+	if len(reasons) != 1 || reasons[firstRun("large")].Missing != 1 {
 		t.Errorf("reasons are %+v, want one, of large", reasons)
 	}
 	if diff := cmp.Diff(reasons, st.PendingReasons()); diff != "" {

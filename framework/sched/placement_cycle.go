@@ -106,20 +106,20 @@ func (s *State) carryOut(plan *placement.Plan) (ops []Operation) {
 	}
 	ops = append(ops, s.declineOffers(plan.Decline, held)...)
 	for _, v := range plan.Preempt {
-		message := "makes room for " + v.ForJob
+		message := "makes room for " + v.ForJob.Name
 		if v.DeservedBy != "" {
 			message += fmt.Sprintf(": role %s %s", v.DeservedBy, v.Claim)
 		}
-		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob, message)...)
+		ops = append(ops, s.requestEnd(s.tasks[v.TaskID], job.KillByPreemption, v.ForJob.Name, message)...)
 	}
 	s.recordReturns(plan.Returns)
-	s.reservationReasons = map[string]placement.PendingReason{}
+	s.reservationReasons = map[job.RunID]placement.PendingReason{}
 	for _, r := range plan.Unplaced {
 		switch r.BlockedBy {
 		case placement.BlockedByReservation, placement.BlockedByReclaim:
-			s.reservationReasons[r.Job] = r
+			s.reservationReasons[r.Run] = r
 		case placement.BlockedByQuota:
-			j := s.jobs.Newest[r.Job]
+			j, _ := s.jobs.FindRun(r.Run)
 			s.quotaBlockedRoles[j.Spec.Role] = true
 			s.notifyQuota(j, r.Text())
 		}

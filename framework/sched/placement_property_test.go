@@ -306,7 +306,7 @@ func checkTasks(t *rapid.T, waiting []queue.WaitingJob, plan placement.Plan) {
 	}
 	missing := map[string]int{}
 	for _, r := range plan.Unplaced {
-		missing[r.Job] = r.Missing
+		missing[r.Run.Name] = r.Missing
 		if r.Needs == "" || r.Available == "" {
 			t.Fatalf("no reason given: %+v", r)
 		}
@@ -331,7 +331,7 @@ func TestFirstJobIsPlacedIfBruteForcePlacesIt(t *testing.T) {
 		offers := genOffers(3).Draw(t, "cluster")
 		waiting := genQueue(2, 3).Filter(func(q []queue.WaitingJob) bool { return len(q) > 0 && q[0].Spec.Request.Share.IsWhole() }).Draw(t, "queue")
 		plan := planOffers(offers, placement.PlanInput{Waiting: waiting}, testPolicy())
-		got := !slices.ContainsFunc(plan.Unplaced, func(r placement.PendingReason) bool { return r.Job == waiting[0].Spec.Name })
+		got := !slices.ContainsFunc(plan.Unplaced, func(r placement.PendingReason) bool { return r.Run == waiting[0].RunID() })
 		if want := fitsByBruteForce(offers, waiting[0]); got != want {
 			t.Fatalf("first job placed: %t, by brute force: %t", got, want)
 		}

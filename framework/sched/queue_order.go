@@ -9,16 +9,16 @@ import (
 	"mesos-gpu/job"
 )
 
-// QueueOrder returns the names of the jobs with waiting tasks in the order in which they get places. What a job would
+// QueueOrder returns the jobs with waiting tasks in the order in which they get places. What a job would
 // get counts for its role at once. Jobs that may not start yet come last.
-func (s *State) QueueOrder() []string {
+func (s *State) QueueOrder() []job.RunID {
 	in := s.newPlacementInput()
 	usage := s.newUsage(in.Running, in.Waiting)
-	var names []string
-	listed := map[string]bool{}
-	add := func(j *queue.WaitingJob) {
-		if !listed[j.Spec.Name] {
-			names, listed[j.Spec.Name] = append(names, j.Spec.Name), true
+	var runs []job.RunID
+	listed := map[job.RunID]bool{}
+	add := func(run job.RunID) {
+		if !listed[run] {
+			runs, listed[run] = append(runs, run), true
 		}
 	}
 	waiting := in.Waiting
@@ -27,7 +27,7 @@ func (s *State) QueueOrder() []string {
 			claims := queue.NewClaimOrder(in.Now, waiting, s.cfg.Policy.Roles, placement.NextJobs(in.Reservations), usage, level)
 			for j, request, ok := claims.Next(); ok; j, request, ok = claims.Next() {
 				usage.AddClaim(j.Spec, &request, len(j.Tasks))
-				add(j)
+				add(j.RunID())
 			}
 			waiting = claims.Rest()
 		}
@@ -37,12 +37,12 @@ func (s *State) QueueOrder() []string {
 		milli := len(j.Tasks) * usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
 		usage.AddMilliGPUs(j.Spec.Role, "", milli)
 		usage.AddUserMilliGPUs(j.Spec, "", milli)
-		add(j)
+		add(j.RunID())
 	}
 	for j := range s.queue.all() {
-		if name := j.Spec.Name; !listed[name] && slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
-			names = append(names, name)
+		if slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting }) {
+			add(j.RunID())
 		}
 	}
-	return names
+	return runs
 }

@@ -29,7 +29,7 @@ func TestDisconnectedDropsOffers(t *testing.T) {
 	if len(st.lastOffered) != 1 {
 		t.Errorf("%d agents with offers are remembered, want 1", len(st.lastOffered))
 	}
-	if text := st.PendingReasons()["large"].Text(); !strings.Contains(text, "1 agent has GPUs, the largest has 1") {
+	if text := st.PendingReasons()[firstRun("large")].Text(); !strings.Contains(text, "1 agent has GPUs, the largest has 1") {
 		t.Errorf("the reason is %q", text)
 	}
 	st.Step(now, OffersReceived{Offers: []Offer{{ID: "late", AgentID: "a", GPUs: 2}}})

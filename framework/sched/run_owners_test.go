@@ -2,6 +2,7 @@ package sched
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,50 @@ func TestRunsAreKeptPerOwner(t *testing.T) {
 	}
 }
 
+// Two users have jobs of one name at the same time, which wait, start and end each for itself. A user has one.
+func TestLiveJobsOfOneName(t *testing.T) {
+	w := newNameWorld(t, SchedulerSettings{})
+	ask := func(cpus float64) func(*job.Spec) { return func(s *job.Spec) { s.CPUs, s.Request.GPUs = cpus, 0 } }
+	w.submit("alice", "a", ask(1))
+	w.submit("bob", "a", ask(64))
+	w.submit("bob", "b", func(s *job.Spec) { s.After = []job.Dependency{{Job: "a", Outcome: job.OutcomeEnded}} })
+	again := testSpec("a")
+	again.Owner = "bob"
+	var live *JobNotEndedError
+	if err := w.st.Admit(&again); !errors.As(err, &live) {
+		t.Errorf("a second job of bob: %v", err)
+	}
+	if order := w.st.QueueOrder(); !slices.Equal(order, []job.RunID{{Name: "a", Run: 1}, {Name: "a", Run: 2}, firstRun("b")}) {
+		t.Errorf("the queue is %v", order)
+	}
+	w.step(OffersReceived{Offers: []Offer{{ID: "o", AgentID: "x", Hostname: "x", Free: Amount{CPUs: 8, MemMiB: 10_000}}}})
+	w.step(Cycle{})
+	if one, two := w.run("a@1").State(), w.run("a@2").State(); one != job.Launching || two != job.Waiting {
+		t.Errorf("alice's job is %s, bob's %s", one, two)
+	}
+	reasons := w.st.PendingReasons()
+	if r := reasons[job.RunID{Name: "a", Run: 2}]; len(reasons) != 2 || !strings.Contains(r.Text(), "64.1 CPUs") {
+		t.Errorf("the reasons are %v", reasons)
+	}
+	w.step(HoldJob{Job: "a@2", By: "bob"})
+	if w.run("a@1").Hold != nil || w.run("a@2").Hold == nil {
+		t.Error("the hold of bob's job concerns alice's")
+	}
+	// After a restart both are there, and alice's end leaves bob's dependency unmet.
+	w.st = New(SchedulerSettings{}, RecoveredState{Jobs: w.st.Jobs()})
+	w.step(Subscribed{FrameworkID: "f"})
+	w.step(KillJob{Job: "a@1"})
+	w.step(TaskUpdate{TaskID: w.run("a@1").Tasks[0].ID, State: job.Killed, UUID: []byte{1}})
+	if one, two := w.run("a@1"), w.run("a@2"); !one.IsTerminal() || two.IsTerminal() || w.run("b").Spec.After[0].Met {
+		t.Errorf("alice's job is %s, bob's %s, b depends on %+v", one.State(), two.State(), w.run("b").Spec.After)
+	}
+	w.submit("alice", "a")
+	w.step(KillJob{Job: "a@2"})
+	if j := w.run("a"); j.Run != 3 || j.IsTerminal() || !w.run("b").Spec.After[0].Met {
+		t.Errorf("the newest run is %d, %s, b depends on %+v", j.Run, j.State(), w.run("b").Spec.After)
+	}
+}
+
 // A change of an ended run is refused, and never made to the run that has the name now.
 func TestChangesConcernTheNamedRun(t *testing.T) {
 	w := newNameWorld(t, SchedulerSettings{})
@@ -144,7 +189,7 @@ func TestDependenciesAreOnRuns(t *testing.T) {
 	}
 	w.st = New(SchedulerSettings{}, RecoveredState{Jobs: w.st.Jobs()})
 	w.step(Subscribed{FrameworkID: "f"})
-	if r := w.st.PendingReasons("other")["other"]; !strings.Contains(r.Text(), "bob/a") {
+	if r := w.st.PendingReasons()[firstRun("other")]; !strings.Contains(r.Text(), "bob/a") {
 		t.Errorf("the reason is %q", r.Text())
 	}
 	w.step(KillJob{Job: "a@2"})

@@ -133,13 +133,13 @@ func (s *State) PredictRunTime(spec *job.Spec) time.Duration {
 const maxEstimates = 10_000
 
 // KeepEstimates keeps the first estimate of each waiting job, which is compared with its real start.
-func (s *State) KeepEstimates(made time.Time, starts map[string]forecast.Start) {
+func (s *State) KeepEstimates(made time.Time, starts map[job.RunID]forecast.Start) {
 	if s.runTimes == nil {
 		return
 	}
-	for name, e := range starts {
-		j := s.jobs.Newest[name]
-		if j == nil || s.placed.tasks[j] > 0 || len(s.runTimes.estimates) >= maxEstimates {
+	for run, e := range starts {
+		j, ok := s.jobs.FindRun(run)
+		if !ok || s.placed.tasks[j] > 0 || len(s.runTimes.estimates) >= maxEstimates {
 			continue
 		}
 		if _, known := s.runTimes.estimates[j]; !known {

@@ -201,7 +201,7 @@ func (p *scenarioRunner) runCommand(words []string) {
 	case "reasons":
 		reasons := p.st.PendingReasons()
 		for _, j := range p.st.Jobs() {
-			if r, ok := reasons[j.Spec.Name]; ok && !j.IsTerminal() {
+			if r, ok := reasons[j.RunID()]; ok && !j.IsTerminal() {
 				fmt.Fprintln(&p.out, r)
 			}
 		}
@@ -278,7 +278,11 @@ func (p *scenarioRunner) runCommand(words []string) {
 		}
 		p.step(MesosQuotasListed{Quotas: []quota.MesosQuota{q}})
 	case "lineup":
-		fmt.Fprintln(&p.out, strings.Join(p.st.QueueOrder(), " "))
+		var names []string
+		for _, run := range p.st.QueueOrder() {
+			names = append(names, run.Name)
+		}
+		fmt.Fprintln(&p.out, strings.Join(names, " "))
 	case "standings":
 		for _, r := range p.st.RoleUsages() {
 			fmt.Fprintf(&p.out, "%s may hold %q (set %t), holds %v, %d wait\n", r.Name, r.Quota, r.QuotaOverridden, r.Held, r.Waiting)

@@ -101,7 +101,7 @@ func (s *State) changeSpec(j *job.Job, spec job.Spec) []Operation {
 	j.Version++
 	s.changes.markJob(j)
 	s.queueCache, s.explanations = queueCache{}, nil // both contain what its tasks need
-	delete(s.reservationReasons, spec.Name)
+	delete(s.reservationReasons, j.RunID())
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
 		if ref.get().State == job.Waiting {

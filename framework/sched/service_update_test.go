@@ -208,7 +208,8 @@ func TestUpdatesInProgressAreBounded(t *testing.T) {
 	for i := range maxOldSpecs {
 		old[i] = &next
 	}
-	u.st.jobs.Newest["web"].OldSpecs = old
+	web, _ := u.st.jobs.Find("web")
+	web.OldSpecs = old
 	if err := u.st.AdmitUpdate(next.Name, &next); err == nil || !strings.Contains(err.Error(), "tasks of 10 earlier versions") {
 		t.Error(err)
 	}

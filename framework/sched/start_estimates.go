@@ -109,8 +109,8 @@ func (s *State) newForecastJob(f *forecastAgents, j *queue.WaitingJob, usage *qu
 	if len(j.Tasks) == 0 {
 		return w, false
 	}
-	known := s.jobs.Newest[j.Spec.Name]
-	submitted := known != nil && known.Spec == j.Spec
+	known, _ := s.jobs.FindRun(j.RunID())
+	submitted := j.Run > 0
 	if f.isComplete {
 		if _, infeasible := s.explainInfeasible(f.totals, j, len(j.Tasks)); infeasible {
 			return w, false
@@ -119,7 +119,7 @@ func (s *State) newForecastJob(f *forecastAgents, j *queue.WaitingJob, usage *qu
 	d := j.TaskDemand(s.cfg.Policy.Overhead, f.free)
 	milli := usage.MilliPerTask(&j.Spec.Request, quota.AllTypes)
 	w = forecast.WaitingJob{
-		Name:      j.Spec.Name,
+		Run:       j.RunID(),
 		Role:      j.Spec.Role,
 		Tasks:     len(j.Tasks),
 		Gang:      j.Spec.Gang,
@@ -146,8 +146,8 @@ func (s *State) newForecastJob(f *forecastAgents, j *queue.WaitingJob, usage *qu
 		return w, true
 	}
 	w.RunTime = s.runTimes.distributionOf(known)
-	_, w.IsHeldBack = s.reservationReasons[j.Spec.Name]
-	if r := s.reservations[j.Spec.Role]; r.Job == j.Spec.Name {
+	_, w.IsHeldBack = s.reservationReasons[j.RunID()]
+	if r := s.reservations[j.Spec.Role]; r.Run == j.RunID() {
 		w.StartsBy = r.StartsBy.Sub(s.now)
 	}
 	return w, true

@@ -96,11 +96,11 @@ type State struct {
 	planCount int
 	// submittedParts are shared by the jobs that are submitted and by their tasks.
 	submittedParts job.Interner
-	// reservationReasons are, by job name, the reasons of jobs that the last plan kept off reserved resources. They are nil
+	// reservationReasons are, by run, the reasons of jobs that the last plan kept off reserved resources. They are nil
 	// after a change that makes them invalid.
-	reservationReasons map[string]placement.PendingReason
+	reservationReasons map[job.RunID]placement.PendingReason
 	// blockedClaims are copied from the last plan.
-	blockedClaims map[string]string
+	blockedClaims map[job.RunID]string
 	// quotaBlockedRoles are the roles with a job that a quota has blocked in a plan since a task last ended. Offers that
 	// only such a job could use were refused for long, so the end of any task revives offers to these roles, whatever
 	// blocks their jobs in later plans.

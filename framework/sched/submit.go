@@ -71,7 +71,7 @@ func (s *State) newAdmissionRequest(spec *job.Spec, sees func(role string) bool)
 
 // admissionChecks are all reasons for which the State refuses a job, in their order.
 var admissionChecks = []AdmissionCheck{
-	{Name: "no job of the name runs or waits", Field: "name", check: (*State).checkNameFree},
+	{Name: "no job of the owner and name runs or waits", Field: "name", check: (*State).checkNameFree},
 	{Name: "the role exists", Field: "role", check: (*State).checkRoleExists},
 	{Name: "the role's jobs may use what it needs of its agents", check: (*State).checkHostPermissions},
 	{Name: "its notification targets are allowed", Field: "notify", check: (*State).checkNotificationTargets},
@@ -102,7 +102,7 @@ func (s *State) CheckAdmission(c *AdmissionCheck, spec *job.Spec, sees func(role
 }
 
 func (s *State) checkNameFree(r *admissionRequest) error {
-	if j, ok := s.jobs.Newest[r.spec.Name]; ok && !j.IsTerminal() {
+	if j, ok := s.jobs.NewestOfOwner(r.spec.Owner, r.spec.Name); ok && !j.IsTerminal() {
 		return &JobNotEndedError{Name: r.spec.Name, State: j.State()}
 	}
 	return nil
@@ -206,9 +206,8 @@ func (s *State) submitJob(e SubmitJob) {
 		submitted = s.lastSubmitted.Add(time.Nanosecond)
 	}
 	run := 1
-	if old, ok := s.jobs.Newest[spec.Name]; ok {
+	if old, ok := s.jobs.Find(spec.Name); ok {
 		run = old.Run + 1
-		delete(s.reservationReasons, spec.Name)
 	}
 	s.submittedParts.InternSpec(&spec)
 	spec.Request.Types.Rules = spec.GPUTypeRules()

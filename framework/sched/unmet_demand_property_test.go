@@ -34,7 +34,7 @@ func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 		}
 		want := map[string]int{}
 		for _, r := range planOffers(offers, placement.PlanInput{Waiting: waiting}, policy).Unplaced {
-			switch s := specs[r.Job]; {
+			switch s := specs[r.Run.Name]; {
 			case s.Request.GPUs == 0:
 				continue
 			case s.Gang:
@@ -42,7 +42,7 @@ func TestUnmetDemandCountsTasksWithoutPlace(t *testing.T) {
 			default:
 				want["all"] += r.Missing
 			}
-			want[r.Job] = 1
+			want[r.Run.Name] = 1
 		}
 		got := map[string]int{}
 		for _, l := range lacks {

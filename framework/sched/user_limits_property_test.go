@@ -137,7 +137,7 @@ func (u *limitedUsers) offer(role string) {
 	for _, j := range u.st.Jobs() {
 		waits := slices.ContainsFunc(j.Tasks, func(t job.Task) bool { return t.State == job.Waiting })
 		if j.Spec.Role == role && waits && !usage.IsBlockedByUser(j.Spec) {
-			u.t.Fatalf("%d GPUs are free and offered to role %s, job %s of %s waits: %v", u.free, role, j.Spec.Name, j.Spec.Owner, u.st.PendingReasons(j.Spec.Name))
+			u.t.Fatalf("%d GPUs are free and offered to role %s, job %s of %s waits: %v", u.free, role, j.Spec.Name, j.Spec.Owner, u.st.PendingReasons(j.RunID()))
 		}
 	}
 }

@@ -252,7 +252,7 @@ func (b *Standby) newStateCopy() *sched.State {
 // ListQueue returns a page of the queue without the reasons why jobs wait: these depend
 // on offers, which a standby does not receive.
 func (b *Standby) ListQueue(_ context.Context, by *access.Grant, p api.PageRequest) (api.QueueList, error) {
-	order := func() ([]string, error) { return b.newStateCopy().QueueOrder(), nil }
+	order := func() ([]job.RunID, error) { return b.newStateCopy().QueueOrder(), nil }
 	return b.queuePages.ListPage(p, by, order, func(name string) (*job.Job, bool) {
 		j, ok := b.Model.CopyJob(name)
 		return &j, ok

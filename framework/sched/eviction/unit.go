@@ -77,19 +77,19 @@ func sumHarm(units []*Unit) (total Harm) {
 // end does not end. withinEntitlement returns that field of the harm for a role.
 func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue.RunningTask) bool, withinEntitlement func(role string) bool) []Unit {
 	var units []Unit
-	gangs, kept := map[string]int{}, map[string]bool{}
+	gangs, kept := map[job.RunID]int{}, map[job.RunID]bool{}
 	for i := range running {
 		t := &running[i]
 		if t.Ending || t.Stuck || !mayEnd(t) {
 			if t.Spec.Gang && !t.Ended {
-				kept[t.Spec.Name] = true
+				kept[t.RunID()] = true
 			}
 			continue
 		}
-		at, known := gangs[t.Spec.Name]
+		at, known := gangs[t.RunID()]
 		if !known || !t.Spec.Gang {
 			at = len(units)
-			gangs[t.Spec.Name] = at
+			gangs[t.RunID()] = at
 			units = append(units, Unit{
 				Holding: quota.Holding{Role: t.Spec.Role, HoldsGPUs: t.Spec.Request.GPUs > 0, Types: map[string]int{}},
 				Harm: Harm{
@@ -107,7 +107,7 @@ func CollectUnits(running []queue.RunningTask, now time.Time, mayEnd func(*queue
 		u.Harm.Tasks++
 		u.Harm.Work += max(now.Sub(t.Since), 0) * time.Duration(max(t.Spec.Request.GPUs, 1))
 	}
-	units = slices.DeleteFunc(units, func(u Unit) bool { return u.Tasks[0].Spec.Gang && kept[u.Tasks[0].Spec.Name] })
+	units = slices.DeleteFunc(units, func(u Unit) bool { return u.Tasks[0].Spec.Gang && kept[u.Tasks[0].RunID()] })
 	slices.SortFunc(units, func(a, b Unit) int {
 		return cmp.Or(a.Harm.Compare(&b.Harm), cmp.Compare(a.Tasks[0].TaskID, b.Tasks[0].TaskID))
 	})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"mesos-gpu/job"
 )
 
 // BenchmarkStarts estimates the starts of a long queue on 1,000 agents, all of whose GPUs are in use.
@@ -20,7 +22,7 @@ func BenchmarkStarts(b *testing.B) {
 	for i := range maxWaiting {
 		size := int64(1) << (i % 4)
 		j := WaitingJob{
-			Name: fmt.Sprint(i), Role: fmt.Sprint("role", i%3), Tasks: 1, Needs: Resources{WholeGPUs: size * 1000, CPUs: size * 2000}, Accepts: onAll(1000),
+			Run: job.RunID{Name: fmt.Sprint(i)}, Role: fmt.Sprint("role", i%3), Tasks: 1, Needs: Resources{WholeGPUs: size * 1000, CPUs: size * 2000}, Accepts: onAll(1000),
 			DemandKey: fmt.Sprint(size), RunTime: exact(time.Hour), Announced: time.Hour, HasPlace: true,
 		}
 		if i%50 == 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/prediction"
+	"mesos-gpu/job"
 )
 
 // The resources of an agent and a task, which are the indexes of Resources.
@@ -52,7 +53,8 @@ type OccupyingTask struct {
 
 // WaitingJob is a job with tasks that wait for resources.
 type WaitingJob struct {
-	Name, Role string
+	Run  job.RunID
+	Role string
 	// Tasks is the number of tasks that wait, and Needs what each needs. Gang tasks start together.
 	Tasks int
 	Needs Resources
@@ -114,7 +116,7 @@ const (
 
 // Starts returns the estimates by job. Jobs that start in less than three quarters of the samples have none: no end of
 // a task makes room for them, they wait for something that the model does not know, or they are too far back in the queue.
-func (in *Input) Starts() map[string]Start {
+func (in *Input) Starts() map[job.RunID]Start {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	jobs := in.Waiting[:min(len(in.Waiting), maxWaiting)]
 	waits, places := make([][]time.Duration, len(jobs)), make([][][]int, len(jobs))
@@ -131,7 +133,7 @@ func (in *Input) Starts() map[string]Start {
 			}
 		}
 	}
-	all, ratios := make(map[string]Start, len(jobs)), in.Calibration.sortedRatios()
+	all, ratios := make(map[job.RunID]Start, len(jobs)), in.Calibration.sortedRatios()
 	for i, list := range waits {
 		if 4*len(list) < 3*samples {
 			continue
@@ -143,7 +145,7 @@ func (in *Input) Starts() map[string]Start {
 		}
 		s := boundStart(expected, ratios)
 		s.Agents = in.commonHosts(places[i])
-		all[jobs[i].Name] = s
+		all[jobs[i].Run] = s
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"mesos-gpu/framework/sched/prediction"
+	"mesos-gpu/job"
 )
 
 func exact(d time.Duration) prediction.Prediction { return prediction.Exact(d) }
@@ -23,7 +24,7 @@ func onAll(n int) []bool { return slices.Repeat([]bool{true}, n) }
 // waiting returns a job with one task that takes whole GPUs on any of two agents.
 func waiting(name string, n int64, runs time.Duration) WaitingJob {
 	return WaitingJob{
-		Name: name, Tasks: 1, Needs: gpus(n), Milli: int(1000 * n), Accepts: onAll(2), DemandKey: fmt.Sprint(n), RunTime: exact(runs),
+		Run: job.RunID{Name: name}, Tasks: 1, Needs: gpus(n), Milli: int(1000 * n), Accepts: onAll(2), DemandKey: fmt.Sprint(n), RunTime: exact(runs),
 		Announced: runs, HasPlace: true,
 	}
 }
@@ -33,7 +34,7 @@ func requireStarts(t *testing.T, in *Input, want map[string]time.Duration) {
 	t.Helper()
 	got := in.Starts()
 	for name, d := range want {
-		if e, ok := got[name]; ok != (d >= 0) || ok && e.Expected != d {
+		if e, ok := got[job.RunID{Name: name}]; ok != (d >= 0) || ok && e.Expected != d {
 			t.Errorf("%s starts after %+v (%v), want %s", name, e, ok, d)
 		}
 	}
@@ -58,8 +59,8 @@ func TestStartsFollowEndsOfTasks(t *testing.T) {
 	requireStarts(t, &in, map[string]time.Duration{"small": 10 * time.Second, "on a": time.Hour, "gang": 5 * time.Hour, "never": -1})
 	got := in.Starts()
 	for name, want := range map[string][]string{"small": {"b"}, "on a": {"a"}, "gang": {"a"}} {
-		if !slices.Equal(got[name].Agents, want) {
-			t.Errorf("%s starts on %q, want %q", name, got[name].Agents, want)
+		if !slices.Equal(got[job.RunID{Name: name}].Agents, want) {
+			t.Errorf("%s starts on %q, want %q", name, got[job.RunID{Name: name}].Agents, want)
 		}
 	}
 }
@@ -75,7 +76,7 @@ func TestStartsNeedAllResources(t *testing.T) {
 	}
 	for i, needs := range []Resources{{WholeGPUs: 1000, CPUs: 2000}, {SharedGPUs: 300}, {CPUs: 2000}, {WholeGPUs: 1000}} {
 		in.Waiting = append(in.Waiting, WaitingJob{
-			Name: fmt.Sprint(i), Role: fmt.Sprint(i), Tasks: 1, Needs: needs, Accepts: onAll(2), DemandKey: fmt.Sprint(needs), RunTime: exact(time.Hour), HasPlace: true,
+			Run: job.RunID{Name: fmt.Sprint(i)}, Role: fmt.Sprint(i), Tasks: 1, Needs: needs, Accepts: onAll(2), DemandKey: fmt.Sprint(needs), RunTime: exact(time.Hour), HasPlace: true,
 		})
 	}
 	requireStarts(t, &in, map[string]time.Duration{"0": time.Hour, "1": time.Minute, "2": time.Minute, "3": 0})
@@ -140,7 +141,7 @@ func TestStartsLimitTasksOnOneAgent(t *testing.T) {
 		Waiting: []WaitingJob{gang},
 	}
 	requireStarts(t, &in, map[string]time.Duration{"gang": time.Hour})
-	if got := in.Starts()["gang"].Agents; !slices.Equal(got, []string{"a", "b"}) {
+	if got := in.Starts()[job.RunID{Name: "gang"}].Agents; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("it starts on %q", got)
 	}
 }
@@ -168,7 +169,7 @@ func TestBoundsContainEachOther(t *testing.T) {
 		for i := range rapid.IntRange(1, 6).Draw(t, "waiting") {
 			in.Waiting = append(in.Waiting, WaitingJob{
 				DemandKey:  fmt.Sprint(i),
-				Name:       string(rune('a' + i)),
+				Run:        job.RunID{Name: string(rune('a' + i))},
 				Tasks:      rapid.IntRange(1, 3).Draw(t, "tasks"),
 				Needs:      Resources{WholeGPUs: rapid.SampledFrom([]int64{500, 1000, 2000}).Draw(t, "milli")},
 				Gang:       rapid.Bool().Draw(t, "gang"),

@@ -41,8 +41,8 @@ type awaitingTasks struct {
 
 // reservation is a job that waits for resources which are reserved for it, and when it starts at the latest.
 type reservation struct {
-	// job is the name of the job, spec its specification.
-	job  string
+	// run is the run of the job, spec its specification.
+	run  job.RunID
 	spec *job.Spec
 	// startsBy is the predicted end of the last task on whose resources the job waits, or the time of the plan.
 	startsBy time.Time
@@ -84,8 +84,8 @@ func (b *backfiller) reservations() map[string]Reservation {
 	}
 	all := make(map[string]Reservation, len(b.heads))
 	for role, head := range b.heads {
-		r := Reservation{Job: head.job, Made: b.in.Now, StartsBy: head.startsBy, IsNext: head.isNext}
-		if was, ok := b.in.Reservations[role]; ok && was.Job == head.job {
+		r := Reservation{Run: head.run, Made: b.in.Now, StartsBy: head.startsBy, IsNext: head.isNext}
+		if was, ok := b.in.Reservations[role]; ok && was.Run == head.run {
 			r.Made, r.StartsBy = was.Made, was.StartsBy
 		}
 		all[role] = r
@@ -115,7 +115,7 @@ func (b *backfiller) reserveOrPreempt(j *queue.WaitingJob, d *fit.Demand, demand
 	}
 	if head != nil {
 		promised := b.in.Reservations[role]
-		head.isPromiseBroken = promised.Job == head.job && promised.IsBroken(head.startsBy)
+		head.isPromiseBroken = promised.Run == head.run && promised.IsBroken(head.startsBy)
 		b.heads[role] = head
 	}
 }
@@ -149,7 +149,7 @@ func (b *backfiller) preempt(base *PartitionedCluster, j *queue.WaitingJob, d *f
 		return false
 	}
 	for i := range victims {
-		b.victims = append(b.victims, PreemptionVictim{TaskID: victims[i].TaskID, ForJob: j.Spec.Name})
+		b.victims = append(b.victims, PreemptionVictim{TaskID: victims[i].TaskID, ForJob: j.RunID()})
 	}
 	b.endTasks(j.Spec.Role, victims)
 	return true
@@ -193,7 +193,7 @@ func (b *backfiller) reserveEarliest(base *PartitionedCluster, j *queue.WaitingJ
 	if !ok {
 		return nil
 	}
-	head := &reservation{job: j.Spec.Name, spec: j.Spec, startsBy: b.in.Now}
+	head := &reservation{run: j.RunID(), spec: j.Spec, startsBy: b.in.Now}
 	if k > 0 && ends[k-1].Ends.After(b.in.Now) {
 		head.startsBy = ends[k-1].Ends
 	}
@@ -303,7 +303,7 @@ func (b *backfiller) explainReservation(j *queue.WaitingJob, d *fit.Demand, n in
 	}
 	return PendingCause{
 		BlockedBy: BlockedByReservation,
-		Needs:     fmt.Sprintf("a place that %s will not need", head.job),
-		Available: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", head.job, head.startsBy.Sub(b.in.Now).Round(time.Second)),
+		Needs:     fmt.Sprintf("a place that %s will not need", head.spec.Name),
+		Available: fmt.Sprintf("%s goes first and starts within %s, a run_time that ends before would fit", head.spec.Name, head.startsBy.Sub(b.in.Now).Round(time.Second)),
 	}, len(places) == n
 }

@@ -186,12 +186,12 @@ func TestPreemptingJobsStartWhenVictimsHaveEnded(t *testing.T) {
 			s.Request, s.Gang, s.Priority = gpu.Request{GPUs: c.in.Waiting[0].Spec.Request.GPUs}, s.Gang && !s.Request.Types.Same, min(s.Priority+1, 2)
 		}
 		plan := planOffers(c.offers, c.in, testPolicy())
-		if first, _, _ := c.findHead(&plan, ""); first == nil || len(plan.Preempt) == 0 || first.Spec.Name != plan.Preempt[0].ForJob {
+		if first, _, _ := c.findHead(&plan, ""); first == nil || len(plan.Preempt) == 0 || first.RunID() != plan.Preempt[0].ForJob {
 			return // with fewer running tasks another job may be the head
 		}
 		victims := map[string]string{}
 		for _, v := range plan.Preempt {
-			victims[v.TaskID] = v.ForJob
+			victims[v.TaskID] = v.ForJob.Name
 		}
 		started := map[string]int{} // tasks by job
 		free := c.freeByAgent()
@@ -241,7 +241,7 @@ func TestPreemptingJobsStartWhenVictimsHaveEnded(t *testing.T) {
 			}
 		}
 		for _, v := range next.Preempt {
-			if starts[v.ForJob] == 0 && slices.Contains(slices.Collect(maps.Values(victims)), v.ForJob) {
+			if starts[v.ForJob.Name] == 0 && slices.Contains(slices.Collect(maps.Values(victims)), v.ForJob.Name) {
 				t.Fatalf("%s preempts again\nfirst %s\nthen %s", v.ForJob, planText(&plan), planText(&next))
 			}
 		}
@@ -261,7 +261,7 @@ func TestPreemptionTakesNoUnneededVictim(t *testing.T) {
 		plan := planOffers(c.offers, c.in, testPolicy())
 		victims, beneficiary := map[string]bool{}, ""
 		for _, v := range plan.Preempt {
-			if beneficiary = cmp.Or(beneficiary, v.ForJob); v.ForJob == beneficiary {
+			if beneficiary = cmp.Or(beneficiary, v.ForJob.Name); v.ForJob.Name == beneficiary {
 				victims[v.TaskID] = true
 			}
 		}

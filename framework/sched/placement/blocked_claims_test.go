@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mesos-gpu/job"
 )
 
 // TestBlockedClaimsNameWhatBlocks: the reason of a claim for which nothing ends names what keeps tasks from ending for it. The
@@ -60,7 +62,7 @@ func TestBlockedClaimsNameWhatBlocks(t *testing.T) {
 				c.change(&p.in)
 			}
 			plan := p.makePlan()
-			if got := plan.BlockedClaims["w0"]; got != c.want || len(plan.Preempt) > 0 {
+			if got := plan.BlockedClaims[job.RunID{Name: "w0"}]; got != c.want || len(plan.Preempt) > 0 {
 				t.Errorf("the reason is %q, %d tasks end, want %q", got, len(plan.Preempt), c.want)
 			}
 		})

@@ -71,7 +71,7 @@ func (r *reclaimer) limitBorrowing(j *queue.WaitingJob, n int) (int, PendingCaus
 		if allowed := r.alloc.Usage.TasksAllowedByClaims(j.Spec, role, n); allowed < n {
 			n, cause = allowed, PendingCause{
 				BlockedBy: BlockedByReclaim, Needs: "what role " + j.Spec.Role + " deserves",
-				Available: fmt.Sprintf("tasks end for %s of role %s, which does not borrow until then", r.awaiting[role], role),
+				Available: fmt.Sprintf("tasks end for %s of role %s, which does not borrow until then", r.awaiting[role].Name, role),
 			}
 		}
 	}

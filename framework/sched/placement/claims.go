@@ -6,6 +6,7 @@ import (
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // placeClaims places the tasks that are inside what their role deserves, before any task that would borrow. For those
@@ -30,14 +31,14 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 		needs:        map[string]*remainder{},
 		reserved:     map[AgentKey]*fit.TaskResources{},
 		failed:       map[claimKey]bool{},
-		blocked:      map[string]string{},
+		blocked:      map[job.RunID]string{},
 		hostClaims:   map[string]bool{},
-		awaiting:     map[string]string{},
+		awaiting:     map[string]job.RunID{},
 	}
 	held, rest, next := map[int32]bool{}, in.Waiting, NextJobs(in.Reservations)
 	for level := range pl.alloc.Usage.DeservedLevels() {
 		pl.reclaim.level = level
-		placed := map[string][]string{}
+		placed := map[job.RunID][]string{}
 		order := queue.NewClaimOrder(in.Now, rest, pl.policy.Roles, next, pl.alloc.Usage, level)
 		for j, request, ok := order.Next(); ok; j, request, ok = order.Next() {
 			if left := pl.placeClaim(j, request, held, placed); len(left) > 0 {
@@ -46,7 +47,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 		}
 		rest = order.Rest()
 		for i := range rest {
-			if own := placed[rest[i].Spec.Name]; len(own) > 0 && rest[i].Spec.Group == "" {
+			if own := placed[rest[i].RunID()]; len(own) > 0 && rest[i].Spec.Group == "" {
 				rest[i].PeerAgents = slices.Concat(rest[i].PeerAgents, own)
 			}
 		}
@@ -56,7 +57,7 @@ func (pl *planner) placeClaims(agents CachedAgents, in *PlanInput) []queue.Waiti
 
 // placeClaim gives the tasks of a claim places, or reserves GPUs for them. It returns the tasks for which it could do
 // neither. held are the demand numbers whose offers are held already. placed gets the agents of placed tasks, by job.
-func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map[int32]bool, placed map[string][]string) []queue.WaitingTask {
+func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map[int32]bool, placed map[job.RunID][]string) []queue.WaitingTask {
 	role := j.Spec.Role
 	if _, waits := pl.strictHeads[role]; waits {
 		return j.Tasks
@@ -72,7 +73,7 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 	if len(got.Places) == len(j.Tasks) || !j.Spec.Gang {
 		pl.launchTasks(j, &got)
 		for _, p := range got.Places {
-			placed[j.Spec.Name] = append(placed[j.Spec.Name], pl.agents[p.Agent].ID)
+			placed[j.RunID()] = append(placed[j.RunID()], pl.agents[p.Agent].ID)
 		}
 	} else {
 		pl.alloc.UndoJob(j, &d, &got)
@@ -87,13 +88,13 @@ func (pl *planner) placeClaim(j *queue.WaitingJob, request gpu.Request, held map
 	places := pl.reclaim.reclaimWithinLimits(j, &d, len(left))
 	if len(places) == 0 {
 		if !j.AwaitsOffers {
-			pl.reclaim.blocked[j.Spec.Name] = pl.reclaim.explainBlocked(j)
+			pl.reclaim.blocked[j.RunID()] = pl.reclaim.explainBlocked(j)
 		}
 		return left
 	}
 	ending, ends := pl.reclaim.countEndings(j, places)
-	if len(ending) > 0 && pl.reclaim.awaiting[role] == "" {
-		pl.reclaim.awaiting[role] = j.Spec.Name
+	if len(ending) > 0 && pl.reclaim.awaiting[role].Name == "" {
+		pl.reclaim.awaiting[role] = j.RunID()
 	}
 	pl.backfill.claim, pl.backfill.claimed = pl.reclaim.firstClaim, pl.reclaim.firstClaimed
 	pl.leaveWaiting(j, len(places), pl.reclaim.explainClaim(j, len(places), ending, ends))

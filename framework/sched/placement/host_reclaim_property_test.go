@@ -136,7 +136,7 @@ func TestReclaimOfHostResourcesSettles(t *testing.T) {
 				return
 			}
 			role, lends := w.role(r.Spec.Role), func(resource string) bool { return w.lendsHost(w.role(r.Spec.Role), resource) }
-			if forGPUs := w.specOfJob(v.ForJob).Request.GPUs > 0; !(r.Spec.Request.GPUs > 0 && forGPUs) && !slices.ContainsFunc(quota.HostResources(), lends) {
+			if forGPUs := w.specOfJob(v.ForJob.Name).Request.GPUs > 0; !(r.Spec.Request.GPUs > 0 && forGPUs) && !slices.ContainsFunc(quota.HostResources(), lends) {
 				t.Fatalf("%s ends for %s, and its role holds no more than it deserves of what it lists", r.TaskID, v.ForJob)
 			}
 			if r.Spec.Request.GPUs > 0 && w.held(role.Name) <= role.Deserved.Total() {

@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/job"
 )
 
 // PendingReason is the reason why a job waits.
 type PendingReason struct {
-	Job string
+	Run job.RunID
 	// Missing of the job's Tasks have no place.
 	Missing, Tasks int
 	PendingCause
@@ -59,4 +60,4 @@ func (r PendingReason) Text() string {
 	}
 }
 
-func (r PendingReason) String() string { return r.Job + ": " + r.Text() }
+func (r PendingReason) String() string { return r.Run.Name + ": " + r.Text() }

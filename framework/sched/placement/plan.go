@@ -41,7 +41,7 @@ type PlanInput struct {
 
 // Reservation is a promise to the head of a role.
 type Reservation struct {
-	Job string
+	Run job.RunID
 	// Made is when the job became the head. StartsBy is when it should start at the latest, as predicted then.
 	Made, StartsBy time.Time
 	// IsNext reports that the job starts once the tasks have ended that are ending or have just ended.
@@ -49,11 +49,11 @@ type Reservation struct {
 }
 
 // NextJobs returns the jobs that are next, by role.
-func NextJobs(reservations map[string]Reservation) map[string]string {
-	next := map[string]string{}
+func NextJobs(reservations map[string]Reservation) map[string]job.RunID {
+	next := map[string]job.RunID{}
 	for role, r := range reservations {
 		if r.IsNext {
-			next[role] = r.Job
+			next[role] = r.Run
 		}
 	}
 	return next
@@ -78,8 +78,8 @@ type Plan struct {
 	Preempt []PreemptionVictim
 	// Reservations are the heads for which resources are reserved, by role.
 	Reservations map[string]Reservation
-	// BlockedClaims says why nothing ends for jobs that wait for what their roles deserve, by name.
-	BlockedClaims map[string]string
+	// BlockedClaims says why nothing ends for jobs that wait for what their roles deserve, by run.
+	BlockedClaims map[job.RunID]string
 	// Unplaced has the reason for each job that still waits, in placement order.
 	Unplaced []PendingReason
 }
@@ -180,5 +180,6 @@ type PreemptionVictim struct {
 	TaskID string
 	// ForJob is the job that needs the place. DeservedBy is its role if the role deserves the place, "" if the job has the
 	// higher priority. Claim is what the role does, such as "deserves the GPUs".
-	ForJob, DeservedBy, Claim string
+	ForJob            job.RunID
+	DeservedBy, Claim string
 }

@@ -175,7 +175,7 @@ func planText(p *Plan) string {
 		add("return %s", r.AgentID)
 	}
 	for _, v := range p.Preempt {
-		add("preempt %s for %s", v.TaskID, v.ForJob)
+		add("preempt %s for %s", v.TaskID, v.ForJob.Name)
 	}
 	for _, r := range p.Unplaced {
 		add("wait %s", r)

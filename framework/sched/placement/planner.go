@@ -170,7 +170,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 	if pl.reclaim != nil {
 		allowed, cause := pl.reclaim.limitBorrowing(j, len(j.Tasks))
 		if allowed < len(j.Tasks) {
-			if pl.reclaim.awaiting[j.Spec.Role] != j.Spec.Name { // else its claim has a reason already
+			if pl.reclaim.awaiting[j.Spec.Role] != j.RunID() { // else its claim has a reason already
 				pl.leaveWaiting(j, len(j.Tasks)-allowed, cause)
 			}
 			if allowed == 0 {
@@ -183,7 +183,7 @@ func (pl *planner) placeJob(j *queue.WaitingJob, portion int) (left []queue.Wait
 		pl.leaveWaiting(j, len(j.Tasks), PendingCause{
 			BlockedBy: BlockedByReservation, Needs: "its turn",
 			Available: fmt.Sprintf("%s goes first, and user %s may run %d %s in role %s",
-				pl.backfill.heads[j.Spec.Role].job, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
+				pl.backfill.heads[j.Spec.Role].spec.Name, limit.User, limit.Max, gpu.Plural(limit.Max, "job"), limit.Role),
 		})
 		return nil, nil
 	}
@@ -375,7 +375,7 @@ func (pl *planner) explainShortage(d *fit.Demand, n int) fit.Shortage {
 
 // leaveWaiting records why tasks of the job found no place.
 func (pl *planner) leaveWaiting(j *queue.WaitingJob, waiting int, cause PendingCause) {
-	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Job: j.Spec.Name, Missing: waiting, Tasks: j.Spec.Tasks, PendingCause: cause})
+	pl.plan.Unplaced = append(pl.plan.Unplaced, PendingReason{Run: j.RunID(), Missing: waiting, Tasks: j.Spec.Tasks, PendingCause: cause})
 }
 
 // placementKey is equal for jobs that find a place on the same agents in this plan.

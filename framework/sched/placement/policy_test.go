@@ -6,6 +6,7 @@ import (
 
 	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/job"
 )
 
 func TestPolicyDefaults(t *testing.T) {
@@ -51,7 +52,7 @@ func TestPendingReasonText(t *testing.T) {
 		2: "train: a GPU; none is free; 2 of 3 tasks wait",
 		1: "train: a GPU; none is free; 1 of 3 tasks waits",
 	} {
-		r := PendingReason{Job: "train", Missing: missing, Tasks: 3, PendingCause: PendingCause{Needs: "a GPU", Available: "none is free"}}
+		r := PendingReason{Run: job.RunID{Name: "train"}, Missing: missing, Tasks: 3, PendingCause: PendingCause{Needs: "a GPU", Available: "none is free"}}
 		if r.String() != want {
 			t.Errorf("got %q, want %q", r, want)
 		}

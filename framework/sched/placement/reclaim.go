@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"mesos-gpu/framework/sched/eviction"
@@ -50,13 +49,13 @@ type reclaimer struct {
 	// failed are the demands for which no victims were found.
 	failed map[claimKey]bool
 	// blocked copies to Plan.BlockedClaims.
-	blocked map[string]string
+	blocked map[job.RunID]string
 	// ends are the tasks that must end, in the order in which they were chosen.
 	ends []PreemptionVictim
 	// firstClaim is the job of the first claim that something is reserved for, "" for none, firstClaimed what that is.
 	firstClaim, firstClaimed string
 	// awaiting are the claims that wait for tasks that end, by role: the first job of each.
-	awaiting map[string]string
+	awaiting map[string]job.RunID
 	// hostClaims are the agents with claims of tasks without GPUs.
 	hostClaims map[string]bool
 }
@@ -321,12 +320,12 @@ func jobsOfTasks(tasks []*queue.RunningTask) (jobs []queue.WaitingJob) {
 	for _, t := range tasks {
 		at, known := indexes[t.Spec]
 		if !known {
-			at, jobs = len(jobs), append(jobs, queue.WaitingJob{Spec: t.Spec})
+			at, jobs = len(jobs), append(jobs, queue.WaitingJob{Spec: t.Spec, Run: t.Run})
 			indexes[t.Spec] = at
 		}
 		jobs[at].Tasks = append(jobs[at].Tasks, queue.WaitingTask{ID: t.TaskID})
 	}
-	slices.SortFunc(jobs, func(a, b queue.WaitingJob) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	slices.SortFunc(jobs, func(a, b queue.WaitingJob) int { return job.CompareRuns(a.RunID(), b.RunID()) })
 	return jobs
 }
 
@@ -348,7 +347,7 @@ func (r *reclaimer) endChosen(j *queue.WaitingJob, chosen []*eviction.Unit) {
 	for _, u := range chosen {
 		for _, t := range u.End(r.in.Now) {
 			r.endings[t.AgentID] = append(r.endings[t.AgentID], t)
-			r.ends = append(r.ends, PreemptionVictim{TaskID: t.TaskID, ForJob: j.Spec.Name, DeservedBy: j.Spec.Role, Claim: claim})
+			r.ends = append(r.ends, PreemptionVictim{TaskID: t.TaskID, ForJob: j.RunID(), DeservedBy: j.Spec.Role, Claim: claim})
 		}
 	}
 }

@@ -236,7 +236,7 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 			w.onPreempt(&w.running[at], v)
 		}
 		loser := w.running[at].Spec
-		claim := w.specOfJob(v.ForJob)
+		claim := w.specOfJob(v.ForJob.Name)
 		if endsForOne := claim.Gang || claim.Tasks == 1; endsForOne && !w.hasClaimsOfBothKinds(v.DeservedBy) &&
 			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
 				return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)

@@ -226,8 +226,8 @@ func TestGangOnDifferentAgentsIsReservedAsWhole(t *testing.T) {
 	offers := []fit.Offer{gpuOffer("x", 1, "V100"), gpuOffer("y", 1, "V100"), gpuOffer("z", 0, "V100")}
 	plan := planOffers(offers, PlanInput{Now: planTime(), Waiting: waiting, Running: []queue.RunningTask{runningTask("old", "z", time.Hour, nil)}}, testPolicy())
 	want := []PendingReason{
-		{Job: "gang", Missing: 3, Tasks: 3, PendingCause: PendingCause{Needs: "1 free GPU on one agent", Available: "3 agents have GPUs, none has one free"}},
-		{Job: "next", Missing: 1, Tasks: 1, PendingCause: PendingCause{
+		{Run: job.RunID{Name: "gang"}, Missing: 3, Tasks: 3, PendingCause: PendingCause{Needs: "1 free GPU on one agent", Available: "3 agents have GPUs, none has one free"}},
+		{Run: job.RunID{Name: "next"}, Missing: 1, Tasks: 1, PendingCause: PendingCause{
 			BlockedBy: BlockedByReservation,
 			Needs:     "a place that gang will not need",
 			Available: "gang goes first and starts within 1h0m0s, a run_time that ends before would fit",

@@ -7,6 +7,7 @@ import (
 
 	"mesos-gpu/framework/sched/quota"
 	"mesos-gpu/gpu"
+	"mesos-gpu/job"
 )
 
 // ClaimOrder yields the waiting tasks that are inside what their role deserves, before any task that would borrow: the
@@ -17,7 +18,7 @@ type ClaimOrder struct {
 	roles []Role
 	level int
 	// next are the jobs that are about to start, by role.
-	next map[string]string
+	next map[string]job.RunID
 	// rest are the tasks that are not claims, by the index of their job. Postpone adds to it.
 	rest map[*WaitingJob]WaitingJob
 	// last is the job of the last claim.
@@ -30,7 +31,7 @@ type ClaimOrder struct {
 // NewClaimOrder returns the order of claims of one level: those inside what their roles deserve at level 0, then those
 // inside what the roles above deserve. next are the jobs that are about to start, by role: a later job of the role must not
 // claim their places, for instance those of tasks that were preempted for them. Usage is read at each call of Next.
-func NewClaimOrder(now time.Time, waiting []WaitingJob, roles []Role, next map[string]string, usage *quota.Tracker, level int) *ClaimOrder {
+func NewClaimOrder(now time.Time, waiting []WaitingJob, roles []Role, next map[string]job.RunID, usage *quota.Tracker, level int) *ClaimOrder {
 	order := NewJobOrder(now, waiting, roles, usage)
 	order.shareOf = usage.DeservedFraction
 	return &ClaimOrder{order: order, level: level, next: next, usage: usage, roles: roles, rest: map[*WaitingJob]WaitingJob{}, strictRest: map[string]bool{}}
@@ -68,7 +69,7 @@ func (o *ClaimOrder) Postpone(tasks []WaitingTask) {
 	o.rest[o.last] = rest
 	role := o.last.Spec.Role
 	isStrict := slices.ContainsFunc(o.roles, func(r Role) bool { return r.Name == role && r.Strict })
-	if (isStrict || o.next[role] == o.last.Spec.Name) && !o.usage.IsBlockedByUser(o.last.Spec) {
+	if (isStrict || o.next[role] == o.last.RunID()) && !o.usage.IsBlockedByUser(o.last.Spec) {
 		o.strictRest[role] = true
 	}
 }

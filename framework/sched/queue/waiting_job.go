@@ -16,8 +16,9 @@ import (
 
 // WaitingJob is a job with tasks that wait for a place.
 type WaitingJob struct {
-	// Spec is shared with the job and must not be changed.
+	// Spec is shared with the job and must not be changed. Run is the number of the run: jobs of two owners may have one name.
 	Spec *job.Spec
+	Run  int
 	// Submitted is the time of submission. Zero means now.
 	Submitted time.Time
 	// Tasks are the tasks that may be placed now, in index order.
@@ -48,8 +49,9 @@ type WaitingTask struct {
 // RunningTask is a task that holds a place on an agent.
 type RunningTask struct {
 	TaskID, AgentID string
-	// Spec is shared with the job and must not be changed.
+	// Spec is shared with the job and must not be changed. Run is the number of its run.
 	Spec *job.Spec
+	Run  int
 	// GPUTypes counts the task's whole GPUs by product. DeviceIDs are its devices if the agent names them, Shares its parts
 	// of shared devices, Ports its host ports.
 	GPUTypes  map[string]int
@@ -72,6 +74,12 @@ type RunningTask struct {
 	// Lowered tasks are those of lowered jobs: other jobs of the role may preempt them.
 	Lowered bool
 }
+
+// RunID returns the name and number of the job's run.
+func (j *WaitingJob) RunID() job.RunID { return job.RunID{Name: j.Spec.Name, Run: j.Run} }
+
+// RunID returns the run to which the task belongs.
+func (r *RunningTask) RunID() job.RunID { return job.RunID{Name: r.Spec.Name, Run: r.Run} }
 
 // ExpectedRunTime returns how long the job's tasks probably run: the declared run time, or else the predicted one, or
 // else the timeout, or else 0. Nothing but the order and the plans depends on it.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mesos-gpu/framework/sched/forecast"
+	"mesos-gpu/job"
 )
 
 // RunTimeSource is where the run times come from that the scheduler sees.
@@ -42,9 +43,10 @@ func (r *jobReplay) estimateStart(l *liveJob) {
 		return
 	}
 	if in, ok := r.state.ForecastInput(); ok {
-		if e, ok := in.Starts()[l.spec.Name]; ok {
+		run := job.RunID{Name: l.spec.Name, Run: 1}
+		if e, ok := in.Starts()[run]; ok {
 			l.estimate = &startEstimate{r.now, e}
-			r.state.KeepEstimates(epoch().Add(r.now), map[string]forecast.Start{l.spec.Name: e})
+			r.state.KeepEstimates(epoch().Add(r.now), map[job.RunID]forecast.Start{run: e})
 		}
 	}
 }

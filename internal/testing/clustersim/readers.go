@@ -412,7 +412,7 @@ func (b *readBackend) explainPending(views []api.JobView) {
 		if !v.HasWaiting {
 			continue
 		}
-		if r, ok := b.process.state.PendingReasons(v.Spec.Name)[v.Spec.Name]; ok {
+		if r, ok := b.process.state.PendingReasons(v.RunID())[v.RunID()]; ok {
 			v.WaitReason = r.Text()
 		}
 		v.Warnings = b.process.state.BudgetWarnings(v.Spec)
@@ -436,9 +436,9 @@ func (b *readBackend) GetJob(_ context.Context, name string) (api.JobView, error
 }
 
 func (b *readBackend) ListQueue(_ context.Context, by *access.Grant, p api.PageRequest) (api.QueueList, error) {
-	list, err := b.pages.ListPage(p, by, func() ([]string, error) { return b.process.state.QueueOrder(), nil }, b.process.state.Job)
+	list, err := b.pages.ListPage(p, by, func() ([]job.RunID, error) { return b.process.state.QueueOrder(), nil }, b.process.state.Job)
 	for i := range list.Jobs {
-		if r, ok := b.process.state.PendingReasons(list.Jobs[i].Name)[list.Jobs[i].Name]; ok {
+		if r, ok := b.process.state.PendingReasons(list.Jobs[i].RunID())[list.Jobs[i].RunID()]; ok {
 			list.Jobs[i].Reason = r.Text()
 		}
 	}

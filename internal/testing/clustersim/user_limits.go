@@ -140,7 +140,7 @@ func (inv *invariants) checkLimitReasons() {
 	if w.users.limits == nil || inv.turns%limitReasonsEvery != 0 {
 		return
 	}
-	for name, reason := range inv.state.PendingReasons(w.users.names...) {
+	for run, reason := range inv.state.PendingReasons() {
 		if reason.BlockedBy != placement.BlockedByQuota {
 			continue // what goes first is what the last plan has found
 		}
@@ -160,7 +160,7 @@ func (inv *invariants) checkLimitReasons() {
 			truth = float64(held[unit]) / quota.MilliPerGPU
 		}
 		if shown, err := strconv.ParseFloat(words[at+9], 64); err != nil || shown != truth {
-			w.failf("%s waits for %q, the user has %g", name, reason.Text(), truth)
+			w.failf("%s waits for %q, the user has %g", run, reason.Text(), truth)
 		}
 	}
 }
