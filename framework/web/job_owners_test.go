@@ -10,7 +10,7 @@ import (
 	"mesos-gpu/job"
 )
 
-// TestJobsOfOneNameAndTwoOwners opens an ended job whose name a job of another user has now: the page of the name shows the
+// TestJobsOfOneNameAndTwoOwners opens the jobs of one name of two users: the list has both, the page of the name shows the
 // reader's job, and each action is about the run that is shown.
 func TestJobsOfOneNameAndTwoOwners(t *testing.T) {
 	f := newFakeCluster(1, 0)
@@ -26,7 +26,11 @@ func TestJobsOfOneNameAndTwoOwners(t *testing.T) {
 	f.jobs = []api.JobView{own, other}
 	f.more["/v1/jobs/train"] = own // the scheduler prefers the reader's job
 	p := openTab(t, f.serve(t).URL+"/#/jobs?state=all")
-	p.awaitTrue("document.querySelector('tbody .badge')?.textContent === 'RUNNING'")
+	p.awaitTrue("document.querySelectorAll('tbody .badge').length === 2")
+	links := evalJS[[]string](p, "[...document.querySelectorAll('tbody a[href^=\"#/jobs/\"]')].map((a) => a.getAttribute('href')).sort()")
+	if !slices.Equal(links, []string{"#/jobs/train", "#/jobs/train%401"}) { // without a user the name means the job that has not ended
+		t.Errorf("the rows lead to %q", links)
+	}
 	for _, s := range []struct{ address, badge, button, confirm, want string }{
 		{"#/jobs/train", "FAILED", "Rerun", "Rerun job", "POST /v1/jobs/train%401/rerun {}"},
 		{"#/jobs/train@2", "RUNNING", "Kill", "Kill job", "DELETE /v1/jobs/train%402"},

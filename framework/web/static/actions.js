@@ -26,7 +26,7 @@ export function listJobActions(store, job, name) {
   const refresh = () => store.fetchJob(referenceOf(job));
   const actions = [];
   const changes = canChange(store.identity, spec);
-  if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh), { label: 'Apply', open: () => { location.hash = `#/jobs/${encodePath(spec.name)}/apply`; } });
+  if (changes && !job.terminal && spec.service) actions.push(scaleAction(spec, path, refresh), { label: 'Apply', open: () => { location.hash = `#/jobs/${encodePath(store.jobs.referenceTo(job))}/apply`; } });
   if (job.terminal && hasPermission(store.identity, 'submit', spec.role || '*')) actions.push(rerunAction(job, name, path, () => store.fetchJob(spec.name)));
   if (changes && !job.terminal) {
     actions.push(...listQueueActions(job, path, refresh, mayChangeHold(store.identity, job.hold, spec.role || '*')), {

@@ -63,11 +63,11 @@ export function renderAgent(store, id) {
       { name: 'PCI', class: 'wide', phone: 'hide', text: (cell) => cell.inventory?.pci ?? '' },
       { name: 'NUMA', number: true, text: (cell) => (cell.inventory && cell.inventory.numa >= 0 ? String(cell.inventory.numa) : '') },
       { name: 'State', phone: 'state', text: formatCellState },
-      { name: 'Tasks', class: 'wide tasks', phone: 'wide', draw: drawTasks },
+      { name: 'Tasks', class: 'wide tasks', phone: 'wide', draw: (cell, entry) => drawTasks(cell, entry, store) },
       { name: 'UUID', class: 'wide ids', phone: 'hide', text: (cell) => cell.uuid },
     ],
   });
-  const gpus = createUsage((task) => ({ name: task.task, href: `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.task)}` }));
+  const gpus = createUsage((task) => ({ name: task.task, href: `#/jobs/${encodePath(store.jobs.referenceToTask(task.job, task.task))}/tasks/${encodePath(task.task)}` }));
   const buttons = createElement('div', { class: 'actions', hidden: true });
   const timeline = createTimeline('Jobs on each GPU over time', true);
   let inventory = new Map(); // devices of the agent's inventory, by UUID
@@ -112,8 +112,8 @@ function drawDevice(tableCell, cell) {
   setText(tableCell.lastChild, `nvidia${cell.inventory?.minor ?? cell.index}`);
 }
 
-function drawTasks(tableCell, cell) {
-  syncChildren(tableCell, cell.tasks, (task) => task.id, (task) => createElement('a', { href: `#/jobs/${encodePath(task.job)}/tasks/${encodePath(task.id)}` }, task.id), () => {});
+function drawTasks(tableCell, cell, store) {
+  syncChildren(tableCell, cell.tasks, (task) => task.id, (task) => createElement('a', { href: `#/jobs/${encodePath(store.jobs.referenceToTask(task.job, task.id))}/tasks/${encodePath(task.id)}` }, task.id), () => {});
   setAttribute(tableCell, 'data-empty', cell.tasks.length === 0);
 }
 

@@ -4,9 +4,11 @@ import { createDiff } from './line_diff.js';
 import { createValidation } from './validation.js';
 import { fetchResponse, sendJobFile, encodePath } from './api.js';
 import { canChange } from './permissions.js';
+import { parseRun } from './reference.js';
 
 export function renderApply(store, name) {
   const path = `v1/jobs/${encodePath(name)}`;
+  const { job: jobName, run } = parseRun(name);
   const file = createElement('textarea', { name: 'file', rows: 24, spellcheck: 'false', autocomplete: 'off', 'aria-describedby': 'validation' });
   const apply = createElement('button', { class: 'primary', disabled: true }, 'Apply');
   const diff = createDiff('Changes');
@@ -57,7 +59,7 @@ export function renderApply(store, name) {
     createElement('div', { class: 'buttons' }, apply, createButton('Load again', load), createLink(`#/jobs/${encodePath(name)}`, 'Cancel', { class: 'button' })));
   const body = createElement('div', { class: 'columns' }, createElement('section', { class: 'card' }, form), createElement('section', { class: 'card result' }, createElement('h3', {}, 'Changes'), ...validation.nodes, diff.node));
   const update = () => {
-    const job = store.jobs.get(name);
+    const job = store.jobs.find(jobName, run);
     setText(note, describeObstacle(store, name, job));
     body.hidden = note.textContent !== '';
     if (requestedLoad === store.loads || store.loads === 0) return;
@@ -65,10 +67,10 @@ export function renderApply(store, name) {
     if (!job) store.fetchJob(name).catch(() => {}); // the banner shows why
     if (current === '') load();
   };
-  store.openJob = name;
+  store.openJob = () => store.jobs.find(jobName, run);
   const node = createElement('div', {}, createElement('h2', { tabindex: -1 }, `Apply ${name}`),
     createElement('p', { class: 'note' }, 'Tasks that differ are replaced step by step, while the others run. A new number of tasks alone replaces none.'), note, body);
-  return { title: `Apply ${name}`, node, update, close: () => { store.openJob = ''; controller.abort(); validation.close(); } };
+  return { title: `Apply ${name}`, node, update, close: () => { store.openJob = () => undefined; controller.abort(); validation.close(); } };
 }
 
 // describeObstacle returns why the user cannot change the service, '' if the user can.

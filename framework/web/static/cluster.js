@@ -104,7 +104,7 @@ function countUnnamed(tasks) {
 // describeCell returns the cell of a GPU. The list of GPUs is older than the jobs:
 // for tasks of known jobs the jobs are used, for other tasks the list.
 function describeCell(gpu, tasks, jobs) {
-  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, roles: tasks.map((task) => jobs.get(task.job)?.spec.role || '*'), state: 'free', fraction: 0, note: '' };
+  const cell = { uuid: gpu.uuid, type: gpu.type, model: gpu.model, mem: gpu.mem_mib, named: gpu.state !== undefined, tasks, roles: tasks.map((task) => jobs.find(task.job, task.run)?.spec.role || '*'), state: 'free', fraction: 0, note: '' };
   if (gpu.state === 'withheld') {
     const hasReason = gpu.reason === 'sick' || gpu.reason === 'cordoned';
     cell.state = hasReason ? gpu.reason : 'withheld';
@@ -114,7 +114,7 @@ function describeCell(gpu, tasks, jobs) {
     cell.fraction = sharedFraction(gpu, tasks);
   } else if (tasks.length > 0) {
     cell.state = 'used';
-  } else if (gpu.state === 'held' && !jobs.has(jobName(gpu.task ?? ''))) {
+  } else if (gpu.state === 'held' && !jobs.find(jobName(gpu.task ?? ''))) {
     cell.state = gpu.task ? 'used' : 'other';
   }
   return cell;

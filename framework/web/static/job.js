@@ -13,6 +13,7 @@ import { createSpecification, jobFacts } from './job_details.js';
 import { createJobHistory } from './job_history.js';
 import { createRuns, runNumber } from './job_runs.js';
 import { parseRun } from './reference.js';
+import { ownerOf } from './job_table.js';
 import { createFiles } from './files.js';
 import { attemptBar, createTimeline } from './timeline.js';
 
@@ -42,7 +43,8 @@ export function renderJob(store, name, chosenTask) {
   const files = createFiles();
   const details = createElement('div', {}, createElement('section', { class: 'card' }, tasks.node, note), timeline.node,
     createElement('div', { class: 'job-output' }, output.node, usage.node), history.node, runs.node, files.node, specification.node, events.node);
-  let earlier; // the shown run, if it is not the newest, or the reader's job if the store has another owner's of the name
+  let earlier; // the run NAME@RUN
+  let owner; // of the shown job; undefined until the scheduler has said which job the name means
   let wasShown = false;
   let matrix = null;
   let loadError = ''; // why the job could not be loaded
@@ -75,9 +77,8 @@ export function renderJob(store, name, chosenTask) {
     events.update(job);
   };
   const update = () => {
-    const newest = store.jobs.get(jobName);
-    if (!run && earlier?.spec.owner === newest?.spec.owner) earlier = undefined; // the store has the reader's job
-    const job = earlier ?? (run ? undefined : newest);
+    const newest = findNewest();
+    const job = run ? earlier : newest;
     if (job) show(job);
     if (job) runs.update(run ? newest ?? job : job, run || runNumber(job));
     details.hidden = !wasShown;
@@ -89,22 +90,31 @@ export function renderJob(store, name, chosenTask) {
     requestedLoad = store.loads; // lists omit earlier attempts and jobs that have ended
     requestJob();
   };
+  const findNewest = () => (owner === undefined ? store.jobs.find(jobName) : store.jobs.ofOwner(jobName, owner));
+  // findSuccessor stores the newest run of the job of which a run is shown, and shows its page if that is the same.
+  const findSuccessor = async (shown) => {
+    const { jobs } = await fetchJSON(`v1/jobs/${encodePath(name)}/runs?order=newest&limit=1`);
+    jobs.forEach((job) => store.jobs.store(job));
+    if (jobs[0]?.run !== shown.run) return;
+    const reference = store.jobs.referenceTo(findNewest());
+    if (reference !== name) location.replace(`#/jobs/${encodePath(reference)}${chosenTask ? `/tasks/${encodePath(chosenTask)}` : ''}`);
+  };
   const requestJob = async () => {
     try {
-      if (run) earlier = await fetchJSON(`v1/jobs/${encodePath(name)}`);
-      const newest = await store.fetchJob(jobName);
-      if (!newest) loadError = `There is no job ${jobName}.`;
-      else if (!run) earlier = newest;
-      else if (run === runNumber(newest)) location.replace(`#/jobs/${encodePath(jobName)}`);
+      const found = run ? await fetchJSON(`v1/jobs/${encodePath(name)}`) : await store.fetchJob(jobName);
+      if (run) earlier = found;
+      owner = found && ownerOf(found);
+      if (!found) loadError = `There is no job ${jobName}.`;
+      else if (run) await findSuccessor(found);
     } catch (err) {
       loadError = err instanceof Problem && err.status !== 401 ? err.message : ''; // the banner shows others
     }
     store.notifyListeners();
   };
-  store.openJob = jobName; // keeps the job in the store after its end
+  store.openJob = findNewest; // keeps the job in the store after its end
   const node = createElement('div', {}, createElement('div', { class: 'title' }, createElement('div', { class: 'heading' }, createElement('h2', { tabindex: -1 }, name), badge, labels, run > 0 && createLink(`#/jobs/${encodePath(jobName)}`, 'Newest run')), buttons), missingNote, reasonNode,
     createElement('section', { class: 'card', 'aria-label': 'Properties' }, about.node), details);
-  const close = () => { store.openJob = ''; output.close(); usage.close(); history.close(); files.close(); };
+  const close = () => { store.openJob = () => undefined; output.close(); usage.close(); history.close(); files.close(); };
   return { title: name, node, update, close, showsBeforeLoad: true };
 }
 

@@ -6,6 +6,7 @@ import { formatRunTime, runSeconds } from './job_times.js';
 import { encodePath } from './api.js';
 import { readParameter, writeParameter } from './url_state.js';
 import { createUsageSnapshot } from './usage_snapshot.js';
+import { ownerOf } from './job_table.js';
 
 const maxRows = 300;
 
@@ -23,13 +24,13 @@ export function renderJobs(store) {
   const filters = { q: readParameter('q'), state: readParameter('state', 'all'), role: readParameter('role'), owner: readParameter('owner') };
   const usage = createUsageSnapshot(() => store.notifyListeners());
   const list = createTable({
-    caption: 'Jobs', empty: 'No job.', key: (job) => job.spec.name, sort: readParameter('sort', '-Submitted'), onSort: (order) => writeParameter('sort', order === '-Submitted' ? '' : order),
+    caption: 'Jobs', empty: 'No job.', key: (job) => `${ownerOf(job)}/${job.spec.name}`, sort: readParameter('sort', '-Submitted'), onSort: (order) => writeParameter('sort', order === '-Submitted' ? '' : order),
     columns: [
-      { name: 'Job', phone: 'title', text: (job) => job.spec.name, href: (job) => `#/jobs/${encodePath(job.spec.name)}`, sortBy: (job) => job.spec.name },
+      { name: 'Job', phone: 'title', text: (job) => job.spec.name, href: (job) => `#/jobs/${encodePath(store.jobs.referenceTo(job))}`, sortBy: (job) => job.spec.name },
       { name: 'State', phone: 'state', text: jobState, state: jobState, sortBy: jobState },
       { name: 'Tasks', phone: 'hide', draw: drawProgress, sortBy: (job) => currentTasks(job).length, number: true },
       { name: 'Each wants', text: (job) => formatRequest(job.spec), sortBy: (job) => job.spec.request.gpus, number: false },
-      { name: 'Duty', number: true, optional: true, phone: 'hide', text: (job) => formatDuty(usage.ofJob(job.spec.name)), draw: (cell, job) => drawDuty(cell, usage.ofJob(job.spec.name)), sortBy: (job) => usage.ofJob(job.spec.name)?.duty ?? -1 },
+      { name: 'Duty', number: true, optional: true, phone: 'hide', text: (job) => formatDuty(usage.ofJob(job)), draw: (cell, job) => drawDuty(cell, usage.ofJob(job)), sortBy: (job) => usage.ofJob(job)?.duty ?? -1 },
       { name: 'Role', text: (job) => job.spec.role || '*', href: (job) => `#/jobs?role=${encodePath(job.spec.role || '*')}`, sortBy: (job) => job.spec.role || '*' },
       { name: 'Owner', optional: true, phone: 'hide', text: (job) => job.spec.owner ?? '', sortBy: (job) => job.spec.owner ?? '' },
       { name: 'Submitted', number: true, text: (job) => `${formatElapsed(job.submitted)} ago`, sortBy: (job) => Date.parse(job.submitted) },

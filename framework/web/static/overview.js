@@ -42,7 +42,7 @@ export function renderOverview(store) {
     agents.update(shown, coloring.value, usage.dutyOf);
     setText(note, store.agentsError ? `The master does not list its agents: ${store.agentsError}` : `${shown.length < summary.agents.length ? `${formatNumber(shown.length)} of ` : ''}${formatCount(summary.agents.length, 'agent')}`);
     drawWaiting(waiting, store);
-    drawFailures(failed, failures);
+    drawFailures(failed, failures, store);
     holders.update(store.jobs, hues);
   };
   const node = createElement('div', {},
@@ -122,8 +122,8 @@ function drawRows({ list, emptyNote, more }, all, describe, moreText) {
   emptyNote.hidden = rows.length > 0;
   more.hidden = all.length <= shownRows;
   setText(more.firstChild, moreText);
-  syncChildren(list, rows, ({ name }) => name,
-    ({ name }) => createElement('li', {}, createElement('div', { class: 'head' }, createLink(`#/jobs/${encodePath(name)}`, name), createElement('span')), createElement('p')),
+  syncChildren(list, rows, ({ reference }) => reference,
+    ({ name, reference }) => createElement('li', {}, createElement('div', { class: 'head' }, createLink(`#/jobs/${encodePath(reference)}`, name), createElement('span')), createElement('p')),
     (item, { state, label, text }) => {
       drawBadge(item.firstChild.lastChild, state, label);
       setText(item.lastChild, text);
@@ -132,7 +132,7 @@ function drawRows({ list, emptyNote, more }, all, describe, moreText) {
 
 function drawWaiting(rows, store) {
   const pending = [...store.jobs.values()].filter((job) => isLive(job) && job.waits);
-  drawRows(rows, pending, (job) => ({ name: job.spec.name, state: 'WAITING', label: formatElapsed(job.submitted), text: job.waits }), `All ${formatNumber(pending.length)} in the queue`);
+  drawRows(rows, pending, (job) => ({ name: job.spec.name, reference: store.jobs.referenceTo(job), state: 'WAITING', label: formatElapsed(job.submitted), text: job.waits }), `All ${formatNumber(pending.length)} in the queue`);
 }
 
 // listFailures returns the jobs that failed in the last 24 hours, the newest first.
@@ -142,9 +142,9 @@ function listFailures(store) {
     .filter((failure) => Date.now() - failure.ended < 1000 * day).sort((a, b) => b.ended - a.ended);
 }
 
-function drawFailures(rows, failures) {
+function drawFailures(rows, failures, store) {
   drawRows(rows, failures, ({ job, ended }) => ({
-    name: job.spec.name, state: 'FAILED', label: `${formatDuration((Date.now() - ended) / 1000)} ago`, text: job.tasks.find((task) => task.state === 'FAILED')?.message ?? '',
+    name: job.spec.name, reference: store.jobs.referenceTo(job), state: 'FAILED', label: `${formatDuration((Date.now() - ended) / 1000)} ago`, text: job.tasks.find((task) => task.state === 'FAILED')?.message ?? '',
   }), `All ${formatNumber(failures.length)} failed jobs`);
 }
 

@@ -5,14 +5,15 @@ import { readParameter, writeParameter } from './url_state.js';
 import { currentTasks, formatRequest } from './cluster.js';
 import { formatStart } from './start_estimate.js';
 import { encodePath } from './api.js';
+import { formatReference } from './reference.js';
 
 export function renderQueue(store) {
   const jobs = createTable({
-    caption: 'Jobs with tasks that wait, the next one first', empty: 'Nothing waits.', key: (entry) => entry.name,
+    caption: 'Jobs with tasks that wait, the next one first', empty: 'Nothing waits.', key: (entry) => formatReference(entry.name, entry.run),
     sort: readParameter('sort'), onSort: (order) => writeParameter('sort', order),
     columns: [
       { name: 'Position', number: true, phone: 'hide', text: (entry) => String(entry.position), sortBy: (entry) => entry.position },
-      { name: 'Job', phone: 'title', sortBy: (entry) => entry.name, text: (entry) => entry.name, href: (entry) => `#/jobs/${encodePath(entry.name)}` },
+      { name: 'Job', phone: 'title', sortBy: (entry) => entry.name, text: (entry) => entry.name, href: (entry) => `#/jobs/${encodePath(referenceTo(store, entry))}` },
       { name: 'Role', text: (entry) => entry.role || '*', sortBy: (entry) => entry.role || '*' },
       { name: 'Priority', number: true, text: (entry) => String(entry.priority ?? 0), sortBy: (entry) => entry.priority ?? 0 },
       { name: 'Waiting', number: true, text: (entry) => `${entry.waiting} of ${entry.tasks}`, sortBy: (entry) => entry.waiting },
@@ -35,12 +36,18 @@ export function renderQueue(store) {
   return { title: 'Queue', node: createElement('div', {}, createElement('h2', { tabindex: -1 }, 'Queue'), createElement('div', { class: 'tools' }, createFilter('Filter', (text) => { filter = text; writeParameter('q', text); update(); }, filter)), note, jobs.node), update, close: stopUpdates };
 }
 
+// referenceTo returns how the reader names the job of an entry.
+function referenceTo(store, { name, run }) {
+  const job = store.jobs.find(name, run);
+  return job ? store.jobs.referenceTo(job) : formatReference(name, run);
+}
+
 // queueFromJobs derives an approximate queue from the jobs.
 function queueFromJobs(jobs) {
   return [...jobs.values()].filter((job) => job.tasks.some(isWaiting))
     .sort((a, b) => (b.spec.priority ?? 0) - (a.spec.priority ?? 0) || Date.parse(a.submitted) - Date.parse(b.submitted))
     .map((job, i) => ({
-      position: i + 1, name: job.spec.name, role: job.spec.role, priority: job.spec.priority, submitted: job.submitted,
+      position: i + 1, name: job.spec.name, run: job.run, role: job.spec.role, priority: job.spec.priority, submitted: job.submitted,
       tasks: currentTasks(job).length, waiting: job.tasks.filter(isWaiting).length, gpus: formatRequest(job.spec), reason: job.waits,
     }));
 }

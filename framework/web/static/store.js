@@ -6,7 +6,7 @@ import { Problem, lastResponse, streamEvents, fetchJSON, encodePath } from './ap
 import { readToken, removeToken } from './session.js';
 import { ShownLists } from './lists.js';
 import { formatReference, parseRun, referenceOf } from './reference.js';
-import { storeJob, storeLiveJobs } from './jobs_by_name.js';
+import { JobTable } from './job_table.js';
 
 const second = 1000;
 const streamTimeout = 40 * second; // the scheduler sends something every 15 s
@@ -18,7 +18,7 @@ const maxEndedRequested = 200;
 const maxEndedKept = 1000;
 
 export class Store {
-  jobs = new Map(); // by name: live jobs, and those that have ended while the page is open
+  jobs = new JobTable(); // live jobs, and those that have ended while the page is open
   agents = [];
   gpus = [];
   health = null;
@@ -29,7 +29,7 @@ export class Store {
   checkingToken = false; // a new token was entered and the scheduler has not responded
   loads = 0; // number of complete loads: one for each connection
   agentsError = ''; // why the list of agents is not available
-  openJob = ''; // name of the job whose page is open; it stays in jobs after its end
+  openJob = () => undefined; // returns the job whose page is open; it stays in jobs after its end
   lists = new ShownLists(this); // the queue, roles and other lists, while they are shown
 
   #listeners = new Set();
@@ -130,7 +130,7 @@ export class Store {
   async #loadAll(signal) {
     this.lists.unavailable.clear();
     const [live] = await Promise.all([fetchJSON('v1/jobs?state=live', signal), this.#fetchHardware(signal), this.#fetchHealth(signal), this.#fetchIdentity(signal)]);
-    for (const job of storeLiveJobs(this.jobs, live.jobs)) this.jobs.delete(job.spec.name); // a job's page requests it again
+    for (const job of this.jobs.storeLive(live.jobs)) this.jobs.delete(job); // a job's page requests it again
     this.loads++;
     const events = this.#earlyEvents;
     this.#earlyEvents = null;
@@ -147,6 +147,7 @@ export class Store {
   // answer: the page then only reads.
   async #fetchIdentity(signal, request) {
     this.identity = await fetchJSON('v1/whoami', signal, request).catch(() => null);
+    this.jobs.user = this.identity?.user ?? '';
   }
 
   // signOut ends the session and removes what it has loaded.
@@ -218,7 +219,7 @@ export class Store {
       this.#earlyEvents.push(event);
       return;
     }
-    const task = this.jobs.get(event.job)?.tasks.find(({ id }) => id === event.task);
+    const task = this.jobs.find(event.job, event.run)?.tasks.find(({ id }) => id === event.task);
     if (task) {
       if (task.state === event.state || Date.parse(task.changed) > Date.parse(event.time)) return;
       task.state = event.state;
@@ -237,7 +238,7 @@ export class Store {
     let delay = batchDelay;
     while (this.#changedJobs.size > 0 && this.streaming) {
       await new Promise((resume) => setTimeout(resume, delay));
-      const open = this.jobs.get(this.openJob);
+      const open = this.openJob();
       if (open?.waits) this.#changedJobs.add(referenceOf(open));
       const runs = [...this.#changedJobs];
       this.#changedJobs.clear();
@@ -258,8 +259,8 @@ export class Store {
 
   async #fetchLiveJobs() {
     const { jobs } = await fetchJSON('v1/jobs?state=live', this.#abortSignal);
-    const ended = storeLiveJobs(this.jobs, jobs);
-    for (const job of ended.splice(maxEndedRequested)) this.jobs.delete(job.spec.name);
+    const ended = this.jobs.storeLive(jobs);
+    for (const job of ended.splice(maxEndedRequested)) this.jobs.delete(job);
     await this.#fetchJobs(ended.map(referenceOf));
   }
 
@@ -271,8 +272,8 @@ export class Store {
 
   // #dropOldEnded limits how many ended jobs the page stores.
   #dropOldEnded() {
-    const ended = [...this.jobs.values()].filter((job) => job.terminal && job.spec.name !== this.openJob);
-    for (const job of ended.slice(0, -maxEndedKept)) this.jobs.delete(job.spec.name);
+    const ended = [...this.jobs.values()].filter((job) => job.terminal && job !== this.openJob());
+    for (const job of ended.slice(0, -maxEndedKept)) this.jobs.delete(job);
   }
 
   async #fetchJobs(references) {
@@ -287,13 +288,14 @@ export class Store {
   async fetchJob(reference) {
     try {
       const job = await fetchJSON(`v1/jobs/${encodePath(reference)}`);
-      storeJob(this.jobs, job);
+      this.jobs.store(job);
       this.notifyListeners();
       return job;
     } catch (err) {
       if (!(err instanceof Problem) || err.status !== 404) throw err;
       const { job: name, run } = parseRun(reference);
-      if (!run || run === this.jobs.get(name)?.run) this.jobs.delete(name);
+      const known = this.jobs.find(name, run);
+      if (known) this.jobs.delete(known);
       this.notifyListeners();
       return undefined;
     }
@@ -302,7 +304,7 @@ export class Store {
   // fetchEndedJobs requests the newest ended jobs, or those in one of the states.
   async fetchEndedJobs(states = 'ended', limit = maxEndedRequested) {
     const { jobs } = await fetchJSON(`v1/jobs?state=${states}&order=newest&limit=${limit}`);
-    for (const job of jobs) storeJob(this.jobs, job);
+    for (const job of jobs) this.jobs.store(job);
     this.notifyListeners();
   }
 
