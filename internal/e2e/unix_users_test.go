@@ -100,11 +100,28 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 		{"kill", "mine"},
 		{"exec", "mine", "--", "id"},
 		{"cp", "mine:file", "-"},
-		{"run", "--name", "mine", "--", "true"},
 	} {
 		if r := c.runAs("daemon", args...); r.code == 0 {
 			t.Errorf("daemon: mesos-gpu %s: status 0\n%s", strings.Join(args, " "), r.out)
 		}
+	}
+	c.mustRunAs("daemon", "run", "--detach", "--name", "mine", "--", "sh", "-c", "echo as $(id -un); sleep 1000") // beside games' job
+	c.awaitOutput("as daemon", "logs", "daemon/mine")                                                             // as an operator
+	if r := c.runAs("daemon", "logs", "games/mine"); r.code == 0 {
+		t.Errorf("daemon reads the output of games/mine\n%s", r.out)
+	}
+	if r := c.runAs("daemon", "run", "--name", "mine", "--", "true"); r.code == 0 || !strings.Contains(r.err, `job "mine" is RUNNING`) {
+		t.Errorf("a second job of daemon: status %d\n%s", r.code, r.err)
+	}
+	if out := c.mustRunAs("root", "ps"); strings.Count(out, "\nmine ") != 2 {
+		t.Errorf("an operator sees\n%s", out)
+	}
+	if r := c.runAs("root", "kill", "mine"); r.code == 0 || !strings.Contains(r.err, "games/mine") || !strings.Contains(r.err, "daemon/mine") {
+		t.Errorf("kill of an ambiguous name: status %d\n%s", r.code, r.err)
+	}
+	c.mustRunAs("daemon", "kill", "mine")
+	if out := c.mustRunAs("games", "describe", "mine"); !strings.Contains(out, "RUNNING") {
+		t.Errorf("games' job after daemon has killed its own:\n%s", out)
 	}
 	_, at, _ := strings.Cut(c.mustRunAs("games", "logs", "mine"), "at ")
 	at = strings.TrimSpace(at)
@@ -120,8 +137,8 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 	if out := c.mustRunAs("games", "exec", "mine", "--", "id", "-un"); out != "games\n" {
 		t.Errorf("a command in a task of games runs as %s", out)
 	}
-	c.mustRunAs("bin", "kill", "mine")
-	c.awaitJobEnd("mine")
+	c.mustRunAs("bin", "kill", "games/mine")
+	c.awaitJobEnd("games/mine")
 }
 
 // TestSocketClosesOtherDoors checks that a machine whose socket identifies users has no other
