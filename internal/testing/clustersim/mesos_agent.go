@@ -450,7 +450,6 @@ func (n *agentNode) shutdownExecutor(id string) {
 		n.kill(id, nil)
 	case x.gone || x.final:
 	case x.launched && x.stream != nil:
-		x.expectKill(x.task.grace)
 		n.toExecutor(x, executormsg.Event{Type: executormsg.Event_SHUTDOWN})
 		fallthrough
 	default:

@@ -373,7 +373,7 @@ func (n *agentNode) subscribeExecutor(x *executorNode, c *connection, call *exec
 func (n *agentNode) toExecutor(x *executorNode, ev executormsg.Event) {
 	c := x.stream
 	c.send(fromAgent, "to executor: "+ev.GetType().String(), func() {
-		if ev.GetType() == executormsg.Event_KILL && !x.gone && x.connection == c {
+		if kind := ev.GetType(); (kind == executormsg.Event_KILL || kind == executormsg.Event_SHUTDOWN) && !x.gone && x.connection == c {
 			x.noteKill(ev.Kill)
 		}
 		x.receive(c, ev)
@@ -383,7 +383,7 @@ func (n *agentNode) toExecutor(x *executorNode, ev executormsg.Event) {
 	}
 }
 
-// noteKill notes the grace period of a kill that the executor receives.
+// noteKill notes the grace period of a KILL that the executor receives, or of its SHUTDOWN, for which kill is nil.
 func (x *executorNode) noteKill(kill *executormsg.Event_Kill) {
 	grace := x.task.grace
 	if p := kill.GetKillPolicy().GetGracePeriod(); p != nil {
