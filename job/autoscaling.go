@@ -1,12 +1,9 @@
 package job
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
-
-	"mesos-gpu/gpu"
 )
 
 // AutoscalingPolicy sets how the scheduler changes the number of a service's tasks: so that
@@ -161,29 +158,4 @@ func (s *Spec) validateLoadTarget(bad reportFunc) {
 			"service: target: port_index: %d: the job has %d ports, at one of which the tasks serve their metrics",
 			t.PortIndex, len(s.Ports))
 	}
-}
-
-// MaxScalings bounds the changes that a job keeps in Scalings.
-const MaxScalings = 20
-
-// Scaling is a change of the number of a service's tasks.
-type Scaling struct {
-	Time time.Time `json:"time"`
-	From int       `json:"from"`
-	To   int       `json:"to"`
-	// By is the user, "" if it is unknown or Reason is set. Reason is why the scheduler changed the number.
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
-}
-
-// Message returns a text such as "scaled from 1 to 3 tasks by ada".
-func (s *Scaling) Message() string {
-	text := fmt.Sprintf("scaled from %d to %d %s", s.From, s.To, gpu.Plural(s.To, "task"))
-	switch {
-	case s.Reason != "":
-		return text + ": " + s.Reason
-	case s.By != "":
-		return text + " by " + s.By
-	}
-	return text
 }

@@ -50,6 +50,13 @@ func (n *Interner) InternTask(t *Task) {
 	n.InternCounts(&t.Products)
 }
 
+// InternChange replaces texts of a change by equal ones of earlier calls.
+func (n *Interner) InternChange(c *Change) {
+	for _, text := range []*string{(*string)(&c.Kind), &c.By, (*string)(&c.State), &c.Keys, &c.Reason} {
+		n.internText(text)
+	}
+}
+
 // InternCounts replaces a map by an equal one of earlier calls.
 func (n *Interner) InternCounts(counts *map[string]int) {
 	if len(*counts) > 0 {

@@ -156,9 +156,9 @@ type Job struct {
 	Submitted time.Time `json:"submitted"`
 	// Tasks has the current attempt of each task. A retry replaces it.
 	Tasks []Task `json:"tasks"`
-	// Scalings are the last changes of the number of a service's tasks, oldest first. The slice is replaced, never
-	// modified.
-	Scalings []Scaling `json:"scalings,omitempty"`
+	// Changes are the last changes of the job by users or load, oldest first; AddChange bounds them. The slice is replaced,
+	// never modified.
+	Changes []Change `json:"changes,omitempty"`
 	// Hold, if set, keeps waiting tasks from being placed. It is replaced, never modified.
 	Hold *Hold `json:"hold,omitempty"`
 	// Revision counts the holds, releases and edits of the run. It is part of the job's ETag.

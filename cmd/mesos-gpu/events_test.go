@@ -74,6 +74,46 @@ func TestHistoryOfJob(t *testing.T) {
 	}
 }
 
+// TestChangesInHistory checks the lines of events about what users and load did to a job, and the last one in describe. The
+// states are those of the job: a service that was scaled runs.
+func TestChangesInHistory(t *testing.T) {
+	j := fakeJob("web", time.Hour, job.Running)
+	at := func(minutes int) time.Time { return j.Submitted.Add(time.Duration(minutes) * time.Minute) }
+	add := func(minute int, c job.Change) {
+		c.Time = at(minute)
+		j.AddChange(c)
+	}
+	add(1, job.Change{Kind: job.EditChange, State: job.Waiting, By: "ada", Keys: "gpus 8 to 4, env"})
+	add(2, job.Change{Kind: job.HoldChange, State: job.Waiting, By: "ops", Reason: "wrong\x07data"})
+	add(3, job.Change{Kind: job.ReleaseChange, State: job.Waiting, By: "ops"})
+	add(4, job.Change{Kind: job.RequeueChange, State: job.Killing, By: "ada"})
+	add(5, job.Change{Kind: job.ApplyChange, State: job.Running, By: "ada", Version: 3, Keys: "image"})
+	add(6, job.Change{Kind: job.ScaleChange, From: 1, To: 3, By: "ada"}) // of an earlier release
+	add(7, job.Change{Kind: job.ScaleChange, State: job.Running, From: 3, To: 1, Reason: "queue 0 a task"})
+	j.Tasks[0].Launched, j.Tasks[0].Started = at(8), at(9)
+	c := newFakeCluster(j)
+	want := ""
+	for minute, row := range []string{
+		"WAITING      submitted", "WAITING      edited by ada: gpus 8 to 4, env", `WAITING      held by ops: wrong\adata`, "WAITING      released by ops",
+		"KILLING      queued again by ada", "RUNNING      version 3 applied by ada: image", "-            scaled from 1 to 3 tasks by ada",
+		"RUNNING      scaled from 3 to 1 task: queue 0 a task",
+	} {
+		want += at(minute).Format(time.RFC3339) + "  web        " + row + "\n"
+	}
+	if r := c.command(t, "events web --no-headers"); !strings.HasPrefix(r.out, want) {
+		t.Errorf("got\n%s\nwant\n%s", r.out, want)
+	}
+	changed := at(7).Format(time.RFC3339) + ", scaled from 3 to 1 task: queue 0 a task\n"
+	if r := c.command(t, "describe web"); !strings.Contains(r.out, changed) || !strings.Contains(r.out, "\nchanged ") {
+		t.Errorf("describe:\n%s", r.out)
+	}
+	var ev api.TaskEvent
+	lines := strings.Split(c.command(t, "events web -o json").out, "\n")
+	if err := json.Unmarshal([]byte(lines[1]), &ev); err != nil || ev.By != "ada" || ev.Change != job.EditChange || ev.Task != "" {
+		t.Errorf("%+v, %v", ev, err)
+	}
+}
+
 // With --follow each change is printed once until an interrupt.
 func TestEventsAreFollowed(t *testing.T) {
 	c := newFakeCluster(fakeJob("a", time.Minute, job.Waiting, job.Waiting))

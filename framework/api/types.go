@@ -223,13 +223,17 @@ type GPUList struct {
 
 // TaskEvent is a state change of a task, or its state when the stream started.
 type TaskEvent struct {
-	Time    time.Time `json:"time"`
-	Job     string    `json:"job"`
-	Run     int       `json:"run,omitempty"`
-	Task    string    `json:"task"`
-	State   job.State `json:"state"`
-	Message string    `json:"message,omitempty"`
-	// By is the user who submitted the job or killed the task, or the job for which the task
+	Time time.Time `json:"time"`
+	Job  string    `json:"job"`
+	Run  int       `json:"run,omitempty"`
+	Task string    `json:"task"`
+	// State is the state of the task after the event, or without a task that of the job. It is "" for scalings that a
+	// scheduler of an earlier version recorded.
+	State job.State `json:"state,omitempty"`
+	// Change is what a user, or load, did to the job. Only events of a JobHistory without a task have it.
+	Change  job.ChangeKind `json:"change,omitempty"`
+	Message string         `json:"message,omitempty"`
+	// By is the user who submitted or changed the job or killed the task, or the job for which the task
 	// was preempted. Only a JobHistory has it.
 	By string `json:"by,omitempty"`
 	// ID is the position in the stream. It is "" for the initial states, except for the
@@ -240,8 +244,8 @@ type TaskEvent struct {
 	InventoryChanged bool `json:"-"`
 }
 
-// JobHistory is the response to GET /v1/jobs/{reference}/history: the events of a run's attempts,
-// oldest first. The first, without a task, is the submission. Attempts that the scheduler no
+// JobHistory is the response to GET /v1/jobs/{reference}/history: the events of a run and its attempts,
+// oldest first. The first, without a task, is the submission; the others without a task have a Change. Attempts that the scheduler no
 // longer keeps, and a task's earlier times of being UNREACHABLE, have no events.
 type JobHistory struct {
 	Events []TaskEvent `json:"events"`

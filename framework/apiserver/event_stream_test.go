@@ -49,7 +49,7 @@ func TestEventIDsAdvancePastHiddenEvents(t *testing.T) {
 	f.changes <- api.TaskEvent{Job: "train", Task: "train.0", ID: "e-8"}
 	close(f.changes)
 	status, _, body := sendRequest(t, "GET", serveWithPolicy(t, f, rolePolicy())+"/v1/events?job=train&state=live", "", "Who", "viewer", "Last-Event-ID", "e-5")
-	const event = `data: {"time":"0001-01-01T00:00:00Z","job":"train","task":"train.0","state":""}` + "\n\n"
+	const event = `data: {"time":"0001-01-01T00:00:00Z","job":"train","task":"train.0"}` + "\n\n"
 	if want := event + "id: e-7\n\nid: e-8\n" + event; status != 200 || body != want {
 		t.Errorf("got %d\n%s\nwant\n%s", status, body, want)
 	}

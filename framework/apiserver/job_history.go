@@ -28,7 +28,7 @@ func (s *apiServer) handleJobHistory(reads *ReadBackend, w http.ResponseWriter, 
 	}
 	h := jobHistory{run: view.RunID(), limit: cmp.Or(page.Limit, defaultHistory)}
 	h.addSubmission(&view.Job)
-	h.addScalings(view.Scalings)
+	h.addChanges(readableChanges(r.Context(), reads.Jobs, &view))
 	h.addAttempts(readableTasks(r.Context(), reads.Jobs, &view, view.Attempts))
 	tasks := view.Tasks
 	for at := 0; len(tasks) > 0; {
@@ -56,8 +56,10 @@ type jobHistory struct {
 	omitted int
 }
 
-func (h *jobHistory) add(at time.Time, task string, state job.State, by, message string) {
-	h.events = append(h.events, api.TaskEvent{Time: at, Job: h.run.Name, Run: h.run.Run, Task: task, State: state, By: by, Message: message})
+// add adds an event of the run.
+func (h *jobHistory) add(ev api.TaskEvent) {
+	ev.Job, ev.Run = h.run.Name, h.run.Run
+	h.events = append(h.events, ev)
 	if len(h.events) >= 2*h.limit {
 		h.dropOldest()
 	}
@@ -82,13 +84,14 @@ func (h *jobHistory) addSubmission(j *job.Job) {
 	if j.Spec.Owner != "" {
 		message += " by " + j.Spec.Owner
 	}
-	h.add(j.Submitted, "", job.Waiting, j.Spec.Owner, message)
+	h.add(api.TaskEvent{Time: j.Submitted, State: job.Waiting, By: j.Spec.Owner, Message: message})
 }
 
-// addScalings adds the changes of the number of a service's tasks.
-func (h *jobHistory) addScalings(changes []job.Scaling) {
+// addChanges adds what users and load did to the job.
+func (h *jobHistory) addChanges(changes []job.Change) {
 	for i := range changes {
-		h.add(changes[i].Time, "", job.Waiting, changes[i].By, changes[i].Message())
+		c := &changes[i]
+		h.add(api.TaskEvent{Time: c.Time, State: c.State, Change: c.Kind, By: c.By, Message: c.Message()})
 	}
 }
 
@@ -97,17 +100,20 @@ func (h *jobHistory) addScalings(changes []job.Scaling) {
 func (h *jobHistory) addAttempts(attempts []job.Task) {
 	for i := range attempts {
 		t := &attempts[i]
+		add := func(at time.Time, state job.State, by, message string) {
+			h.add(api.TaskEvent{Time: at, Task: t.ID, State: state, By: by, Message: message})
+		}
 		if t.State == job.Waiting && (t.Attempt > 1 || t.Message != "") {
-			h.add(t.Changed, t.ID, job.Waiting, "", cmp.Or(t.Message, "queued again"))
+			add(t.Changed, job.Waiting, "", cmp.Or(t.Message, "queued again"))
 		}
 		if !t.Launched.IsZero() {
-			h.add(t.Launched, t.ID, job.Launching, "", fmt.Sprintf("attempt %d, on %s", max(t.Attempt, 1), cmp.Or(t.Hostname, t.AgentID)))
+			add(t.Launched, job.Launching, "", fmt.Sprintf("attempt %d, on %s", max(t.Attempt, 1), cmp.Or(t.Hostname, t.AgentID)))
 		}
 		if !t.Started.IsZero() {
-			h.add(t.Started, t.ID, job.Running, "", "")
+			add(t.Started, job.Running, "", "")
 		}
 		if !t.KillRequested.IsZero() {
-			h.add(t.KillRequested, t.ID, job.Killing, t.KilledBy, describeKill(t))
+			add(t.KillRequested, job.Killing, t.KilledBy, describeKill(t))
 		}
 		switch {
 		case !t.State.IsLive():
@@ -115,9 +121,9 @@ func (h *jobHistory) addAttempts(attempts []job.Task) {
 			if end.IsZero() {
 				end = t.Changed
 			}
-			h.add(end, t.ID, t.State, "", describeTaskEnd(t))
+			add(end, t.State, "", describeTaskEnd(t))
 		case t.State == job.Staging, t.State == job.Starting, t.State == job.Unreachable:
-			h.add(t.Changed, t.ID, t.State, "", t.Message)
+			add(t.Changed, t.State, "", t.Message)
 		}
 	}
 }

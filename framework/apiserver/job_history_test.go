@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"mesos-gpu/framework/api"
 	"mesos-gpu/job"
 )
 
@@ -57,7 +60,7 @@ func TestHistoryOfLiveTasks(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	h := jobHistory{run: job.RunID{Name: "j", Run: 1}, limit: 3}
 	for i := range 1000 {
-		h.add(time.Unix(int64(i*7%1000), 0), "t", job.Running, "", "")
+		h.add(api.TaskEvent{Time: time.Unix(int64(i*7%1000), 0), Task: "t", State: job.Running})
 		if len(h.events) >= 6 {
 			t.Fatalf("%d events in memory", len(h.events))
 		}
@@ -65,5 +68,46 @@ func TestHistoryIsBounded(t *testing.T) {
 	got := h.finish()
 	if n := len(got.Events); n != 3 || got.Omitted != 997 || got.Events[0].Time.Unix() != 997 || got.Events[2].Time.Unix() != 999 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// changedBackend has the job train, which the owner has edited and held.
+type changedBackend struct{ *fakeBackend }
+
+func (b changedBackend) GetJob(context.Context, string) (api.JobView, error) {
+	v := b.view()
+	v.Tasks, v.Attempts = nil, nil
+	v.Spec.Role, v.Spec.Owner = "research", "owner"
+	v.Changes = []job.Change{
+		{Time: v.Submitted.Add(time.Minute), Kind: job.EditChange, By: "owner", State: job.Running, Keys: "priority 0 to 5, env"},
+		{Time: v.Submitted.Add(time.Hour), Kind: job.HoldChange, By: "owner", State: job.Waiting, Reason: "the password is wrong"},
+		{Time: v.Submitted.Add(2 * time.Hour), Kind: job.ScaleChange, From: 1, To: 2, Reason: "load"}, // of an earlier release
+	}
+	return v, nil
+}
+
+// TestHistoryHasChanges checks the lines of changes, and that with private output the reasons of users are for those who may
+// read the output.
+func TestHistoryHasChanges(t *testing.T) {
+	policy := rolePolicy()
+	policy.PrivateOutput = true
+	f := &fakeBackend{whose: map[string][2]string{"train": {"research", "owner"}}}
+	url := serveWithPolicy(t, changedBackend{f}, policy)
+	for who, reason := range map[string]string{"viewer": "", "owner": ": the password is wrong", "operator": ": the password is wrong"} {
+		var h api.JobHistory
+		if err := json.Unmarshal([]byte(getBodyAs(t, url+"/v1/jobs/train/history", who)), &h); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, ev := range h.Events[1:] {
+			got = append(got, fmt.Sprint(ev.Change, " ", ev.State, " by=", ev.By, " ", ev.Message))
+		}
+		want := []string{
+			"edit RUNNING by=owner edited by owner: priority 0 to 5, env", "hold WAITING by=owner held by owner" + reason,
+			"scale  by= scaled from 1 to 2 tasks: load",
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", who, diff)
+		}
 	}
 }

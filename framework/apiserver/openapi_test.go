@@ -84,6 +84,7 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 // enumValues are valid values of string types with a restricted set of values.
 var enumValues = map[reflect.Type]string{
 	reflect.TypeFor[job.State]():             string(job.Running),
+	reflect.TypeFor[job.ChangeKind]():        string(job.EditChange),
 	reflect.TypeFor[job.Containerizer]():     string(job.Docker),
 	reflect.TypeFor[job.IPCMode]():           string(job.HostIPC),
 	reflect.TypeFor[job.OverlapPolicy]():     string(job.SkipOverlap),
@@ -188,7 +189,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"HealthFailure":     filledValue[job.HealthFailure](),
 		"AutoscalingPolicy": filledValue[job.AutoscalingPolicy](),
 		"LoadTarget":        filledValue[job.LoadTarget](),
-		"ScalingChange":     filledValue[job.Scaling](),
+		"Change":            filledValue[job.Change](),
 		"AutoscalingStatus": filledValue[api.AutoscalingStatus](),
 		"SharedGPUs":        filledValue[api.SharedGPUs](),
 		"OutputPart":        outputPart,
@@ -249,6 +250,7 @@ func TestOpenAPIEnumsAreComplete(t *testing.T) {
 	collectEnums(document.Components.Schemas, &enums)
 	for _, all := range [][]string{
 		toStrings(job.States()), toStrings(job.NotificationEvents()), toStrings(gpu.AllTopologies()), toStrings(gpu.EnforcementMethods()),
+		toStrings(job.ChangeKinds()),
 	} {
 		found := 0
 		for _, enum := range enums {

@@ -52,6 +52,7 @@ func readableView(ctx context.Context, jobs JobReader, v *api.JobView) *api.JobV
 	}
 	masked := *v
 	masked.Tasks, masked.Attempts = mask.MaskTasks(v.Tasks), mask.MaskTasks(v.Attempts)
+	masked.Changes = mask.MaskChanges(v.Changes)
 	masked.WaitReason = mask.MaskText(v.WaitReason)
 	masked.Warnings = slices.Clone(v.Warnings)
 	for i := range masked.Warnings {
@@ -66,6 +67,15 @@ func readableTasks(ctx context.Context, jobs JobReader, v *api.JobView, tasks []
 		tasks = publicTasks(tasks)
 	}
 	return nameMask(ctx, jobs).MaskTasks(tasks)
+}
+
+// readableChanges returns the part of the changes of a job that the requester may read.
+func readableChanges(ctx context.Context, jobs JobReader, v *api.JobView) []job.Change {
+	changes := v.Changes
+	if !canReadOutput(ctx, v.Spec.Role, v.Spec.Owner) {
+		changes = publicChanges(changes)
+	}
+	return nameMask(ctx, jobs).MaskChanges(changes)
 }
 
 // readableSchedule returns the part of a schedule that the requester may read.
@@ -105,7 +115,7 @@ func publicView(v *api.JobView) *api.JobView {
 			Version:   v.Version,
 			Submitted: v.Submitted,
 			Tasks:     publicTasks(v.Tasks),
-			Scalings:  v.Scalings,
+			Changes:   publicChanges(v.Changes),
 			Hold:      v.Hold,
 			Revision:  v.Revision,
 		},
@@ -124,6 +134,17 @@ func publicView(v *api.JobView) *api.JobView {
 		HasWaiting:       v.HasWaiting,
 		OmittedTasks:     v.OmittedTasks,
 	}
+}
+
+// publicChanges omits the reasons that users gave.
+func publicChanges(changes []job.Change) []job.Change {
+	public := slices.Clone(changes)
+	for i := range public {
+		if c := &public[i]; c.Kind != job.ScaleChange {
+			c.Reason = ""
+		}
+	}
+	return public
 }
 
 func publicSpec(s *job.Spec) *job.Spec {

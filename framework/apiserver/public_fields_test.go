@@ -17,6 +17,7 @@ import (
 	"mesos-gpu/framework/request"
 	"mesos-gpu/internal/testing/documenttest"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // TestPublicFieldsAreListed checks which keys remain of documents in which every field is set, where output is private and the
@@ -46,9 +47,8 @@ func TestPublicFieldsAreListed(t *testing.T) {
 		want     []string
 	}{
 		"job": {readableView(ctx, new(fakeBackend), &view), slices.Concat(below("spec", spec), below("tasks", task), below("attempts", task), strings.Fields(`autoscaling.load
-			autoscaling.measured autoscaling.metric autoscaling.reason autoscaling.recommended autoscaling.target autoscaling.time differs_from exit_code
-			hold.by hold.reason hold.since number revision run scalings.by scalings.from scalings.reason scalings.time scalings.to start.agents
-			start.expected start.within_50.from start.within_50.to start.within_90.from start.within_90.to state submitted task_states.RUNNING
+			autoscaling.measured autoscaling.metric autoscaling.reason autoscaling.recommended autoscaling.target autoscaling.time changes.by changes.from
+			changes.keys changes.kind changes.state changes.time changes.to changes.version differs_from exit_code hold.by hold.reason hold.since number revision run start.agents start.expected start.within_50.from start.within_50.to start.within_90.from start.within_90.to state submitted task_states.RUNNING
 			terminal version waits warnings`))},
 		"tasks":        {readableTasks(ctx, new(fakeBackend), &view, view.Tasks), strings.Fields(task)},
 		"schedule":     {readableSchedule(ctx, schedule), append(below("spec", spec), "created", "next", "runs.due", "runs.job")},
@@ -59,6 +59,24 @@ func TestPublicFieldsAreListed(t *testing.T) {
 		if diff := gocmp.Diff(c.want, documenttest.ListKeys(t, c.readable)); diff != "" {
 			t.Errorf("%s (-listed +readable):\n%s", name, diff)
 		}
+	}
+}
+
+// TestChangesShowPublicValues checks that a change of a job's keys contains only values that publicSpec keeps.
+func TestChangesShowPublicValues(t *testing.T) {
+	before, after := job.Spec{}, filledValue[job.Spec]()
+	shown := 0
+	public := jobfile.DescribeChange(publicSpec(&before), publicSpec(&after)) + ","
+	for _, change := range strings.Split(jobfile.DescribeChange(&before, &after), ", ") {
+		if !strings.Contains(change, " to ") {
+			continue
+		}
+		if shown++; !strings.Contains(public, change+",") {
+			t.Errorf("the history has the value of a key that is not public: %s", change)
+		}
+	}
+	if shown < 15 {
+		t.Errorf("%d values are shown", shown)
 	}
 }
 
@@ -76,6 +94,10 @@ func (b neighbourBackend) GetJob(context.Context, string) (api.JobView, error) {
 		Message: "attempt 1 was stopped: makes room for web: role prod deserves the GPUs",
 	}}
 	v.Attempts = slices.Clone(v.Tasks)
+	v.Changes = []job.Change{
+		{Time: time.Unix(1, 0), Kind: job.EditChange, By: "owner", Keys: "role prod to role research"},
+		{Time: time.Unix(1, 0), Kind: job.HoldChange, By: "operator", Reason: "makes room for web of role prod"},
+	}
 	return v, nil
 }
 

@@ -143,6 +143,9 @@ func (j jobImage) decodeJob(name string, parts *job.Interner) (*job.Job, error) 
 	}
 	parts.InternSpec(s.Spec)
 	decoded := s.newJob()
+	for i := range decoded.Changes {
+		parts.InternChange(&decoded.Changes[i])
+	}
 	for i := range decoded.Tasks {
 		if i >= len(j.tasks) || j.tasks[i] == nil {
 			return nil, fmt.Errorf("task %d of job %q is missing", i, name)

@@ -322,8 +322,8 @@ func (m *mapModel) change(t *rapid.T) Change {
 		}
 		j := testRun(run, rapid.IntRange(1, 4).Draw(t, "tasks"))
 		j.Submitted = time.Unix(rapid.Int64Range(1, 1<<30).Draw(t, "submitted"), 0).UTC()
-		for range rapid.IntRange(0, 2).Draw(t, "scalings") {
-			j.Scalings = append(j.Scalings, job.Scaling{Time: j.Submitted, From: 1, To: 2, By: "ada", Reason: "load"})
+		for _, kind := range rapid.SliceOfN(rapid.SampledFrom(job.ChangeKinds()), 0, 2).Draw(t, "changes") {
+			j.AddChange(job.Change{Time: j.Submitted, Kind: kind, State: job.Running, By: "ada", From: 1, To: 2, Version: 3, Keys: "env", Reason: "load"})
 		}
 		c.Jobs, c.Tasks = append(c.Jobs, j), append(c.Tasks, j.Tasks...)
 	}

@@ -46,8 +46,10 @@ type storedJob struct {
 	// Version and OldSpecs are set for services only.
 	Version  int               `json:"version,omitempty"`
 	OldSpecs map[int]*job.Spec `json:"old_specs,omitempty"`
-	// Scalings copies job.Job.Scalings. A release that does not know them drops them.
-	Scalings []job.Scaling `json:"scalings,omitempty"`
+	// Changes copies job.Job.Changes. A release that does not know them drops them.
+	Changes []job.Change `json:"changes,omitempty"`
+	// Scalings are the changes that releases recorded which knew only scalings. They are read, and not written.
+	Scalings []storedScaling `json:"scalings,omitempty"`
 	// Hold and Revision copy the fields of job.Job. A release that does not know them drops them: held jobs start.
 	Hold     *job.Hold `json:"hold,omitempty"`
 	Revision int       `json:"revision,omitempty"`
@@ -55,12 +57,36 @@ type storedJob struct {
 	Notified []job.NotificationEvent `json:"notified,omitempty"`
 }
 
+// storedScaling is a job.Change of the kind job.ScaleChange as earlier releases recorded it.
+type storedScaling struct {
+	Time   time.Time `json:"time"`
+	From   int       `json:"from"`
+	To     int       `json:"to"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+}
+
 // encodeStoredJob and newJob convert a job. The job gets tasks that the caller fills in.
 func encodeStoredJob(j *job.Job) *storedJob {
-	return &storedJob{j.Spec, j.RunID().Run, j.Submitted, j.Number, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified}
+	return &storedJob{
+		Spec:      j.Spec,
+		Run:       j.RunID().Run,
+		Submitted: j.Submitted,
+		Number:    j.Number,
+		Version:   j.Version,
+		OldSpecs:  j.OldSpecs,
+		Changes:   j.Changes,
+		Hold:      j.Hold,
+		Revision:  j.Revision,
+		Notified:  j.Notified,
+	}
 }
 
 func (s *storedJob) newJob() *job.Job {
+	changes := s.Changes
+	for _, c := range s.Scalings {
+		changes = append(changes, job.Change{Time: c.Time, Kind: job.ScaleChange, By: c.By, From: c.From, To: c.To, Reason: c.Reason})
+	}
 	return &job.Job{
 		Spec:      s.Spec,
 		Run:       s.Run,
@@ -68,7 +94,7 @@ func (s *storedJob) newJob() *job.Job {
 		Number:    s.Number,
 		Version:   s.Version,
 		OldSpecs:  s.OldSpecs,
-		Scalings:  s.Scalings,
+		Changes:   changes,
 		Hold:      s.Hold,
 		Revision:  s.Revision,
 		Notified:  s.Notified,

@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
 
 	"mesos-gpu/framework/internal/zkconn"
@@ -169,5 +171,36 @@ func checkZnodesUpgrade(t *testing.T, s *zkconn.Session, schema int, path string
 	names, _, lerr := s.Conn.Children(path + logNode)
 	if want := slices.Max(names); err != nil || lerr != nil || fmt.Sprintf("%0*d", len(want), last) != want {
 		t.Errorf("last entry %d, %v, want %s", last, err, want)
+	}
+}
+
+// TestEarlierScalingsAreChanges checks that scalings in the record of a release that knew no other changes are read, and are
+// written as changes.
+func TestEarlierScalingsAreChanges(t *testing.T) {
+	record := `{"spec":{"name":"web","tasks":0},"submitted":"2026-11-20T10:00:00Z","scalings":[
+		{"time":"2026-11-20T11:00:00Z","from":1,"to":0,"by":"ada"},{"time":"2026-11-20T12:00:00Z","from":0,"to":3,"reason":"load"}]}`
+	stored, err := decodeStoredJob("web", []byte(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC)
+	want := []job.Change{
+		{Time: at, Kind: job.ScaleChange, By: "ada", From: 1},
+		{Time: at.Add(time.Hour), Kind: job.ScaleChange, To: 3, Reason: "load"},
+	}
+	read := stored.newJob()
+	if diff := cmp.Diff(want, read.Changes); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	records, err := encodeChange(Change{Jobs: []*job.Job{read}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := decodeStoredJob("web", records[0].value)
+	if err != nil || again.Scalings != nil {
+		t.Errorf("written as %s, %v", records[0].value, err)
+	}
+	if diff := cmp.Diff(want, again.newJob().Changes); diff != "" {
+		t.Errorf("written and read (-want +got)\n%s", diff)
 	}
 }

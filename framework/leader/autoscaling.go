@@ -98,12 +98,9 @@ func (a *Autoscaler) scaleServiceByLoad(ctx context.Context, j *job.Job) {
 	if ctx.Err() != nil {
 		return
 	}
-	now, changed := a.leader.loop.clock(), time.Time{}
-	if n := len(j.Scalings); n > 0 {
-		changed = j.Scalings[n-1].Time
-	}
+	now := a.leader.loop.clock()
 	policy := &j.Spec.Service.Autoscaling
-	d, past := autoscale.Decide(policy, observed, s.past, changed, now)
+	d, past := autoscale.Decide(policy, observed, s.past, j.LastScaling(), now)
 	reason := d.Reason
 	if d.Tasks != observed.Wanted {
 		if err := a.applyScaling(ctx, j, d); err != nil {

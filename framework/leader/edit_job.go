@@ -10,6 +10,7 @@ import (
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // EditJob changes the specification of a run, NAME@RUN, and returns the job once that is recorded. A job that already is as
@@ -36,7 +37,7 @@ func (c *JobCommands) EditJob(ctx context.Context, change request.Change, name s
 		if err := cmp.Or(unknownTypes, checkEdited(change.By, old, spec), admitEdit(st, name, &spec), c.leader.checkSpace()); err != nil {
 			return err
 		}
-		apply(sched.EditJob{Job: name, Spec: spec})
+		apply(sched.EditJob{Job: name, Spec: spec, By: change.By.UserName(), Keys: jobfile.DescribeChange(old.Spec, &spec)})
 		return nil
 	}, func(*sched.State) error {
 		view, err = c.leader.Model.JobView(name)

@@ -32,7 +32,7 @@ func (c *HoldCommands) ReleaseJob(ctx context.Context, change request.Change, na
 		if err := checkHoldable(change, st, name); err != nil {
 			return err
 		}
-		apply(sched.ReleaseJob{Job: name})
+		apply(sched.ReleaseJob{Job: name, By: change.By.UserName()})
 		return nil
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // UpdateJob gives a service, the run NAME@RUN, another specification, and returns the service once that is recorded. The
@@ -22,7 +23,9 @@ func (c *JobCommands) UpdateJob(ctx context.Context, change request.Change, name
 		if err := c.checkUpdate(change, st, name, &spec); err != nil {
 			return err
 		}
-		apply(sched.UpdateService{Job: name, Spec: spec})
+		old, _ := st.Job(name)
+		before := old.SubmittableSpec() // the present one names runs that dependencies have found
+		apply(sched.UpdateService{Job: name, Spec: spec, By: change.By.UserName(), Keys: jobfile.DescribeChange(&before, &spec)})
 		return nil
 	}, func(*sched.State) error {
 		view, err = c.leader.Model.JobView(name)

@@ -140,7 +140,7 @@ func (m *Model) addJob(j *job.Job) *jobEntry {
 		Number:    j.Number,
 		Version:   j.Version,
 		OldSpecs:  j.OldSpecs,
-		Scalings:  j.Scalings,
+		Changes:   j.Changes,
 		Hold:      j.Hold,
 		Revision:  j.Revision,
 		Notified:  j.Notified,
@@ -364,7 +364,7 @@ func (m *Model) LiveContents() sched.RecoveredState {
 // updateSpec replaces a job's specification, which may increase the number of its
 // tasks. A longer list of tasks may be at another address, so that the index of tasks is set again.
 func (m *Model) updateSpec(e *jobEntry, j *job.Job) {
-	e.Spec, e.Version, e.OldSpecs, e.Scalings, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Scalings, j.Hold, j.Revision, j.Notified
+	e.Spec, e.Version, e.OldSpecs, e.Changes, e.Hold, e.Revision, e.Notified = j.Spec, j.Version, j.OldSpecs, j.Changes, j.Hold, j.Revision, j.Notified
 	if e.Number != j.Number { // it was submitted to a release without numbers
 		e.Number = j.Number
 		m.jobs.IndexNumber(e)

@@ -132,7 +132,7 @@ func (s *State) editJob(e EditJob) {
 	}
 	j.Spec = &spec
 	j.Revision++
-	s.changes.markJob(j)
+	s.recordChange(j, job.Change{Kind: job.EditChange, By: e.By, Keys: e.Keys})
 	s.queueCache.forgetSpec(j)
 	s.runTimes.dropJob(j)
 	delete(s.reservationReasons, j.RunID())
@@ -144,4 +144,11 @@ func (s *State) editJob(e EditJob) {
 			s.requestOffers(ref)
 		}
 	}
+}
+
+// recordChange adds a change to the history of a job, and marks the job as changed.
+func (s *State) recordChange(j *job.Job, c job.Change) {
+	c.Time, c.State = s.now, j.State()
+	j.AddChange(c)
+	s.changes.markJob(j)
 }

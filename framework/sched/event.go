@@ -67,15 +67,18 @@ type (
 		Job, By string
 		Force   bool
 	}
-	// EditJob: a user gives a job, NAME@RUN or NAME for the newest run, a specification that AdmitEdit accepts.
+	// EditJob: a user gives a job, NAME@RUN or NAME for the newest run, a specification that AdmitEdit accepts. Keys are the
+	// changed keys for its history, as in job.Change.
 	EditJob struct {
 		Job  string
 		Spec job.Spec
+		By   string // as of KillJob
+		Keys string
 	}
 	// HoldJob: a user keeps the waiting tasks of a job from being placed. It replaces an earlier hold of the job.
 	HoldJob struct{ Job, By, Reason string }
 	// ReleaseJob ends the hold of a job.
-	ReleaseJob struct{ Job string }
+	ReleaseJob struct{ Job, By string }
 	// RequeueJob: a user stops the placed tasks of a job, which are queued again, and with Hold holds the job.
 	RequeueJob struct {
 		Job, By, Reason string
@@ -103,8 +106,9 @@ type (
 	}
 	// UpdateService: a user gives a service, named as in EditJob, another specification, which AdmitUpdate accepts.
 	UpdateService struct {
-		Job  string
-		Spec job.Spec
+		Job      string
+		Spec     job.Spec
+		By, Keys string // as of EditJob
 	}
 	// StopTasks: a user stops single tasks. A service starts others in their place or, with Retire, has fewer tasks.
 	StopTasks struct {

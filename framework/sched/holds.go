@@ -151,13 +151,13 @@ func (s *State) holdJob(e HoldJob) {
 			return
 		}
 	}
-	s.setHold(j, h)
+	s.setHold(j, h, job.Change{Kind: job.HoldChange, By: e.By, Reason: e.Reason})
 }
 
-func (s *State) setHold(j *job.Job, h *job.Hold) {
+func (s *State) setHold(j *job.Job, h *job.Hold, c job.Change) {
 	j.Hold = h
 	j.Revision++
-	s.changes.markJob(j)
+	s.recordChange(j, c)
 	s.offers.stale = true // the jobs behind it may be placed
 	delete(s.reservationReasons, j.RunID())
 }
@@ -168,7 +168,7 @@ func (s *State) releaseJob(e ReleaseJob) {
 	if !ok || j.Hold == nil || j.IsTerminal() {
 		return
 	}
-	s.setHold(j, nil)
+	s.setHold(j, nil, job.Change{Kind: job.ReleaseChange, By: e.By})
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
 		if ref.get().State != job.Waiting {
@@ -190,11 +190,7 @@ func (s *State) requeueJob(e RequeueJob) []Operation {
 		s.holdJob(HoldJob{Job: e.Job, By: e.By, Reason: e.Reason})
 	}
 	j, _ := s.jobs.Find(e.Job)
-	message := "queued again"
-	if e.By != "" {
-		message += " by " + e.By
-	}
-	return s.requeueTasks(j, e.By, withReason(message, e.Reason))
+	return s.requeueTasks(j, job.Change{Kind: job.RequeueChange, By: e.By, Reason: e.Reason})
 }
 
 func withReason(text, reason string) string {
@@ -205,16 +201,16 @@ func withReason(text, reason string) string {
 }
 
 // requeueTasks requests the end of a job's placed tasks, which are queued again.
-func (s *State) requeueTasks(j *job.Job, by, message string) (ops []Operation) {
+func (s *State) requeueTasks(j *job.Job, c job.Change) (ops []Operation) {
 	stopped := false
 	for i := range j.Tasks {
 		ref := taskRef{j, i}
 		stopped = stopped || ref.get().State.IsPlaced() && ref.get().KillRequested.IsZero()
-		ops = append(ops, s.requestEnd(ref, job.KillByRequeue, by, message)...)
+		ops = append(ops, s.requestEnd(ref, job.KillByRequeue, c.By, c.Message())...)
 	}
 	if stopped {
 		j.Revision++ // a client that repeats the request with If-Match does not stop them again
-		s.changes.markJob(j)
+		s.recordChange(j, c)
 	}
 	return ops
 }

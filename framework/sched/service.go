@@ -43,9 +43,6 @@ func (s *State) scaleService(e ScaleService) []Operation {
 	j, _ := s.jobs.Find(e.Job)
 	wanted := j.WantedTasks()
 	more := e.Tasks - wanted
-	if more != 0 {
-		s.recordScaling(j, job.Scaling{Time: s.now, From: wanted, To: e.Tasks, By: e.By, Reason: e.Reason})
-	}
 	if more < 0 {
 		return s.stopTasks(StopTasks{TaskIDs: s.selectSurplusTasks(j, -more), Retire: true, By: e.By, Reason: e.Reason})
 	}
@@ -57,14 +54,15 @@ func (s *State) scaleService(e ScaleService) []Operation {
 	if more > 0 {
 		s.addTasks(j, more, e.Reason)
 	}
+	s.recordScaling(j, wanted, e.By, e.Reason)
 	return nil
 }
 
-// recordScaling adds a change to those that the job keeps. Copies of the job share the old slice.
-func (s *State) recordScaling(j *job.Job, c job.Scaling) {
-	kept := j.Scalings[max(0, len(j.Scalings)+1-job.MaxScalings):]
-	j.Scalings = append(slices.Clone(kept), c)
-	s.changes.markJob(j)
+// recordScaling records that the number of a service's tasks has changed, if it has.
+func (s *State) recordScaling(j *job.Job, from int, by, reason string) {
+	if to := j.WantedTasks(); to != from {
+		s.recordChange(j, job.Change{Kind: job.ScaleChange, By: by, From: from, To: to, Reason: reason})
+	}
 }
 
 // restoreRetired restarts a task that was retired by scaling down, and returns false if it was not. message is the
@@ -102,6 +100,8 @@ func (s *State) addTasks(j *job.Job, more int, message string) {
 // stopTasks ends single tasks. Tasks of a service are replaced unless they are retired.
 func (s *State) stopTasks(e StopTasks) []Operation {
 	var ops []Operation
+	var retired []*job.Job
+	wanted := map[*job.Job]int{} // how many tasks they had before
 	for _, id := range e.TaskIDs {
 		ref, ok := s.tasks[id]
 		if !ok || !ref.get().State.IsLive() {
@@ -110,6 +110,9 @@ func (s *State) stopTasks(e StopTasks) []Operation {
 		why, message := job.KillByUser, "stopped"
 		switch {
 		case ref.job.Spec.Service != nil && e.Retire:
+			if _, seen := wanted[ref.job]; !seen {
+				retired, wanted[ref.job] = append(retired, ref.job), ref.job.WantedTasks()
+			}
 			why, message = job.KillByScaling, "its service was scaled down"
 			if e.Reason != "" {
 				message += ": " + e.Reason
@@ -119,6 +122,9 @@ func (s *State) stopTasks(e StopTasks) []Operation {
 		}
 		ops = append(ops, s.stopTask(ref, why, e.By, message)...)
 		s.retireJob(ref.job)
+	}
+	for _, j := range retired {
+		s.recordScaling(j, wanted[j], e.By, e.Reason)
 	}
 	return ops
 }

@@ -26,7 +26,7 @@ func newPlacedState(cfg SchedulerSettings, now time.Time, specs ...job.Spec) *St
 	for _, s := range specs {
 		st.Step(now, SubmitJob{Spec: s})
 	}
-	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 8, MemMiB: 10_000}}}})
+	st.Step(now, OffersReceived{Offers: []Offer{{ID: "o", AgentID: "a", Free: Amount{CPUs: 8, MemMiB: 10_000}, Ports: []PortRange{{First: 31000, Last: 31099}}}}})
 	st.Step(now, Cycle{})
 	st.TakeChanges()
 	return st
@@ -375,7 +375,7 @@ func TestScalingsAreKept(t *testing.T) {
 	st := newPlacedState(SchedulerSettings{}, now, testService("web", 1))
 	st.Step(now.Add(time.Second), ScaleService{Job: "web", Tasks: 2, Reason: "queue 30 a task, target 10"})
 	before, _ := st.Job("web")
-	if c := st.TakeChanges(); len(c.Jobs) != 1 || len(c.Jobs[0].Scalings) != 1 || c.Tasks[0].Message != "queue 30 a task, target 10" {
+	if c := st.TakeChanges(); len(c.Jobs) != 1 || len(c.Jobs[0].Changes) != 1 || c.Tasks[0].Message != "queue 30 a task, target 10" {
 		t.Errorf("recorded %+v, tasks %+v", c.Jobs, c.Tasks)
 	}
 	st.Step(now.Add(2*time.Second), ScaleService{Job: "web", Tasks: 2, By: "ada"}) // changes nothing
@@ -394,20 +394,20 @@ func TestScalingsAreKept(t *testing.T) {
 	}
 	j, _ := st.Job("web")
 	var got []string
-	for _, one := range j.Scalings {
+	for _, one := range j.Changes {
 		got = append(got, one.Time.Sub(now).String()+" "+one.Message())
 	}
 	want := []string{
 		"1s scaled from 1 to 2 tasks: queue 30 a task, target 10", "3s scaled from 2 to 1 task by ada",
 		"4s scaled from 1 to 2 tasks", "5s scaled from 2 to 1 task: queue 0 a task, target 10",
 	}
-	if diff := cmp.Diff(want, got); diff != "" || len(before.Scalings) != 1 {
+	if diff := cmp.Diff(want, got); diff != "" || len(before.Changes) != 1 {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	for n := range 3 * job.MaxScalings {
+	for n := range 3 * job.MaxChanges {
 		st.Step(now.Add(time.Minute), ScaleService{Job: "web", Tasks: n%2 + 1})
 	}
-	if j, _ := st.Job("web"); len(j.Scalings) != job.MaxScalings || len(before.Scalings) != 1 {
-		t.Errorf("%d changes are kept", len(j.Scalings))
+	if j, _ := st.Job("web"); len(j.Changes) != job.MaxChanges || len(before.Changes) != 1 {
+		t.Errorf("%d changes are kept", len(j.Changes))
 	}
 }

@@ -82,8 +82,9 @@ func (s *State) updateService(e UpdateService) []Operation {
 	var ops []Operation
 	if !isSameJSON(spec, *old) {
 		ops = s.changeSpec(j, spec)
+		s.recordChange(j, job.Change{Kind: job.ApplyChange, By: e.By, Version: j.Version, Keys: e.Keys})
 	}
-	return append(ops, s.scaleService(ScaleService{Job: e.Job, Tasks: wanted})...)
+	return append(ops, s.scaleService(ScaleService{Job: e.Job, Tasks: wanted, By: e.By})...)
 }
 
 // changeSpec replaces a service's specification by another one with as many tasks.

@@ -60,7 +60,9 @@ func serveBusyCluster(t *testing.T) *httptest.Server {
 	}}
 	f.more["/v1/jobs/train-000/usage"] = newJobUsage()
 	f.more["/v1/jobs/train-000/history"] = api.JobHistory{Events: []api.TaskEvent{
-		{Time: f.jobs[0].Submitted, Job: "train-000", State: job.Waiting, By: "ada"},
+		{Time: f.jobs[0].Submitted, Job: "train-000", State: job.Waiting, By: "ada", Message: "submitted by ada"},
+		{Time: f.jobs[0].Submitted.Add(time.Second), Job: "train-000", State: job.Running, Change: job.EditChange, By: "ada",
+			Message: "edited by ada: gpus 8 to 4, env"},
 		{Time: f.jobs[0].Submitted.Add(time.Minute), Job: "train-000", Task: "train-000.2.1.c8dbz5x2q6a5", State: job.Failed, Message: "exited with status 137"},
 	}}
 	next := time.Now().Add(5 * time.Hour).Round(time.Hour)

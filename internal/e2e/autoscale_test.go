@@ -77,9 +77,9 @@ command: [python3, %s, %s]
 
 	setLength(40)
 	grown := c.awaitJob("web", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 3 })
-	if n := len(grown.Scalings); n == 0 || grown.Scalings[0].From != 1 || grown.Scalings[n-1].To != 3 ||
-		!strings.Contains(grown.Scalings[0].Reason, "queue_length 40 a task, target 10") {
-		t.Errorf("changes after more load: %+v", grown.Scalings)
+	if n := len(grown.Changes); n == 0 || grown.Changes[0].From != 1 || grown.Changes[n-1].To != 3 ||
+		!strings.Contains(grown.Changes[0].Reason, "queue_length 40 a task, target 10") {
+		t.Errorf("changes after more load: %+v", grown.Changes)
 	}
 	c.awaitJob("web", func(v *api.JobView) bool { return strings.Contains(v.Autoscaling.Reason, "max is 3") })
 	described := c.mustRun("describe", "web")
@@ -91,14 +91,14 @@ command: [python3, %s, %s]
 
 	setLength(0)
 	shrunk := c.awaitJob("web", func(v *api.JobView) bool { return v.WantedTasks() == 1 })
-	if last := shrunk.Scalings[len(shrunk.Scalings)-1]; last.To != 1 || !strings.Contains(last.Reason, "queue_length 0 a task, target 10") {
-		t.Errorf("changes after less load: %+v", shrunk.Scalings)
+	if last := shrunk.Changes[len(shrunk.Changes)-1]; last.To != 1 || !strings.Contains(last.Reason, "queue_length 0 a task, target 10") {
+		t.Errorf("changes after less load: %+v", shrunk.Changes)
 	}
 	c.mustRun("scale", "web", "0")
 	paused := c.awaitJob("web", func(v *api.JobView) bool {
 		return strings.Contains(v.Autoscaling.Reason, "a user has scaled the service to 0")
 	})
-	if last := paused.Scalings[len(paused.Scalings)-1]; last.To != 0 || last.Reason != "" {
+	if last := paused.Changes[len(paused.Changes)-1]; last.To != 0 || last.Reason != "" {
 		t.Errorf("the user's change: %+v", last)
 	}
 
@@ -117,8 +117,8 @@ command: [python3, %s, %s]
 			changes++
 		}
 	}
-	if changes != len(paused.Scalings) {
-		t.Errorf("the history has %d changes, the job %d: %+v", changes, len(paused.Scalings), history.Events)
+	if changes != len(paused.Changes) {
+		t.Errorf("the history has %d changes, the job %d: %+v", changes, len(paused.Changes), history.Events)
 	}
 	if events := c.mustRun("events", "web"); !strings.Contains(events, "to 3 tasks: queue_length 40 a task, target 10") {
 		t.Errorf("events lacks the change:\n%s", events)
@@ -143,8 +143,8 @@ command: |
   while sleep 0.2; do i=200000; while [ $i -gt 0 ]; do i=$((i-1)); done; done
 `))
 	grown := c.awaitJob("infer", func(v *api.JobView) bool { return v.TaskStates[job.Running] == 2 })
-	if n := len(grown.Scalings); n != 1 || grown.Scalings[0].To != 2 || !strings.Contains(grown.Scalings[0].Reason, "a task, target 5") {
-		t.Errorf("changes: %+v", grown.Scalings)
+	if n := len(grown.Changes); n != 1 || grown.Changes[0].To != 2 || !strings.Contains(grown.Changes[0].Reason, "a task, target 5") {
+		t.Errorf("changes: %+v", grown.Changes)
 	}
 	busy, idle := grown.Tasks[0].ID, grown.Tasks[1].ID
 	c.awaitRun(func(r result) bool {

@@ -11,21 +11,21 @@ export function createJobHistory() {
   const list = createElement('ol', { class: 'events' });
   const note = createElement('p', { class: 'note' });
   const node = createElement('details', { class: 'card', on: { toggle: () => request() } }, createElement('summary', {}, 'Events'), note, list);
-  let shown = ''; // the state of the job at the last request
+  let shown = ''; // the states of the tasks, and the changes of the job, at the last request
   let run; // the reference to the job
   const request = async () => {
     if (!node.open || !run) return;
     try {
       const { events, omitted } = await fetchJSON(`v1/jobs/${encodePath(run)}/history?limit=${shownEvents}`);
       setText(note, omitted ? `The last ${shownEvents} events` : '');
-      syncChildren(list, events.toReversed(), (event) => `${event.time} ${event.task} ${event.state}`, () => createElement('li', {}, createElement('time'), createElement('span'), createElement('span')), drawEvent);
+      syncChildren(list, events.toReversed(), (event) => `${event.time} ${event.task} ${event.state} ${event.change}`, () => createElement('li', {}, createElement('time'), createElement('span'), createElement('span')), drawEvent);
     } catch (err) {
       setText(note, err.message);
     }
   };
   const update = (job) => {
     run = referenceOf(job);
-    const state = job.tasks.map((task) => task.id + task.state).join();
+    const state = [job.revision, job.version, ...job.tasks.map((task) => task.id + task.state)].join();
     if (state === shown) return;
     shown = state;
     request();
@@ -33,9 +33,9 @@ export function createJobHistory() {
   return { node, update };
 }
 
-function drawEvent(item, { time, task, state, message, by }) {
+function drawEvent(item, { time, task, state, change, message }) {
   const [when, badge, text] = item.children;
   setText(when, formatTime(time));
-  drawBadge(badge, task ? state : 'SUBMITTED');
-  setText(text, [task, message, by && `by ${by}`].filter(Boolean).join(' · '));
+  drawBadge(badge, task || change ? state ?? 'CHANGED' : 'SUBMITTED'); // schedulers of earlier versions recorded no state of changes
+  setText(text, [task, message].filter(Boolean).join(' · '));
 }

@@ -92,9 +92,9 @@ func printJob(p *term.TablePrinter, j *api.JobView) error {
 	if s.Service != nil && s.Service.Autoscaling.IsSet() {
 		line("autoscaling", "%s", describeAutoscaling(j))
 	}
-	if n := len(j.Scalings); n > 0 {
-		last := &j.Scalings[n-1]
-		line("scaled", "%s, %s", last.Time.Format(time.RFC3339), last.Message())
+	if n := len(j.Changes); n > 0 {
+		last := &j.Changes[n-1]
+		line("changed", "%s, %s", last.Time.Format(time.RFC3339), last.Message())
 	}
 	if s.HealthCheck != nil && !j.Terminal {
 		line("healthy", "%s", formatHealthy(j))

@@ -21,9 +21,9 @@ func (a *jobCommands) eventsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
 		Use: "events [JOB]", Short: "Show the history of a job, or the last change of each task, and follow changes", Args: cli.AtMost("JOB"),
-		Long: "Show the history of a job, the oldest event first: by whom it was submitted, and when and why each attempt of its tasks was placed, started,\n" +
-			"stopped and ended. Without JOB, show the last change of each task. With --follow, later changes are printed as they happen,\n" +
-			"through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
+		Long: "Show the history of a job, the oldest event first: by whom it was submitted, edited, held, released, queued again, applied and scaled,\n" +
+			"and when and why each attempt of its tasks was placed, started, stopped and ended. Without JOB, show the last change of each task.\n" +
+			"With --follow, later changes of the tasks are printed as they happen, through restarts of the scheduler, until interrupted. With -o json there is one event a line.",
 		RunE: a.WithClient(func(ctx context.Context, api *client.Client, names []string) error {
 			name := ""
 			if len(names) > 0 {
@@ -151,7 +151,7 @@ func (a *jobCommands) printPastEvents(past []api.TaskEvent, follow bool) (width 
 	return width, nil
 }
 
-// eventSubject returns the task of an event, or the job of its submission.
+// eventSubject returns the task of an event, or the job that was submitted or changed.
 func eventSubject(ev *api.TaskEvent) string { return cmp.Or(ev.Task, ev.Job) }
 
 // stateWidth is the length of the longest state, UNREACHABLE. It aligns later rows
@@ -162,7 +162,9 @@ func printEventRows(p *term.TablePrinter, events []api.TaskEvent, taskWidth int)
 	columns := []term.TableColumn[api.TaskEvent]{
 		{Name: "TIME", Value: func(ev api.TaskEvent) string { return ev.Time.Format(time.RFC3339) }},
 		{Name: "TASK", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", taskWidth, eventSubject(&ev)) }},
-		{Name: "STATE", Value: func(ev api.TaskEvent) string { return fmt.Sprintf("%-*s", stateWidth, ev.State) }},
+		{Name: "STATE", Value: func(ev api.TaskEvent) string {
+			return fmt.Sprintf("%-*s", stateWidth, term.DashIfEmpty(string(ev.State)))
+		}},
 		{Name: "MESSAGE", Value: func(ev api.TaskEvent) string { return ev.Message }},
 	}
 	if p.Wide {

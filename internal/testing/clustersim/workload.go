@@ -13,6 +13,7 @@ import (
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/gpu"
 	"mesos-gpu/job"
+	"mesos-gpu/job/jobfile"
 )
 
 // workload are the users: what they submit and request, and how their tasks end.
@@ -285,7 +286,7 @@ func (load *workload) hold(j *userJob) {
 func (load *workload) release(j *userJob) {
 	j.held, j.releaseSent = false, true
 	load.request("release "+j.spec.Name, func(_ *sched.State, apply func(sched.Event)) error {
-		apply(sched.ReleaseJob{Job: j.spec.Name})
+		apply(sched.ReleaseJob{Job: j.spec.Name, By: "user"})
 		return nil
 	}, func() {})
 }
@@ -300,7 +301,7 @@ func (load *workload) edit(j *userJob, priority int) {
 			spec := *now.Spec
 			spec.Priority = priority
 			edited = st.AdmitEdit(spec.Name, &spec) == nil
-			apply(sched.EditJob{Job: spec.Name, Spec: spec})
+			apply(sched.EditJob{Job: spec.Name, Spec: spec, By: "user", Keys: jobfile.DescribeChange(now.Spec, &spec)})
 		}
 		return nil
 	}, func() {
@@ -338,7 +339,7 @@ func (load *workload) scale(j *userJob, tasks int) {
 		if err := st.AdmitScale(j.spec.Name, tasks); err != nil {
 			return err
 		}
-		apply(sched.ScaleService{Job: j.spec.Name, Tasks: tasks})
+		apply(sched.ScaleService{Job: j.spec.Name, Tasks: tasks, By: "user"})
 		return nil
 	}, func() { j.tasks = tasks })
 }
