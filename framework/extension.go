@@ -136,6 +136,9 @@ func CheckAccess(ctx context.Context, p access.Permission, role string) error {
 	return request.CheckRoleAccess(apihttp.GrantOf(ctx), p, role)
 }
 
+// UserOf returns the name of the user of a request to an extension, "" if it is unknown. ctx is the context of the request.
+func UserOf(ctx context.Context) string { return apihttp.GrantOf(ctx).UserName() }
+
 // CheckOutputAccess returns an error if the requester may not read the output and all fields of an object of role that has no
 // owner. ctx is the context of a request to an extension.
 func CheckOutputAccess(ctx context.Context, role string) error {

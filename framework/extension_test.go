@@ -185,13 +185,18 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 		}
 	}
 	b := awaitState(t, in, "b", job.Running)
-	if err := cluster.ScaleJob(ctx, "a", 2); err != nil {
+	if err := cluster.ScaleJob(ctx, "a", 2, "ada"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.StopTasks(ctx, []string{b.Tasks[0].ID, "stranger"}, true); err != nil {
+	if err := cluster.StopTasks(ctx, []string{b.Tasks[0].ID, "stranger"}, true, "bob"); err != nil {
 		t.Fatal(err)
 	}
 	awaitCount(t, in, "b", job.Killed, 1)
+	for name, want := range map[string]string{"a": "scaled from 1 to 2 tasks by ada", "b": "scaled from 1 to 0 tasks by bob"} {
+		if j, _ := cluster.FindJob(name); len(j.Changes) != 1 || j.Changes[0].Message() != want {
+			t.Errorf("job %s has the changes %+v, want %s", name, j.Changes, want)
+		}
+	}
 	if err := cluster.PutDocuments(ctx, map[string][]byte{"app": []byte("definition"), "gone": []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +237,7 @@ func TestExtensionRunsJobsAndKeepsDocuments(t *testing.T) {
 	if a, ok := cluster.FindJob("a"); !ok || len(a.Tasks) != 2 {
 		t.Errorf("job a: %+v", a)
 	}
-	if err := cluster.KillJobs(ctx, "a", "b"); err != nil {
+	if err := cluster.KillJobs(ctx, "eve", "a", "b"); err != nil {
 		t.Fatal(err)
 	}
 	awaitCount(t, in, "a", job.Killed, 2)

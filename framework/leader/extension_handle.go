@@ -61,8 +61,8 @@ func (h *ExtensionHandle) SubmitJobs(ctx context.Context, specs ...job.Spec) err
 	})
 }
 
-// ScaleJob sets the number of a service's tasks.
-func (h *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) error {
+// ScaleJob sets the number of a service's tasks. by is the user for the history of the job, "" if it is unknown.
+func (h *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int, by string) error {
 	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		run, _, ok := st.NewestOfOwner("", name)
 		if !ok {
@@ -71,16 +71,16 @@ func (h *ExtensionHandle) ScaleJob(ctx context.Context, name string, tasks int) 
 		if err := st.AdmitScale(run.String(), tasks); err != nil {
 			return err
 		}
-		apply(sched.ScaleService{Job: run.String(), Tasks: tasks})
+		apply(sched.ScaleService{Job: run.String(), Tasks: tasks, By: by})
 		return nil
 	})
 }
 
 // StopTasks kills tasks. A service starts replacements unless retire is true. Tasks
-// that have ended are ignored.
-func (h *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bool) error {
+// that have ended are ignored. by is as of ScaleJob.
+func (h *ExtensionHandle) StopTasks(ctx context.Context, ids []string, retire bool, by string) error {
 	return h.leader.applyInLoop(ctx, func(_ *sched.State, apply func(sched.Event)) error {
-		apply(sched.StopTasks{TaskIDs: ids, Retire: retire})
+		apply(sched.StopTasks{TaskIDs: ids, Retire: retire, By: by})
 		return nil
 	})
 }
@@ -113,12 +113,12 @@ func (h *ExtensionHandle) CheckAdmission(ctx context.Context, specs ...job.Spec)
 	return rejected, err
 }
 
-// KillJobs kills jobs. Jobs that have ended are ignored.
-func (h *ExtensionHandle) KillJobs(ctx context.Context, names ...string) error {
+// KillJobs kills jobs. Jobs that have ended are ignored. by is as of ScaleJob.
+func (h *ExtensionHandle) KillJobs(ctx context.Context, by string, names ...string) error {
 	return h.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
 		for _, name := range names {
 			if run, live, _ := st.NewestOfOwner("", name); live {
-				apply(sched.KillJob{Job: run.String()})
+				apply(sched.KillJob{Job: run.String(), By: by})
 			}
 		}
 		return nil

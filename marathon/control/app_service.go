@@ -105,7 +105,7 @@ func (c *Controller) UpdateApps(ctx context.Context, edit api.EditFunc, force bo
 		if err := k.checkAdmission(ctx, apps...); err != nil {
 			return deploy.Deployment{}, err
 		}
-		d, err := k.state.PutApps(now, apps, deploy.ChangeOptions{Force: force})
+		d, err := k.state.PutApps(now, apps, c.changeOptions(ctx, force))
 		for _, a := range apps {
 			if a, ok := k.state.App(a.ID); ok {
 				made = append(made, a)
@@ -157,24 +157,37 @@ func (c *Controller) startDeployment(ctx context.Context, do func(k *controlLoop
 	return d, err
 }
 
+// changeOptions returns the options of a change that the request of ctx makes.
+func (c *Controller) changeOptions(ctx context.Context, force bool) deploy.ChangeOptions {
+	return deploy.ChangeOptions{Force: force, By: c.userOf(ctx)}
+}
+
+// userOf returns the user of the request of ctx, "" if it is unknown.
+func (c *Controller) userOf(ctx context.Context) string {
+	if c.cfg.UserOf == nil {
+		return ""
+	}
+	return c.cfg.UserOf(ctx)
+}
+
 // RemoveApp removes an app and its instances.
 func (c *Controller) RemoveApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
-		return k.state.RemoveApps(now, []string{id}, deploy.ChangeOptions{Force: force})
+		return k.state.RemoveApps(now, []string{id}, c.changeOptions(ctx, force))
 	})
 }
 
 // RestartApp replaces an app's instances.
 func (c *Controller) RestartApp(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
-		return k.state.RestartApps(now, []string{id}, deploy.ChangeOptions{Force: force})
+		return k.state.RestartApps(now, []string{id}, c.changeOptions(ctx, force))
 	})
 }
 
 // KillTasks ends instances. They are replaced.
 func (c *Controller) KillTasks(ctx context.Context, taskIDs []string) error {
 	return c.runInLoop(ctx, func(k *controlLoop) error {
-		if err := k.cluster.StopTasks(ctx, taskIDs, false); err != nil {
+		if err := k.cluster.StopTasks(ctx, taskIDs, false, c.userOf(ctx)); err != nil {
 			return unavailableError("end %d instances: %v", len(taskIDs), err)
 		}
 		return nil
@@ -187,7 +200,7 @@ func (c *Controller) KillAndScale(ctx context.Context, taskIDs []string, force b
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
 		left := slices.Clone(taskIDs)
 		for {
-			d, err := k.state.RetireInstances(now, left, deploy.ChangeOptions{Force: force})
+			d, err := k.state.RetireInstances(now, left, c.changeOptions(ctx, force))
 			var gone *deploy.NotFoundError
 			if !errors.As(err, &gone) {
 				return d, err
@@ -209,7 +222,7 @@ func (c *Controller) ListDeployments(ctx context.Context) (list []deploy.Deploym
 // CancelDeployment rolls a deployment back or, with force, keeps what it has done.
 func (c *Controller) CancelDeployment(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
-		return k.state.CancelDeployment(now, id, force)
+		return k.state.CancelDeployment(now, id, c.changeOptions(ctx, force))
 	})
 }
 
@@ -243,7 +256,7 @@ func (c *Controller) PutGroup(ctx context.Context, id string, g *marathon.Group,
 		if err := k.checkAdmission(ctx, allApps(g)...); err != nil {
 			return deploy.Deployment{}, err
 		}
-		return state.PutGroup(now, id, g, deploy.ChangeOptions{Force: o.Force || o.DryRun})
+		return state.PutGroup(now, id, g, c.changeOptions(ctx, o.Force || o.DryRun))
 	})
 }
 
@@ -258,7 +271,7 @@ func allApps(g *marathon.Group) []*marathon.App {
 // RemoveGroup removes a group with its apps and subgroups.
 func (c *Controller) RemoveGroup(ctx context.Context, id string, force bool) (deploy.Deployment, error) {
 	return c.startDeployment(ctx, func(k *controlLoop, now time.Time) (deploy.Deployment, error) {
-		return k.state.RemoveGroup(now, id, deploy.ChangeOptions{Force: force})
+		return k.state.RemoveGroup(now, id, c.changeOptions(ctx, force))
 	})
 }
 

@@ -28,14 +28,15 @@ type ClusterBackend interface {
 	// cluster is free. err is why that could not be checked, as when the scheduler
 	// stops leading. It changes nothing.
 	CheckAdmission(ctx context.Context, specs ...job.Spec) (rejected, err error)
-	// ScaleJob sets the number of tasks of a service.
-	ScaleJob(ctx context.Context, name string, tasks int) error
-	// StopTasks ends tasks. Their services replace them, unless retire is set.
-	StopTasks(ctx context.Context, ids []string, retire bool) error
+	// ScaleJob sets the number of tasks of a service. by is the user for its history, "" if it is unknown or if it is
+	// no user's change.
+	ScaleJob(ctx context.Context, name string, tasks int, by string) error
+	// StopTasks ends tasks. Their services replace them, unless retire is set. by is as of ScaleJob.
+	StopTasks(ctx context.Context, ids []string, retire bool, by string) error
 	// EndBackoff ends the backoff of waiting tasks.
 	EndBackoff(ctx context.Context, ids []string) error
-	// KillJobs ends jobs.
-	KillJobs(ctx context.Context, names ...string) error
+	// KillJobs ends jobs. by is as of ScaleJob.
+	KillJobs(ctx context.Context, by string, names ...string) error
 	// MasterURL returns the base URL of the leading master, or "" without a
 	// connection to it.
 	MasterURL() string
@@ -77,6 +78,8 @@ type ControllerConfig struct {
 	// Authorize decides who may see and change the apps of which roles. With nil
 	// every user may do everything.
 	Authorize api.AuthorizeFunc
+	// UserOf returns the name of the user of a request, "" if it is unknown. It may be nil.
+	UserOf func(ctx context.Context) string
 	// Clock is time.Now, except in tests.
 	Clock func() time.Time
 	Log   logrus.FieldLogger

@@ -18,7 +18,7 @@ import (
 const maxConcurrentCalls = 64
 
 // executeActions executes the actions of each app in order and stops at the first that
-// fails. The same action of many apps is one call, if the cluster has such a call. It
+// fails. The same action of many apps and one user is one call, if the cluster has such a call. It
 // returns the errors by app.
 func (l *controlLoop) executeActions(ctx context.Context, actions []deploy.Action) map[string]error {
 	failed := map[string]error{}
@@ -47,8 +47,8 @@ func (l *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 	failed := map[string]error{}
 	var (
 		specs []job.Spec
-		stops []string
-		kills []string
+		stops = map[string][]string{} // by user
+		kills = map[string][]string{} // by user
 		one   []deploy.ScaleJob
 	)
 	for _, a := range round {
@@ -61,10 +61,10 @@ func (l *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 			}
 			specs = append(specs, spec)
 		case deploy.StopInstances:
-			stops = append(stops, a.TaskIDs...)
+			stops[a.By] = append(stops[a.By], a.TaskIDs...)
 		case deploy.KillJob:
 			if name, ok := l.findLiveJob(a.AppID, a.Version); ok {
-				kills = append(kills, name)
+				kills[a.By] = append(kills[a.By], name)
 			}
 		case deploy.ScaleJob:
 			one = append(one, a)
@@ -75,13 +75,13 @@ func (l *controlLoop) executeRound(ctx context.Context, round []deploy.Action) m
 			failed[app] = err
 		}
 	}
-	if len(kills) > 0 {
-		if err := l.cluster.KillJobs(ctx, kills...); err != nil {
+	for _, by := range slices.Sorted(maps.Keys(kills)) {
+		if err := l.cluster.KillJobs(ctx, by, kills[by]...); err != nil {
 			fail(err, actionAppIDs[deploy.KillJob](round)...)
 		}
 	}
-	if len(stops) > 0 {
-		if err := l.cluster.StopTasks(ctx, stops, true); err != nil {
+	for _, by := range slices.Sorted(maps.Keys(stops)) {
+		if err := l.cluster.StopTasks(ctx, stops[by], true, by); err != nil {
 			fail(err, actionAppIDs[deploy.StopInstances](round)...)
 		}
 	}
@@ -124,7 +124,7 @@ func (l *controlLoop) scaleJobs(ctx context.Context, actions []deploy.ScaleJob, 
 		if !ok {
 			return a.AppID, fmt.Errorf("scale %s: its job has ended", a.AppID)
 		}
-		return a.AppID, l.cluster.ScaleJob(ctx, name, a.Instances)
+		return a.AppID, l.cluster.ScaleJob(ctx, name, a.Instances, a.By)
 	}, fail)
 }
 

@@ -256,8 +256,16 @@ func specWithTasks(spec *job.Spec, tasks int) *job.Spec {
 	return &c
 }
 
-func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int) error {
-	err := f.recordCall("scale %s %d", name, tasks)
+// byUser returns " by NAME", "" without a user.
+func byUser(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " by " + name
+}
+
+func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int, by string) error {
+	err := f.recordCall("scale %s %d%s", name, tasks, byUser(by))
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -279,8 +287,8 @@ func (f *fakeCluster) ScaleJob(_ context.Context, name string, tasks int) error 
 	return nil
 }
 
-func (f *fakeCluster) StopTasks(_ context.Context, ids []string, retire bool) error {
-	err := f.recordCall("stop %d %t", len(ids), retire)
+func (f *fakeCluster) StopTasks(_ context.Context, ids []string, retire bool, by string) error {
+	err := f.recordCall("stop %d %t%s", len(ids), retire, byUser(by))
 	defer f.mu.Unlock()
 	if err != nil {
 		return err
@@ -326,8 +334,8 @@ func (f *fakeCluster) endTask(t *job.Task, why job.KillReason) {
 	t.State, t.KillRequested, t.KillReason, t.Changed = job.Killed, time.Now(), why, time.Now()
 }
 
-func (f *fakeCluster) KillJobs(_ context.Context, names ...string) error {
-	err := f.recordCall("kill %v", names)
+func (f *fakeCluster) KillJobs(_ context.Context, by string, names ...string) error {
+	err := f.recordCall("kill %v%s", names, byUser(by))
 	defer f.mu.Unlock()
 	if err != nil {
 		return err

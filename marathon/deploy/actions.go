@@ -19,16 +19,21 @@ type SubmitJob struct{ App *marathon.App }
 type ScaleJob struct {
 	AppID, Version string
 	Instances      int
+	By             string // the user of the deployment, "" if it is unknown or if there is none
 }
 
 // StopInstances retires instances: they end, and their jobs do not replace them.
 type StopInstances struct {
 	AppID   string
 	TaskIDs []string
+	By      string // as of ScaleJob
 }
 
 // KillJob ends the job of the app's Version.
-type KillJob struct{ AppID, Version string }
+type KillJob struct {
+	AppID, Version string
+	By             string // as of ScaleJob
+}
 
 func (j SubmitJob) TargetApp() string     { return j.App.ID }
 func (a ScaleJob) TargetApp() string      { return a.AppID }

@@ -14,6 +14,8 @@ import (
 type ChangeOptions struct {
 	// Force cancels the deployments that change the same apps.
 	Force bool
+	// By is the user who requests the change, "" if it is unknown.
+	By string
 }
 
 // PutApps creates or changes apps, which marathon.ParseApp has completed, in one
@@ -89,7 +91,7 @@ func (s *DesiredState) RetireInstances(now time.Time, taskIDs []string, o Change
 
 // CancelDeployment ends a deployment and rolls its changes back by another deployment,
 // which it returns. With force it leaves everything as it is. It returns *NotFoundError.
-func (s *DesiredState) CancelDeployment(now time.Time, id string, force bool) (Deployment, error) {
+func (s *DesiredState) CancelDeployment(now time.Time, id string, o ChangeOptions) (Deployment, error) {
 	old := s.deploymentByID(id)
 	if old == nil {
 		return Deployment{}, &NotFoundError{"deployment", id}
@@ -105,11 +107,11 @@ func (s *DesiredState) CancelDeployment(now time.Time, id string, force bool) (D
 		back.configs[id] = a.VersionInfo.LastConfigChangeAt
 		back.putApp(a)
 	}
-	if force {
+	if o.Force {
 		s.failDeployment(old, "it was cancelled")
 		return Deployment{}, nil
 	}
-	return s.startDeployment(now, back, ChangeOptions{Force: true})
+	return s.startDeployment(now, back, ChangeOptions{Force: true, By: o.By})
 }
 
 // changeDraft is a change that has not been checked.
@@ -157,7 +159,7 @@ func (s *DesiredState) startDeployment(now time.Time, d changeDraft, o ChangeOpt
 	if len(conflicts) > 0 && !o.Force {
 		return Deployment{}, &LockedError{conflicts}
 	}
-	dep := &Deployment{Plan: Plan{ID: deploymentID(v), Version: v, Steps: world.planSteps(next)}, From: map[string]string{}, Kill: d.kill}
+	dep := &Deployment{Plan: Plan{ID: deploymentID(v), Version: v, Steps: world.planSteps(next)}, From: map[string]string{}, Kill: d.kill, By: o.By}
 	for _, n := range next {
 		dep.From[n.id] = n.from
 	}

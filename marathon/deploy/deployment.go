@@ -42,6 +42,8 @@ type Deployment struct {
 	Groups map[string]*GroupInfo `json:"groups,omitempty"`
 	// Kill lists the instances of each app that are ended first.
 	Kill map[string][]string `json:"kill,omitempty"`
+	// By is the user who requested the change, "" if it is unknown.
+	By string `json:"by,omitempty"`
 
 	// eventPlan is the plan in the deployment's events. The first event sets it.
 	eventPlan *EventPlan

@@ -279,7 +279,7 @@ func TestPlanGroups(t *testing.T) {
 	putApps(t, s, startTime(), "/other n=1")
 	s.Step(nil)
 	for _, d := range s.Deployments() {
-		if _, err := s.CancelDeployment(startTime(), d.ID, true); err != nil {
+		if _, err := s.CancelDeployment(startTime(), d.ID, ChangeOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,6 +94,14 @@ func (i *jobInstances) isStuck() bool {
 	return i.ending && i.unreachable > 0 && len(i.active) == 0 && i.leaving == 0
 }
 
+// requester returns the user whose deployment changes the app, "" without one.
+func (l *appEvaluation) requester() string {
+	if l.app.deployment == nil {
+		return ""
+	}
+	return l.app.deployment.By
+}
+
 // decideActions collects the actions. It reports whether the app is in its desired state.
 func (l *appEvaluation) decideActions() bool {
 	if l.wanted == nil {
@@ -121,7 +129,7 @@ func (l *appEvaluation) killJobs() bool {
 	for _, v := range sortedKeys(l.jobs) {
 		f := l.jobs[v]
 		if f.exists && !f.ending {
-			l.actions = append(l.actions, KillJob{l.app.id, v})
+			l.actions = append(l.actions, KillJob{l.app.id, v, l.requester()})
 		}
 		done = done && len(f.active) == 0 && f.leaving == 0
 	}
@@ -138,7 +146,7 @@ func (l *appEvaluation) isSettled(n *jobInstances, old []*jobInstances) bool {
 	for _, f := range old {
 		done = done && len(f.active) == 0 && f.leaving == 0
 		if l.app.deployment == nil && f.exists && !f.ending && len(f.active) == 0 {
-			l.actions = append(l.actions, KillJob{l.app.id, f.version})
+			l.actions = append(l.actions, KillJob{l.app.id, f.version, l.requester()})
 		}
 	}
 	return done
@@ -151,7 +159,7 @@ func (l *appEvaluation) scaleUp(f *jobInstances, instances int) {
 	}
 	l.grownVersion = f.version
 	if f.exists {
-		l.actions = append(l.actions, ScaleJob{l.app.id, f.version, instances})
+		l.actions = append(l.actions, ScaleJob{l.app.id, f.version, instances, l.requester()})
 		return
 	}
 	first := *l.wanted
@@ -178,7 +186,7 @@ func (l *appEvaluation) requestStops() {
 	if len(l.app.stopRequested) == 0 {
 		return
 	}
-	l.actions = append([]Action{StopInstances{l.app.id, sortedKeys(l.app.stopRequested)}}, l.actions...)
+	l.actions = append([]Action{StopInstances{l.app.id, sortedKeys(l.app.stopRequested), l.requester()}}, l.actions...)
 	for _, i := range l.instances {
 		if i.Version == l.grownVersion {
 			delete(l.app.stopRequested, i.ID)

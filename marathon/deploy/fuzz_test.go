@@ -44,7 +44,7 @@ func FuzzNew(f *testing.F) {
 		}
 		s.Step(map[string][]AppInstance{"/g/a": seen})
 		for _, d := range s.Deployments() {
-			if _, err := s.CancelDeployment(startTime(), d.ID, false); err != nil {
+			if _, err := s.CancelDeployment(startTime(), d.ID, ChangeOptions{}); err != nil {
 				t.Logf("cancel: %v", err)
 			}
 			s.Step(nil)

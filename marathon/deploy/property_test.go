@@ -78,7 +78,7 @@ func (c *randomRun) changeAsUser() {
 		_, _ = c.st.RestartApps(now, ids, o)
 	case 2:
 		for _, d := range c.st.Deployments() {
-			_, _ = c.st.CancelDeployment(now, d.ID, o.Force)
+			_, _ = c.st.CancelDeployment(now, d.ID, o)
 			break
 		}
 	case 3:

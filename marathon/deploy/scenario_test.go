@@ -123,7 +123,7 @@ func (p *scenarioRunner) runCommand(line string) {
 		p.printResult(p.st.RetireInstances(now, args, force))
 	case "cancel":
 		list := p.st.Deployments()
-		p.printResult(p.st.CancelDeployment(now, list[len(list)-1].ID, force.Force))
+		p.printResult(p.st.CancelDeployment(now, list[len(list)-1].ID, force))
 	default:
 		p.runTaskCommand(verb, args)
 	}

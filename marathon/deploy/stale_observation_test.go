@@ -24,7 +24,7 @@ func TestStaleObservationRepeatsNoAction(t *testing.T) {
 	s.Step(nil)
 	all := append(old, newRunningInstances(s, "/web", 1)...)
 	first, _ := s.Step(map[string][]AppInstance{"/web": all})
-	want := StopInstances{"/web", []string{old[2].ID}}
+	want := StopInstances{AppID: "/web", TaskIDs: []string{old[2].ID}}
 	if len(first) != 2 || !cmp.Equal(first[0], Action(want)) {
 		t.Fatalf("got %+v, want %+v and a Scale", first, want)
 	}
@@ -49,12 +49,12 @@ func TestRemovedAppIsAddedAgain(t *testing.T) {
 	s.Step(map[string][]AppInstance{"/web": list})
 	d := putApps(t, s, startTime(), "/web n=2 min=0 over=0 cmd=x")
 	s.Step(nil)
-	if _, err := s.CancelDeployment(startTime(), d.ID, false); err != nil {
+	if _, err := s.CancelDeployment(startTime(), d.ID, ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got, _ := s.Step(nil)
 	a, _ := s.App("/web")
-	want := []Action{StopInstances{"/web", []string{list[0].ID, list[1].ID}}, ScaleJob{"/web", a.VersionInfo.LastConfigChangeAt, 2}}
+	want := []Action{StopInstances{AppID: "/web", TaskIDs: []string{list[0].ID, list[1].ID}}, ScaleJob{AppID: "/web", Version: a.VersionInfo.LastConfigChangeAt, Instances: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -150,5 +150,35 @@ func TestVersionsIncrease(t *testing.T) {
 	now := time.Date(2024, 2, 29, 23, 30, 0, 123_456_789, time.FixedZone("", -3600))
 	if got, want := newEmptyState(t).nextVersion(now), "2024-03-01T00:30:00.123Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestDeploymentKeepsUser checks that the actions of a deployment have the user who requested it, also after a failover, and
+// that later actions have none.
+func TestDeploymentKeepsUser(t *testing.T) {
+	s := newEmptyState(t)
+	putApps(t, s, startTime(), "/web n=1")
+	s.Step(nil)
+	s.Step(map[string][]AppInstance{"/web": newRunningInstances(s, "/web", 1)})
+	app := testApp(t, strings.Fields("/web n=3"))
+	if _, err := s.PutApps(startTime(), []*marathon.App{app}, ChangeOptions{By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := loadState(takeDocuments(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := s.App("/web")
+	config := a.VersionInfo.LastConfigChangeAt
+	for name, s := range map[string]*observedState{"the same scheduler": s, "the next one": after} {
+		got, _ := s.Step(map[string][]AppInstance{"/web": newRunningInstances(s, "/web", 1)})
+		if diff := cmp.Diff([]Action{ScaleJob{AppID: "/web", Version: config, Instances: 3, By: "ada"}}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		s.Step(map[string][]AppInstance{"/web": newRunningInstances(s, "/web", 3)})
+		got, _ = s.Step(map[string][]AppInstance{"/web": newRunningInstances(s, "/web", 2)})
+		if diff := cmp.Diff([]Action{ScaleJob{AppID: "/web", Version: config, Instances: 3}}, got); diff != "" {
+			t.Errorf("%s, after the deployment (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -25,7 +25,7 @@ func (a marathonExtension) Lead(ctx context.Context, c *leader.ExtensionHandle) 
 // newMarathonExtension returns the extension of a scheduler with cfg.
 func newMarathonExtension(version string, s marathon.ParseSettings, cfg *framework.SchedulerConfig, log logrus.FieldLogger) framework.Extension {
 	return marathonExtension{marathoncontrol.New(marathoncontrol.ControllerConfig{
-		Settings: s, Version: version, Authorize: authorizeApps, Log: log,
+		Settings: s, Version: version, Authorize: authorizeApps, UserOf: framework.UserOf, Log: log,
 		Flags: marathoncontrol.SchedulerFlags{
 			FrameworkName: cmp.Or(cfg.Name, framework.DefaultName), User: cmp.Or(cfg.User, framework.DefaultUser),
 			FailoverTimeout: cmp.Or(cfg.FailoverTimeout, framework.DefaultFailoverTimeout), Master: cfg.Master,

@@ -214,19 +214,19 @@ func (b *appBackend) CheckAdmission(context.Context, ...job.Spec) (rejected, err
 	return nil, nil
 }
 
-func (b *appBackend) ScaleJob(_ context.Context, name string, tasks int) error {
+func (b *appBackend) ScaleJob(_ context.Context, name string, tasks int, by string) error {
 	return b.apply(func(st *sched.State, apply func(sched.Event)) error {
 		if err := st.AdmitScale(name, tasks); err != nil {
 			return err
 		}
-		apply(sched.ScaleService{Job: name, Tasks: tasks})
+		apply(sched.ScaleService{Job: name, Tasks: tasks, By: by})
 		return nil
 	})
 }
 
-func (b *appBackend) StopTasks(_ context.Context, ids []string, retire bool) error {
+func (b *appBackend) StopTasks(_ context.Context, ids []string, retire bool, by string) error {
 	return b.apply(func(_ *sched.State, apply func(sched.Event)) error {
-		apply(sched.StopTasks{TaskIDs: ids, Retire: retire})
+		apply(sched.StopTasks{TaskIDs: ids, Retire: retire, By: by})
 		return nil
 	})
 }
@@ -238,10 +238,10 @@ func (b *appBackend) EndBackoff(_ context.Context, ids []string) error {
 	})
 }
 
-func (b *appBackend) KillJobs(_ context.Context, names ...string) error {
+func (b *appBackend) KillJobs(_ context.Context, by string, names ...string) error {
 	return b.apply(func(_ *sched.State, apply func(sched.Event)) error {
 		for _, name := range names {
-			apply(sched.KillJob{Job: name})
+			apply(sched.KillJob{Job: name, By: by})
 		}
 		return nil
 	})
