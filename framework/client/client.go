@@ -215,7 +215,7 @@ func (c *Client) GetJob(ctx context.Context, name string) (view api.JobView, err
 	return view, err
 }
 
-// GetJobHistory returns the latest events of a job's attempts, at most limit, or 1000 if limit is
+// GetJobHistory returns the latest events of a job and its attempts, at most limit, or 1000 if limit is
 // 0, oldest first.
 func (c *Client) GetJobHistory(ctx context.Context, name string, limit int) (h api.JobHistory, err error) {
 	path := "/v1/jobs/" + url.PathEscape(name) + "/history"
