@@ -276,7 +276,9 @@ func (f *fakeService) ListDeployments(context.Context) ([]deploy.Deployment, err
 }
 
 func (f *fakeService) CancelDeployment(_ context.Context, id string, force bool) (deploy.Deployment, error) {
-	return f.deployChange(func() (deploy.Deployment, error) { return f.st.CancelDeployment(f.nextTime(), id, deploy.ChangeOptions{Force: force}) })
+	return f.deployChange(func() (deploy.Deployment, error) {
+		return f.st.CancelDeployment(f.nextTime(), id, deploy.ChangeOptions{Force: force})
+	})
 }
 
 func (f *fakeService) GetGroup(_ context.Context, id string) (*marathon.Group, error) {
