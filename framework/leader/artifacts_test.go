@@ -61,7 +61,7 @@ func TestStoppingLeaderGivesNoArtifactsUp(t *testing.T) {
 	}))
 	t.Cleanup(agent.Close)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b, task := newArtifactLeader(t, agent.URL, now.Add(-artifactGiveUp-time.Hour), now)
+	b, task := newArtifactLeader(t, agent.URL, now.Add(-copyGiveUp-time.Hour), now)
 	if err := b.Artifacts.copyTaskArtifacts(ctx, &readmodel.EndedTask{Task: *task, Paths: []string{"model"}}); err == nil {
 		t.Error("a copy that was cut off is done")
 	}
@@ -91,16 +91,20 @@ func TestForgottenTasksNeedNoArtifacts(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b, _ := newArtifactLeader(t, "http://192.0.2.1:5051", now, now)
 	b.Model = model
-	q := newArtifactQueue()
-	q.copied["forgotten.0"], q.retryAt["forgotten.1"] = true, now
-	for b.Artifacts.findDueArtifacts(q); len(q.due) > 0; b.Artifacts.findDueArtifacts(q) {
-		b.Artifacts.startCopies(t.Context(), q)
-		for range len(q.running) {
-			b.Artifacts.finishCopy(t.Context(), q, <-q.ended)
+	q := b.Artifacts.newQueue()
+	q.pending["forgotten.0"], q.pending["forgotten.1"] = &pendingCopy{}, &pendingCopy{retryAt: time.Now()}
+	model.VisitEndedTasks(q.add)
+	if len(q.pending) != len(jobs)+2 {
+		t.Errorf("%d tasks are pending", len(q.pending))
+	}
+	for q.findDue(); len(q.due) > 0; q.findDue() {
+		q.startCopies(t.Context())
+		for range q.running {
+			q.finishCopy(t.Context(), <-q.finished)
 		}
 	}
-	if len(q.copied) != len(jobs) || q.copied["forgotten.0"] || len(q.retryAt) > 0 {
-		t.Errorf("the leader remembers %v and %v", q.copied, q.retryAt)
+	if len(q.pending) > 0 || q.repeated != 0 {
+		t.Errorf("the leader remembers %v", q.pending)
 	}
 }
 
@@ -192,9 +196,9 @@ func TestUnreachableAgentDelaysNoOtherCopies(t *testing.T) {
 			}
 			return noSandbox()
 		}, log)
-		time.Sleep(artifactPause)
+		time.Sleep(copyPause)
 		const minutes = 10
-		const wait = artifactPause + dialTimeout + time.Second
+		const wait = copyPause + dialTimeout + time.Second
 		for i := range int(minutes * time.Minute / wait) {
 			done := endedTasks(fmt.Sprint("done-", i), "up", 1)
 			model.ApplyChange(frameworktest.ChangeOf(done))
@@ -203,12 +207,12 @@ func TestUnreachableAgentDelaysNoOtherCopies(t *testing.T) {
 				t.Fatalf("task %d, which ended on another agent, waits", i)
 			}
 		}
-		if n, warnings := int(tries.Load()), len(logged.AllEntries()); n < minutes-1 || n > (minutes+1)*maxArtifactCopies ||
+		if n, warnings := int(tries.Load()), len(logged.AllEntries()); n < minutes-1 || n > (minutes+1)*maxCopies ||
 			warnings < minutes-1 || warnings > minutes+1 {
 			t.Errorf("in %d minutes there are %d attempts and %d warnings", minutes, n, warnings)
 		}
 		unreachable.Store(false)
-		time.Sleep(artifactRetry + dialTimeout + artifactPause)
+		time.Sleep(copyRetry + dialTimeout + copyPause)
 		if n := countReports(t, b, lost.Tasks); n != len(lost.Tasks) {
 			t.Errorf("%d of %d tasks are copied when the agent answers", n, len(lost.Tasks))
 		}
@@ -232,12 +236,12 @@ func TestSlowRepeatedCopiesLeaveSlots(t *testing.T) {
 			}
 			return noSandbox()
 		}, frameworktest.DiscardLog())
-		time.Sleep(artifactRetry / 2)
+		time.Sleep(copyRetry / 2)
 		failed.Store(true)
-		time.Sleep(artifactRetry)
+		time.Sleep(copyRetry)
 		done := endedTasks("done", "up", 1)
 		model.ApplyChange(frameworktest.ChangeOf(done))
-		time.Sleep(artifactPause + time.Second)
+		time.Sleep(copyPause + time.Second)
 		if countReports(t, b, done.Tasks) == 0 {
 			t.Error("a task that ended waits for copies that have failed before")
 		}

@@ -501,33 +501,6 @@ func (m *Model) ListGroupJobs(group string) []job.Job {
 	return list
 }
 
-// EndedTask is an ended task of a job with artifacts.
-type EndedTask struct {
-	Task job.Task
-	// Paths are the job's artifacts.
-	Paths []string
-	// Owner is the job's owner, or its role if it has none.
-	Owner string
-}
-
-// ListEndedWithArtifacts returns the ended tasks of jobs with artifacts, without those that
-// skip reports by their ids.
-func (m *Model) ListEndedWithArtifacts(skip func(id string) bool) (list []EndedTask) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, e := range m.bySubmission {
-		if len(e.Spec.Artifacts) == 0 || e.removed {
-			continue
-		}
-		for i := range e.Tasks {
-			if t := &e.Tasks[i]; !t.State.IsLive() && !skip(t.ID) {
-				list = append(list, EndedTask{*t, e.Spec.Artifacts, cmp.Or(e.Spec.Owner, "role "+e.Spec.Role)})
-			}
-		}
-	}
-	return list
-}
-
 // FindContainerizer returns the containerizer of a run of a job, "" if it is not known.
 func (m *Model) FindContainerizer(run job.RunID) job.Containerizer {
 	m.mu.RLock()
