@@ -26,6 +26,7 @@ import (
 	"mesos-gpu/framework/notifier"
 	"mesos-gpu/framework/sched"
 	"mesos-gpu/framework/sched/queue"
+	"mesos-gpu/framework/taskoutput"
 )
 
 // Defaults of SchedulerConfig.
@@ -45,6 +46,7 @@ const (
 	DefaultArtifactsMiB    = 10 << 10
 	DefaultOwnerArtifacts  = 100 << 10
 	DefaultTotalArtifacts  = 1 << 20
+	DefaultOutputMiB       = 1
 	DefaultAccounting      = "/var/lib/mesos-gpu/scheduler/accounting.db"
 )
 
@@ -102,6 +104,9 @@ type SchedulerConfig struct {
 	OwnerArtifactsMiB int64
 	TotalArtifactsMiB int64
 	KeepArtifacts     time.Duration
+	// OutputMiB bounds the end of each task's output that is stored with the artifacts as long as the job's record; 0 stores
+	// none.
+	OutputMiB int64
 	// Accounting is the file in which the ends of attempts are stored, NoAccounting for none.
 	// Each scheduler has its own. "" is accounting.db beside the journal's file, else
 	// DefaultAccounting. KeepAccounting is how long records are kept, AccountingMiB the
@@ -263,6 +268,9 @@ func (c *SchedulerConfig) Validate() error {
 	}
 	if c.KeepArtifacts < 0 {
 		errs = append(errs, fmt.Errorf("artifacts are kept for %s, which is negative", c.KeepArtifacts))
+	}
+	if c.OutputMiB < 0 || c.OutputMiB > taskoutput.MaxTailBytes>>20 {
+		errs = append(errs, fmt.Errorf("stored output of a task: %d MiB is not 0 to %d MiB", c.OutputMiB, taskoutput.MaxTailBytes>>20))
 	}
 	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
 		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))

@@ -104,7 +104,16 @@ func (s *Scheduler) standByUntilElected(ctx context.Context, session *zkconn.Ses
 		NewClient: func() (*master.Client, error) { return s.cfg.newMasterClient("", "", nil, nil) },
 		Serve: func(reads *standby.Standby) {
 			s.setBackend(apiserver.Backend{
-				Reads:    &apiserver.ReadBackend{Jobs: reads, Names: reads, TaskFiles: reads, Agents: reads, Queue: reads, Events: reads, Status: reads},
+				Reads: &apiserver.ReadBackend{
+					Jobs:         reads,
+					Names:        reads,
+					TaskFiles:    reads,
+					StoredOutput: s.artifacts,
+					Agents:       reads,
+					Queue:        reads,
+					Events:       reads,
+					Status:       reads,
+				},
 				Redirect: reads.LeaderRedirect,
 			})
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mesos-gpu/framework/apiserver"
+	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/clusterview"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/framework/leader"
@@ -56,6 +57,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		Gauges:            gauges,
 		Workdirs:          s.workdirs,
 		Artifacts:         s.artifacts,
+		OutputBytes:       cfg.OutputMiB << 20,
 		AutoscaleInterval: cfg.AutoscaleInterval,
 	})
 	client.SetWeights(queue.MesosWeights(cfg.Sched.Policy.Roles))
@@ -69,7 +71,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		handle := leader.NewExtensionHandle(leads)
 		extend = func(ctx context.Context) error { return s.runExtension(ctx, handle) }
 	}
-	s.setBackend(newLeaderBackend(leads)) // requests wait until the loop takes them
+	s.setBackend(newLeaderBackend(leads, s.artifacts)) // requests wait until the loop takes them
 	ready()
 	return runTogether(ctx,
 		func(ctx context.Context) error {
@@ -81,6 +83,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		leads.Schedules.RunSchedules,
 		leads.Workdirs.CleanWorkdirs,
 		leads.Artifacts.CopyArtifacts,
+		leads.Output.StoreOutput,
 		leads.Accounting.RunAccounting,
 		leads.Notifications.DeliverNotifications,
 		leads.Notifications.WatchIdleGPUs,
@@ -102,9 +105,18 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 }
 
 // newLeaderBackend returns the API's backend of a leader.
-func newLeaderBackend(leads *leader.Leader) apiserver.Backend {
+func newLeaderBackend(leads *leader.Leader, store *artifacts.Store) apiserver.Backend {
 	return apiserver.Backend{
-		Reads: &apiserver.ReadBackend{Jobs: leads, Names: leads, TaskFiles: leads, Agents: leads, Queue: leads, Events: leads, Status: leads},
+		Reads: &apiserver.ReadBackend{
+			Jobs:         leads,
+			Names:        leads,
+			TaskFiles:    leads,
+			StoredOutput: store,
+			Agents:       leads,
+			Queue:        leads,
+			Events:       leads,
+			Status:       leads,
+		},
 		Leader: &apiserver.LeaderBackend{
 			Jobs:          &leads.Jobs,
 			Holds:         &leads.Holds,

@@ -34,10 +34,12 @@ type ReadBackend struct {
 	// Names resolves what requests call a job; nil takes it as it is.
 	Names     JobResolver
 	TaskFiles TaskFileReader
-	Agents    AgentReader
-	Queue     QueueReader
-	Events    EventSource
-	Status    StatusReader
+	// StoredOutput may be nil: no output is stored.
+	StoredOutput StoredOutputReader
+	Agents       AgentReader
+	Queue        QueueReader
+	Events       EventSource
+	Status       StatusReader
 }
 
 // LeaderBackend answers what only the leader can: changes, which it records before it returns, and reads that depend on its

@@ -184,6 +184,7 @@ func TestOpenAPISchemasMatchTypes(t *testing.T) {
 		"ArtifactReport":    filledValue[api.ArtifactReport](),
 		"ArtifactFile":      filledValue[api.Artifact](),
 		"ArtifactList":      filledValue[api.ArtifactList](),
+		"StoredOutput":      filledValue[api.StoredOutput](),
 		"SandboxFile":       filledValue[api.SandboxFile](),
 		"SandboxList":       filledValue[api.SandboxList](),
 		"HealthFailure":     filledValue[job.HealthFailure](),

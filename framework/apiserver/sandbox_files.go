@@ -165,7 +165,7 @@ func (s *apiServer) handleReadTaskFile(reads *ReadBackend, w http.ResponseWriter
 	case file.Folder || file.Special:
 		return api.NewProblemf(http.StatusUnprocessableEntity, "%q is not a regular file: a folder is listed by GET /v1/tasks/{id}/files", name)
 	}
-	data, size, err := sandbox.ReadFile(r.Context(), name, offset, logChunk)
+	data, size, err := sandbox.ReadFile(r.Context(), name, offset, fileChunk)
 	if err != nil {
 		return fileProblem(&t, name, err)
 	}
@@ -186,7 +186,7 @@ func (s *apiServer) handleReadTaskFile(reads *ReadBackend, w http.ResponseWriter
 		if left == 0 {
 			break
 		}
-		if data, _, err = sandbox.ReadFile(r.Context(), name, offset, min(left, logChunk)); err != nil {
+		if data, _, err = sandbox.ReadFile(r.Context(), name, offset, min(left, fileChunk)); err != nil {
 			panic(http.ErrAbortHandler) // the client must not take a part for all of it
 		}
 	}

@@ -13,49 +13,48 @@ import (
 
 	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/request"
+	"mesos-gpu/framework/taskoutput"
 	"mesos-gpu/internal/outputindex"
 	"mesos-gpu/job"
 )
 
 const (
-	// logChunk is the size of a read from an agent, in bytes.
-	logChunk = 128 << 10
+	// fileChunk is the size of a read of a file from an agent, in bytes.
+	fileChunk = 128 << 10
 	// minLogPoll is the first polling interval of followed output: many tasks end soon. Intervals double up to logPoll.
 	minLogPoll = 20 * time.Millisecond
 	logPoll    = 300 * time.Millisecond
 )
+
+// StoredOutputReader reads the stored end of the output of tasks whose sandboxes are gone.
+type StoredOutputReader interface {
+	// ReadOutput returns nil if no output of the attempt is stored.
+	ReadOutput(ctx context.Context, task string) (*taskoutput.Tail, error)
+}
 
 // streamWriteTimeout limits how long a client may take to read one write of a stream.
 const streamWriteTimeout = 30 * time.Second
 
 // outputRequest is a request for the output of a task.
 type outputRequest struct {
-	// id is the task's. selected has the streams to return.
-	id       string
-	selected [2]bool
-	// since omits the lines that were written before; zero omits none.
-	since time.Time
-	// tail returns the last lines only, 0 all of them. It has no effect together with after.
-	tail int
+	// id is the task's.
+	id string
+	taskoutput.Selection
 	// follow continues until the task has ended.
 	follow bool
-	// after is the end of what the client has, nil if it has nothing.
-	after *outputindex.Positions
-	// plain returns the bytes of the one selected stream only. Above 0, offset starts there in the current file, and
-	// tailBytes so many bytes before its end.
-	plain             bool
-	offset, tailBytes int64
+	// plain returns the bytes of the one selected stream only.
+	plain bool
 }
 
 // parseStreams returns the request in the parameters that both forms of it have.
 func parseStreams(r *http.Request, v url.Values) (q outputRequest, err error) {
-	q = outputRequest{id: r.PathValue("id"), selected: [2]bool{true, true}}
+	q = outputRequest{id: r.PathValue("id"), Selection: taskoutput.Selection{Streams: [2]bool{true, true}}}
 	switch v.Get("stream") {
 	case "":
 	case "stdout":
-		q.selected[outputindex.Stderr] = false
+		q.Streams[outputindex.Stderr] = false
 	case "stderr":
-		q.selected[outputindex.Stdout] = false
+		q.Streams[outputindex.Stdout] = false
 	default:
 		return q, api.NewProblemf(http.StatusBadRequest, "stream %q is neither stdout nor stderr", v.Get("stream"))
 	}
@@ -70,22 +69,22 @@ func parseOutputRequest(r *http.Request) (q outputRequest, err error) {
 		return q, err
 	}
 	if text := v.Get("since"); text != "" {
-		if q.since, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		if q.Since, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return q, api.NewProblemf(http.StatusBadRequest, "since %q is not a time such as 2026-03-01T15:00:00Z", text)
 		}
 	}
 	if text := v.Get("tail"); text != "" {
-		if q.tail, err = strconv.Atoi(text); err != nil || q.tail < 1 {
+		if q.TailLines, err = strconv.Atoi(text); err != nil || q.TailLines < 1 {
 			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of lines above 0", text)
 		}
 	}
 	if text := v.Get("after"); text != "" {
 		out, errText, _ := strings.Cut(text, ",")
-		q.after = new(outputindex.Positions)
+		q.After = new(outputindex.Positions)
 		var err1, err2 error
-		q.after[outputindex.Stdout], err1 = strconv.ParseInt(out, 10, 64)
-		q.after[outputindex.Stderr], err2 = strconv.ParseInt(errText, 10, 64)
-		if err1 != nil || err2 != nil || q.after[outputindex.Stdout] < 0 || q.after[outputindex.Stderr] < 0 {
+		q.After[outputindex.Stdout], err1 = strconv.ParseInt(out, 10, 64)
+		q.After[outputindex.Stderr], err2 = strconv.ParseInt(errText, 10, 64)
+		if err1 != nil || err2 != nil || q.After[outputindex.Stdout] < 0 || q.After[outputindex.Stderr] < 0 {
 			return q, api.NewProblemf(http.StatusBadRequest, "after %q is not the position of an earlier answer, such as 120,30", text)
 		}
 	}
@@ -100,27 +99,19 @@ func parseLogRequest(r *http.Request) (q outputRequest, err error) {
 	}
 	q.plain = true
 	if v.Get("stream") == "" {
-		q.selected[outputindex.Stderr] = false
+		q.Streams[outputindex.Stderr] = false
 	}
 	if text := v.Get("offset"); text != "" {
-		if q.offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.offset < 0 {
+		if q.Offset, err = strconv.ParseInt(text, 10, 64); err != nil || q.Offset < 0 {
 			return q, api.NewProblemf(http.StatusBadRequest, "offset %q is not a number of bytes", text)
 		}
 	}
 	if text := v.Get("tail"); text != "" {
-		if q.tailBytes, err = strconv.ParseInt(text, 10, 64); err != nil || q.tailBytes < 0 || q.offset > 0 {
+		if q.TailBytes, err = strconv.ParseInt(text, 10, 64); err != nil || q.TailBytes < 0 || q.Offset > 0 {
 			return q, api.NewProblemf(http.StatusBadRequest, "tail %q is not a number of bytes, or there is an offset too", text)
 		}
 	}
 	return q, nil
-}
-
-// firstStream returns the first stream that is selected.
-func (q *outputRequest) firstStream() outputindex.Stream {
-	if q.selected[outputindex.Stdout] {
-		return outputindex.Stdout
-	}
-	return outputindex.Stderr
 }
 
 // handleTaskOutput writes both output streams of a task in the order in which the task has
@@ -146,18 +137,14 @@ func (s *apiServer) handleTaskLog(w http.ResponseWriter, r *http.Request) error 
 // the task has ended and all of its output is read.
 func (s *apiServer) writeTaskOutput(w http.ResponseWriter, r *http.Request, q *outputRequest) error {
 	var task job.Task
-	output := &orderedOutput{
-		selected: q.selected,
-		readFile: func(file string, offset, length uint64) ([]byte, uint64, error) {
-			reads, err := s.reads(r.Context())
-			if err != nil {
-				return nil, 0, err
-			}
-			return reads.TaskFiles.ReadTaskLog(r.Context(), task, file, offset, length)
-		},
-	}
-	answer := &outputAnswer{w: w, request: q, output: output}
-	positioned := false
+	live := taskoutput.NewReader(func(file string, offset, length uint64) ([]byte, uint64, error) {
+		reads, err := s.reads(r.Context())
+		if err != nil {
+			return nil, 0, err
+		}
+		return reads.TaskFiles.ReadTaskLog(r.Context(), task, file, offset, length)
+	}, q.Selection)
+	answer := &outputAnswer{w: w, request: q, output: live}
 	pause := minLogPoll
 	for {
 		reads, err := s.reads(r.Context())
@@ -173,19 +160,26 @@ func (s *apiServer) writeTaskOutput(w http.ResponseWriter, r *http.Request, q *o
 		ended := !task.State.IsLive() // read before the index, which then has all
 		parts, err := []api.OutputPart(nil), request.ErrNoLog
 		if hasLog(&task) {
-			parts, err = readOutput(output, q, &positioned)
+			parts, err = answer.output.ReadParts()
 		}
 		if err == nil && len(parts) == 0 && ended {
-			parts, err = output.readRest()
+			parts, err = answer.output.ReadRest()
 		}
 		if cause := context.Cause(r.Context()); cause != nil {
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusServiceUnavailable, "the request ended: %v", cause))
 		}
+		if ended && !answer.started && answer.stored == nil && isSandboxGone(err) {
+			if found, err := answer.openStored(r.Context(), reads.StoredOutput, &task, err); err != nil {
+				return api.NewProblemf(http.StatusBadGateway, "%v", err)
+			} else if found {
+				continue
+			}
+		}
 		wait := q.follow && !ended
-		none := errors.Is(err, request.ErrNoLog) && !positioned // later, a missing file is an error
+		none := errors.Is(err, request.ErrNoLog) && !answer.output.FoundOutput() // later, a missing file is an error
 		switch {
 		case none && !wait && !answer.started:
-			return noLogProblem(task, q.firstStream())
+			return noLogProblem(task, q.FirstStream())
 		case err != nil && !none && (!wait || !answer.started):
 			return abortIfStarted(answer.started, api.NewProblemf(http.StatusBadGateway, "%v", err))
 		}
@@ -203,50 +197,32 @@ func (s *apiServer) writeTaskOutput(w http.ResponseWriter, r *http.Request, q *o
 	}
 }
 
-// readOutput returns the next parts. The first call finds the position.
-func readOutput(output *orderedOutput, q *outputRequest, positioned *bool) ([]api.OutputPart, error) {
-	if *positioned {
-		return output.readParts()
-	}
-	if err := output.refreshIndex(); err != nil {
-		return nil, err
-	}
-	stream := q.firstStream()
-	if q.selected[outputindex.Stdout] != q.selected[outputindex.Stderr] {
-		if _, err := output.readSize(stream, 0); err != nil {
-			return nil, err // only the other stream may have a file
-		}
-	}
-	switch {
-	case q.after != nil:
-		output.skipTo(*q.after)
-	case q.offset > 0:
-		output.next[stream] = output.known.Starts[stream] + q.offset
-	case q.tailBytes > 0:
-		if err := output.skipToTail(stream, q.tailBytes); err != nil {
-			return nil, err
-		}
-	}
-	if !q.since.IsZero() {
-		if err := output.skipBefore(q.since); err != nil {
-			return nil, err
-		}
-	}
-	*positioned = true
-	if q.tail > 0 && q.after == nil {
-		return output.lastLines(q.tail)
-	}
-	return output.readParts()
-}
-
 // outputAnswer writes an answer: lines of JSON, or the bytes alone. started is set once the header is written.
 type outputAnswer struct {
 	w       http.ResponseWriter
 	request *outputRequest
-	output  *orderedOutput
+	output  *taskoutput.Reader
+	// stored describes output that is in the store, nil if it is read from the agent.
+	stored  *api.StoredOutput
 	started bool
 	// wrote is set once there was any output.
 	wrote bool
+}
+
+// openStored continues with the stored output of a task whose sandbox cannot be read. found is false if there is none.
+func (a *outputAnswer) openStored(ctx context.Context, store StoredOutputReader, t *job.Task, gone error) (found bool, err error) {
+	if store == nil {
+		return false, nil
+	}
+	tail, err := store.ReadOutput(ctx, t.ID)
+	if err != nil || tail == nil {
+		return false, err
+	}
+	a.output = tail.NewReader(a.request.Selection)
+	described := tail.Describe(a.request.Streams)
+	described.AgentUnreachable = !errors.Is(gone, request.ErrNoLog)
+	a.stored = &described
+	return true, nil
 }
 
 // write sends parts at once. The first call, which may be without any, writes the header.
@@ -260,6 +236,12 @@ func (a *outputAnswer) write(parts []api.OutputPart) error {
 		}
 		a.w.Header().Set("Content-Type", kind)
 		a.w.Header().Set("X-Content-Type-Options", "nosniff")
+		if a.stored != nil {
+			a.w.Header().Set(api.StoredOutputMissing, strconv.FormatInt(a.stored.MissingBytes, 10))
+			if a.request.After == nil {
+				parts = append([]api.OutputPart{{Stored: a.stored}}, parts...)
+			}
+		}
 		a.w.WriteHeader(http.StatusOK)
 	}
 	var text bytes.Buffer
@@ -267,6 +249,9 @@ func (a *outputAnswer) write(parts []api.OutputPart) error {
 	lines.SetEscapeHTML(false)
 	for i := range parts {
 		if a.request.plain {
+			if parts[i].Stored != nil {
+				continue // the header says so
+			}
 			a.abortIfLost(parts[i].Lost)
 			text.Write(parts[i].Output())
 			a.wrote = true
@@ -286,13 +271,13 @@ func (a *outputAnswer) abortIfLost(lost bool) {
 
 // finish writes the part, or the trailer, without which an answer was cut off.
 func (a *outputAnswer) finish() error {
+	last := a.output.LastPart()
 	if !a.request.plain {
-		_ = a.write([]api.OutputPart{{Complete: true, Lost: a.output.lost, After: formatPositions(a.output.next)}})
+		_ = a.write([]api.OutputPart{last})
 		return nil
 	}
-	a.abortIfLost(a.output.lost)
-	stream := a.request.firstStream()
-	a.w.Header().Set(api.NextOffset, strconv.FormatInt(max(0, a.output.next[stream]-a.output.known.Starts[stream]), 10))
+	a.abortIfLost(last.Lost)
+	a.w.Header().Set(api.NextOffset, strconv.FormatInt(a.output.NextOffset(), 10))
 	return nil
 }
 
@@ -309,6 +294,12 @@ func waitForLog(ctx context.Context, pause *time.Duration) {
 // file there belongs to the executor and may be replaced.
 func hasLog(t *job.Task) bool {
 	return t.AgentID != "" && (!t.Started.IsZero() || !t.State.IsLive())
+}
+
+// isSandboxGone reports whether an error of reading output means that the agent does not have the sandbox, or that there is
+// no connection to it.
+func isSandboxGone(err error) bool {
+	return errors.Is(err, request.ErrNoLog) || errors.As(err, new(*url.Error))
 }
 
 // noLogProblem returns the Problem of a task that has not written the stream, or whose agent has removed it.

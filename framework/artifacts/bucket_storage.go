@@ -128,6 +128,21 @@ func (s *bucketStorage) listReports(ctx context.Context) (names []string, err er
 	return names, nil
 }
 
+func (s *bucketStorage) listFiles(ctx context.Context, folder string) (files []storedFile, err error) {
+	prefix := path.Join(s.prefix, folder) + "/"
+	for o := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+		if o.Err != nil {
+			return nil, o.Err
+		}
+		files = append(files, storedFile{name: path.Base(o.Key), bytes: o.Size, modified: o.LastModified})
+	}
+	return files, nil
+}
+
+func (s *bucketStorage) removeFile(ctx context.Context, name string) error {
+	return s.client.RemoveObject(ctx, s.bucket, path.Join(s.prefix, name), minio.RemoveObjectOptions{})
+}
+
 // bucketUpload writes objects below a key. Objects without a report are replaced by the next copy.
 type bucketUpload struct {
 	storage *bucketStorage

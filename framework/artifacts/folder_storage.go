@@ -116,8 +116,8 @@ func (s folderStorage) listReports(context.Context) (names []string, err error) 
 			return nil // nothing was copied, or the operator removes it now
 		case err != nil:
 			return err
-		case entry.IsDir() && strings.Count(name, "/") == 2:
-			return fs.SkipDir // the artifacts of a task
+		case entry.IsDir() && (strings.Count(name, "/") == 2 || name == outputFolder):
+			return fs.SkipDir // the artifacts of a task, or output
 		case isReport(name):
 			names = append(names, name)
 		}
@@ -136,6 +136,26 @@ func (s folderStorage) remove(_ context.Context, folder string) error {
 	}
 	run := filepath.Dir(target)
 	_, _ = os.Remove(run), os.Remove(filepath.Dir(run)) // if they are empty
+	return nil
+}
+
+func (s folderStorage) listFiles(_ context.Context, folder string) (files []storedFile, err error) {
+	entries, err := os.ReadDir(filepath.Join(s.root, folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // else the operator has removed it
+			files = append(files, storedFile{name: e.Name(), bytes: info.Size(), modified: info.ModTime()})
+		}
+	}
+	return files, nil
+}
+
+func (s folderStorage) removeFile(_ context.Context, name string) error {
+	if err := os.Remove(filepath.Join(s.root, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 

@@ -1,6 +1,6 @@
 // Package artifacts keeps files of ended tasks in a folder or an S3-compatible store that the scheduler's operator
-// names, so that they outlast the sandboxes of the agents. It decides neither which tasks
-// nor when: the leader copies the artifacts that a job names after each task's end.
+// names, so that they outlast the sandboxes of the agents: the artifacts that a job names, and the end of each task's output. It
+// decides neither which tasks nor when: the leader copies them after each task's end.
 package artifacts
 
 import (
@@ -33,7 +33,7 @@ const (
 	reportSuffix = ".json"
 )
 
-// Store has the artifacts of tasks in folders JOB/RUN/INDEX, and their reports in INDEX.json. A report is written after
+// Store has the artifacts of tasks in folders JOB/RUN/INDEX, their reports in INDEX.json, and output in outputFolder. A report is written after
 // the artifacts: a folder without one is incomplete. It is safe for concurrent use with different tasks. One scheduler at a
 // time writes to a store.
 type Store struct {
@@ -63,6 +63,10 @@ type storage interface {
 	listReports(ctx context.Context) ([]string, error)
 	// remove removes a folder and its report, if they exist.
 	remove(ctx context.Context, folder string) error
+	// listFiles returns the files in a folder, which need not exist.
+	listFiles(ctx context.Context, folder string) ([]storedFile, error)
+	// removeFile removes a file, if it exists.
+	removeFile(ctx context.Context, name string) error
 }
 
 // upload is a folder that is being replaced. Names are paths in it.
@@ -133,7 +137,7 @@ func (s *Store) Copy(
 		return nil, err
 	}
 	folder := taskFolder(t)
-	s.usage.start(folder, owner)
+	s.usage.start(folder, owner, false)
 	defer func() { s.usage.end(folder, now, err) }()
 	to, err := s.storage.newUpload(ctx, folder)
 	if err != nil {
@@ -145,7 +149,7 @@ func (s *Store) Copy(
 		from:     from,
 		to:       to,
 		maxBytes: s.limits.Task,
-		addFile:  func(name string, bytes int64) error { return s.usage.addFile(folder, name, bytes, &s.limits) },
+		addFile:  func(name string, bytes int64) error { return s.addFile(ctx, folder, name, bytes) },
 		report:   &api.ArtifactReport{Task: t.ID, Index: t.Index, Copied: now, Files: []api.Artifact{}},
 	}
 	for _, name := range paths {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limits bounds the artifacts in a store, in bytes.
+// Limits bounds the artifacts and the output in a store, in bytes.
 type Limits struct {
 	// Task bounds those of one task. Owner bounds those of all tasks of one owner, and Total all; 0 is no limit.
 	Task, Owner, Total int64
@@ -43,6 +43,8 @@ type folderUsage struct {
 	copied time.Time
 	// running is true while the artifacts are copied.
 	running bool
+	// isOutput is true for stored output, whose folder is a file.
+	isOutput bool
 }
 
 // put sets what a folder takes. The caller holds the lock.
@@ -66,40 +68,48 @@ func (u *storeUsage) drop(folder string) {
 	}
 }
 
-// start counts no artifacts of a task, because they are replaced. The caller calls end.
-func (u *storeUsage) start(folder, owner string) {
+// start counts no artifacts of a task, or no output, because they are replaced. The caller calls end.
+func (u *storeUsage) start(folder, owner string, isOutput bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.put(folder, folderUsage{owner: owner, running: true})
+	u.put(folder, folderUsage{owner: owner, running: true, isOutput: isOutput})
 }
 
-// addFile counts a file of a running copy. It returns a *limitError if the owner may have no more, and another error if the store
-// is full, which the operator can change.
-func (u *storeUsage) addFile(folder, name string, bytes int64, limits *Limits) error {
+// addFile counts a file of a running copy. The oldest output makes room for it: the caller removes the files that are returned,
+// also with an error. It returns a *limitError if the owner may have no more, and another error if the store is full, which
+// the operator can change.
+func (u *storeUsage) addFile(folder, name string, bytes int64, limits *Limits) (removed []string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.folders[folder]
-	own, total := u.owners[f.owner]+bytes, u.total+bytes
-	if limits.Owner > 0 && own > limits.Owner {
-		return &limitError{fmt.Sprintf("with %s the artifacts of %s have %d bytes, more than the limit of %d of one owner: the rest is left out; "+
-			"ask the operator to remove old ones", name, f.owner, own, limits.Owner)}
+	if limits.Owner > 0 {
+		removed = u.removeOldest(f.owner, u.owners[f.owner]+bytes-limits.Owner)
+		if own := u.owners[f.owner] + bytes; own > limits.Owner {
+			return removed, &limitError{fmt.Sprintf("with %s the artifacts of %s have %d bytes, more than the limit of %d of one owner: the rest is left out; "+
+				"ask the operator to remove old ones", name, f.owner, own, limits.Owner)}
+		}
 	}
-	if limits.Total > 0 && total > limits.Total {
-		return fmt.Errorf("with %s the store of artifacts has %d bytes, more than its limit of %d: remove old ones, or raise --artifacts-total-size",
-			name, total, limits.Total)
+	if limits.Total > 0 {
+		removed = append(removed, u.removeOldest("", u.total+bytes-limits.Total)...)
+		if total := u.total + bytes; total > limits.Total {
+			return removed, fmt.Errorf("with %s the store of artifacts has %d bytes, more than its limit of %d: remove old ones, or raise --artifacts-total-size",
+				name, total, limits.Total)
+		}
 	}
 	f.bytes += bytes
 	u.put(folder, f)
-	return nil
+	return removed, nil
 }
 
-// end ends a copy. A failed one is forgotten: the next search finds what is left.
+// end ends a copy. A failed one is forgotten: the next search finds what is left, unless nothing was written.
 func (u *storeUsage) end(folder string, copied time.Time, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err != nil {
 		u.drop(folder)
-		u.searched = time.Time{}
+		if !errors.Is(err, ErrNoRoom) {
+			u.searched = time.Time{}
+		}
 		return
 	}
 	f := u.folders[folder]
@@ -139,7 +149,7 @@ func (s *Store) searchReports(ctx context.Context, now time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for folder, f := range u.folders {
-		if _, ok := found[folder]; !ok && !f.running && f.copied.Before(now) { // others were copied during the search
+		if _, ok := found[folder]; !ok && !f.running && !f.isOutput && f.copied.Before(now) { // others were copied during the search
 			u.drop(folder)
 		}
 	}
@@ -183,7 +193,7 @@ func (s *Store) RemoveExpired(ctx context.Context, now time.Time) error {
 	u := &s.usage
 	u.mu.Lock()
 	for folder, f := range u.folders {
-		if !f.running && now.Sub(f.copied) > s.limits.Keep {
+		if !f.running && !f.isOutput && now.Sub(f.copied) > s.limits.Keep {
 			expired = append(expired, folder)
 		}
 	}

@@ -76,6 +76,7 @@ type Leader struct {
 	Streams       TaskStreams
 	Workdirs      Workdirs
 	Artifacts     ArtifactCopies
+	Output        OutputCopies
 	Accounting    AccountingReports
 	Notifications Notifications
 	UsageHistory  UsageHistory
@@ -104,6 +105,8 @@ type Config struct {
 	AutoscaleInterval time.Duration
 	// Artifacts stores files of ended tasks; nil if the operator has named no store.
 	Artifacts *artifacts.Store
+	// OutputBytes bounds the output of an attempt that is stored with them; 0 stores none.
+	OutputBytes int64
 }
 
 // New returns the leader of a term with loop l.
@@ -121,6 +124,7 @@ func New(l *Loop, cfg Config) *Leader {
 	b.Streams.tunnels.run, b.Streams.tunnels.idleTime = b.Streams.runCommand, tunnelIdleTime
 	b.Workdirs = Workdirs{leader: b, store: cfg.Workdirs}
 	b.Artifacts = ArtifactCopies{leader: b, store: cfg.Artifacts}
+	b.Output = OutputCopies{leader: b, store: cfg.Artifacts, limit: cfg.OutputBytes}
 	b.Accounting = AccountingReports{leader: b, recorder: l.accounting}
 	b.Notifications = Notifications{leader: b, notifier: l.notifier}
 	b.UsageHistory.leader = b

@@ -68,7 +68,7 @@ var importRules = []struct {
 		from: []string{
 			"framework/access", "framework/accounting", "framework/artifacts", "framework/clusterview",
 			"framework/journal", "framework/leader", "framework/master", "framework/notifier", "framework/readmodel",
-			"framework/request", "framework/standby", "framework/usage", "framework/usagehistory",
+			"framework/request", "framework/standby", "framework/taskoutput", "framework/usage", "framework/usagehistory",
 			"framework/workdirstore",
 		},
 		to:  []string{"framework/apiserver"},

@@ -4,6 +4,7 @@
 // The file has one line for each observed write: the time in microseconds, the end of
 // standard output and of standard error, and the starts of their current files. All
 // positions count bytes since the start of the task, also of files that were rotated away.
+// The time 0 means that it is not known.
 package outputindex
 
 import (
@@ -45,7 +46,11 @@ type Entry struct {
 
 // AppendLine appends the entry's line.
 func (e Entry) AppendLine(b []byte) []byte {
-	return fmt.Appendf(b, "%d %d %d %d %d\n", e.Time.UnixMicro(), e.Ends[Stdout], e.Ends[Stderr], e.Starts[Stdout], e.Starts[Stderr])
+	at := int64(0)
+	if !e.Time.IsZero() {
+		at = e.Time.UnixMicro()
+	}
+	return fmt.Appendf(b, "%d %d %d %d %d\n", at, e.Ends[Stdout], e.Ends[Stderr], e.Starts[Stdout], e.Starts[Stderr])
 }
 
 // ParseLine parses a line without its end.
@@ -61,7 +66,10 @@ func ParseLine(line []byte) (Entry, bool) {
 			return Entry{}, false
 		}
 	}
-	e := Entry{Time: time.UnixMicro(n[0]), Ends: Positions{n[1], n[2]}, Starts: Positions{n[3], n[4]}}
+	e := Entry{Ends: Positions{n[1], n[2]}, Starts: Positions{n[3], n[4]}}
+	if n[0] > 0 {
+		e.Time = time.UnixMicro(n[0])
+	}
 	return e, e.Starts[Stdout] <= e.Ends[Stdout] && e.Starts[Stderr] <= e.Ends[Stderr]
 }
 

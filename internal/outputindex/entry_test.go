@@ -11,6 +11,9 @@ import (
 
 func drawEntries(t *rapid.T) []Entry {
 	var entries []Entry
+	if rapid.Bool().Draw(t, "unknown time") {
+		entries = append(entries, Entry{})
+	}
 	at := Entry{Time: time.UnixMicro(1_700_000_000_000_000)}
 	for range rapid.IntRange(0, 40).Draw(t, "entries") {
 		at.Time = at.Time.Add(time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Microsecond)

@@ -17,6 +17,8 @@ func addArtifactFlags(f *pflag.FlagSet, cfg *framework.SchedulerConfig, owner, t
 		"maximum size of the artifacts of one owner of jobs; more are not copied")
 	addSizeFlag(f, &cfg.TotalArtifactsMiB, "artifacts-total-size", total,
 		"maximum size of all artifacts; copies wait for a day until there is room")
+	addSizeFlag(f, &cfg.OutputMiB, "stored-output", framework.DefaultOutputMiB,
+		"how much of the end of each task's output is stored with the artifacts, as long as the job's record; 0: none")
 	f.DurationVar(&cfg.KeepArtifacts, "keep-artifacts", keep,
 		"how long artifacts are kept after they were copied; 0: until the operator removes them")
 }

@@ -1,4 +1,4 @@
-package apiserver
+package taskoutput
 
 import (
 	"errors"
@@ -53,14 +53,14 @@ func (f *taskFiles) rotate(s outputindex.Stream) {
 	f.index()
 }
 
-func (f *taskFiles) open() *orderedOutput {
-	return &orderedOutput{readFile: f.readFile, selected: [2]bool{true, true}}
+func (f *taskFiles) open() *Reader {
+	return &Reader{readFile: f.readFile, selection: Selection{Streams: [2]bool{true, true}}}
 }
 
 func readAllParts(t interface {
 	Helper()
 	Fatal(...any)
-}, o *orderedOutput) (parts []api.OutputPart) {
+}, o *Reader) (parts []api.OutputPart) {
 	t.Helper()
 	for {
 		more, err := o.readParts()
@@ -266,7 +266,7 @@ func TestOneStreamOfOutput(t *testing.T) {
 	}
 	files.write(outputindex.Stderr, "error\n")
 	o := files.open()
-	o.selected[outputindex.Stdout] = false
+	o.selection.Streams[outputindex.Stdout] = false
 	if got := joinParts(readAllParts(t, o)); got != "error\n" {
 		t.Errorf("%.80q", got)
 	}
@@ -279,7 +279,7 @@ func TestIncompleteIndexOfOutput(t *testing.T) {
 	files.files["stdout"] += "two\n"
 	o := files.open()
 	parts := readAllParts(t, o)
-	rest, err := o.readRest()
+	rest, err := o.ReadRest()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package apiserver
+// Package taskoutput reads the output of tasks in the order in which they wrote it, from their sandboxes, and keeps its
+// end when the sandboxes are removed. It does not reach agents or stores itself: callers read and write for it.
+package taskoutput
 
 import (
 	"bytes"
@@ -14,6 +16,8 @@ import (
 )
 
 const (
+	// readSize is the size of a read from an agent, in bytes.
+	readSize = 128 << 10
 	// maxPartBytes limits the output of both streams that is read at once.
 	maxPartBytes = 256 << 10
 	// maxTailWindow limits how much output is searched for the last lines, in bytes.
@@ -33,19 +37,24 @@ const (
 
 var errRotatedTooFast = errors.New("read output: its files are rotated faster than they are read")
 
-// orderedOutput reads both output streams of a task in the order in which they were
+// ReadFile reads from a file of a sandbox and returns its size. It returns request.ErrNoLog, wrapped, if the file does not
+// exist.
+type ReadFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
+
+// Reader reads both output streams of a task in the order in which they were
 // written, by the index that the task's executor keeps. Positions count the bytes of a stream from
 // its beginning, across rotated files. One request uses it.
 //
 // Without an index, because the task did not start or the executor could not write it, the order
 // is unknown. The sizes of the files then give the positions. Existing output has no time, and later
 // output the time at which it is noticed.
-type orderedOutput struct {
-	// readFile reads from a file of the sandbox and returns its size. It returns request.ErrNoLog,
-	// wrapped, if the file does not exist.
-	readFile func(file string, offset, length uint64) (data []byte, size uint64, err error)
-	// selected has the streams to return.
-	selected [2]bool
+type Reader struct {
+	readFile ReadFile
+	// selection is what to return; positioned is set once next is where it starts.
+	selection  Selection
+	positioned bool
+	// isTail is set if only the end of the output is stored.
+	isTail bool
 
 	// entries lists the entries that are not read yet; known is the newest entry of the index.
 	entries []outputindex.Entry
@@ -65,65 +74,68 @@ type orderedOutput struct {
 }
 
 // refreshIndex reads what was appended to the index.
-func (o *orderedOutput) refreshIndex() error {
+func (r *Reader) refreshIndex() error {
 	for {
-		n := uint64(len(o.lastLine))
-		data, _, err := o.readFile(outputindex.FileName, o.indexOffset-n, n+logChunk)
-		if errors.Is(err, request.ErrNoLog) && o.indexOffset == 0 {
-			return o.refreshSizes()
+		n := uint64(len(r.lastLine))
+		data, _, err := r.readFile(outputindex.FileName, r.indexOffset-n, n+readSize)
+		if errors.Is(err, request.ErrNoLog) && r.indexOffset == 0 {
+			return r.refreshSizes()
 		}
 		if err != nil {
 			return err
 		}
-		if !bytes.HasPrefix(data, o.lastLine) {
-			o.indexOffset, o.lastLine = 0, nil // a shorter file has replaced it
+		if !bytes.HasPrefix(data, r.lastLine) {
+			r.indexOffset, r.lastLine = 0, nil // a shorter file has replaced it
 			continue
 		}
-		full := uint64(len(data)) >= n+logChunk
+		full := uint64(len(data)) >= n+readSize
 		data = data[n:]
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 		if len(data) == 0 {
 			return nil
 		}
 		for _, e := range outputindex.ParseEntries(data) {
-			if e.Follows(o.known) {
-				o.entries = append(o.entries, e)
-				o.known = e
+			if !e.Follows(r.known) {
+				continue
 			}
+			if e.Ends != r.known.Ends { // else a file was rotated
+				r.entries = append(r.entries, e)
+			}
+			r.known = e
 		}
-		o.indexOffset += uint64(len(data))
+		r.indexOffset += uint64(len(data))
 		last := bytes.TrimSuffix(data, []byte{'\n'})
-		o.lastLine = bytes.Clone(data[bytes.LastIndexByte(last, '\n')+1:])
+		r.lastLine = bytes.Clone(data[bytes.LastIndexByte(last, '\n')+1:])
 		if !full {
 			return nil
 		}
-		if o.indexOffset > maxIndexBytes {
+		if r.indexOffset > maxIndexBytes {
 			return fmt.Errorf("read output: %s has more than %d bytes: the task has written to it", outputindex.FileName, maxIndexBytes)
 		}
 	}
 }
 
 // refreshSizes replaces the index: it adds an entry for what the files have more than before. It returns request.ErrNoLog if the task has neither file.
-func (o *orderedOutput) refreshSizes() error {
+func (r *Reader) refreshSizes() error {
 	var previous [2]int64
-	next := outputindex.Entry{Ends: o.known.Ends, Starts: o.known.Starts}
+	next := outputindex.Entry{Ends: r.known.Ends, Starts: r.known.Starts}
 	missing := 0
 	for _, s := range outputindex.Streams() {
 		size, err := int64(0), error(nil)
-		if size, previous[s], err = o.readSizes(s); errors.Is(err, request.ErrNoLog) {
+		if size, previous[s], err = r.readSizes(s); errors.Is(err, request.ErrNoLog) {
 			missing++
 			continue
 		} else if err != nil {
 			return err
 		}
 		switch {
-		case o.previousSizes == nil:
-			if next.Starts[s], err = o.sumOlderFiles(s); err != nil {
+		case r.previousSizes == nil:
+			if next.Starts[s], err = r.sumOlderFiles(s); err != nil {
 				return err
 			}
-		case size >= o.known.Ends[s]-o.known.Starts[s] && previous[s] == o.previousSizes[s]: // no rotation
+		case size >= r.known.Ends[s]-r.known.Starts[s] && previous[s] == r.previousSizes[s]: // no rotation
 		case previous[s] == 0:
-			next.Starts[s] = o.known.Ends[s] // the file was emptied
+			next.Starts[s] = r.known.Ends[s] // the file was emptied
 		default:
 			next.Starts[s] += previous[s]
 		}
@@ -132,29 +144,29 @@ func (o *orderedOutput) refreshSizes() error {
 	if missing == len(previous) {
 		return request.ErrNoLog
 	}
-	if o.previousSizes != nil {
+	if r.previousSizes != nil {
 		next.Time = time.Now()
 	}
-	o.previousSizes = &previous
-	if next.Ends != o.known.Ends {
-		o.entries = append(o.entries, next)
+	r.previousSizes = &previous
+	if next.Ends != r.known.Ends {
+		r.entries = append(r.entries, next)
 	}
-	o.known = next
+	r.known = next
 	return nil
 }
 
 // readSizes returns the sizes of a stream's current file and of the rotated file before it, 0 for a file that does not
 // exist. It reads again if the files were rotated meanwhile.
-func (o *orderedOutput) readSizes(s outputindex.Stream) (size, previous int64, err error) {
+func (r *Reader) readSizes(s outputindex.Stream) (size, previous int64, err error) {
 	for range maxRotationTries {
-		before, err := o.readSize(s, 1)
+		before, err := r.readSize(s, 1)
 		if err != nil && !errors.Is(err, request.ErrNoLog) {
 			return 0, 0, err
 		}
-		if size, err = o.readSize(s, 0); err != nil {
+		if size, err = r.readSize(s, 0); err != nil {
 			return 0, 0, err
 		}
-		previous, err = o.readSize(s, 1)
+		previous, err = r.readSize(s, 1)
 		if err != nil && !errors.Is(err, request.ErrNoLog) {
 			return 0, 0, err
 		}
@@ -166,9 +178,9 @@ func (o *orderedOutput) readSizes(s outputindex.Stream) (size, previous int64, e
 }
 
 // sumOlderFiles returns the bytes of a stream's files before the current one.
-func (o *orderedOutput) sumOlderFiles(s outputindex.Stream) (total int64, err error) {
+func (r *Reader) sumOlderFiles(s outputindex.Stream) (total int64, err error) {
 	for n := 1; n <= maxLogFiles; n++ {
-		size, err := o.readSize(s, n)
+		size, err := r.readSize(s, n)
 		if errors.Is(err, request.ErrNoLog) {
 			break
 		}
@@ -181,57 +193,57 @@ func (o *orderedOutput) sumOlderFiles(s outputindex.Stream) (total int64, err er
 }
 
 // readSize returns the size of a stream's file with a number, as of outputFileName.
-func (o *orderedOutput) readSize(s outputindex.Stream, n int) (int64, error) {
-	_, size, err := o.readFile(outputFileName(s, n), 0, 1)
+func (r *Reader) readSize(s outputindex.Stream, n int) (int64, error) {
+	_, size, err := r.readFile(outputFileName(s, n), 0, 1)
 	return int64(size), err
 }
 
 // skipTo continues after a position that a reader already has.
-func (o *orderedOutput) skipTo(at outputindex.Positions) {
-	o.next = at
-	o.dropReadEntries()
+func (r *Reader) skipTo(at outputindex.Positions) {
+	r.next = at
+	r.dropReadEntries()
 }
 
 // dropReadEntries removes the entries that end before the position.
-func (o *orderedOutput) dropReadEntries() {
-	for len(o.entries) > 0 {
-		ends := o.entries[0].Ends
-		if ends[outputindex.Stdout] > o.next[outputindex.Stdout] || ends[outputindex.Stderr] > o.next[outputindex.Stderr] {
+func (r *Reader) dropReadEntries() {
+	for len(r.entries) > 0 {
+		ends := r.entries[0].Ends
+		if ends[outputindex.Stdout] > r.next[outputindex.Stdout] || ends[outputindex.Stderr] > r.next[outputindex.Stderr] {
 			return
 		}
-		o.entries = o.entries[1:]
+		r.entries = r.entries[1:]
 	}
 }
 
 // skipToTail continues so many bytes before the end of a stream's current file, at most at its start.
-func (o *orderedOutput) skipToTail(s outputindex.Stream, count int64) error {
-	size, err := o.readSize(s, 0)
+func (r *Reader) skipToTail(s outputindex.Stream, count int64) error {
+	size, err := r.readSize(s, 0)
 	if err == nil {
-		o.next[s] = o.known.Starts[s] + max(0, size-count)
+		r.next[s] = r.known.Starts[s] + max(0, size-count)
 	}
 	return err
 }
 
 // skipBefore skips the lines that were written before a time. It skips none whose time is unknown.
-func (o *orderedOutput) skipBefore(since time.Time) error {
-	for len(o.entries) > 0 && o.entries[0].Time.Before(since) && !o.entries[0].Time.IsZero() {
-		o.next, o.entries = o.entries[0].Ends, o.entries[1:]
+func (r *Reader) skipBefore(since time.Time) error {
+	for len(r.entries) > 0 && r.entries[0].Time.Before(since) && !r.entries[0].Time.IsZero() {
+		r.next, r.entries = r.entries[0].Ends, r.entries[1:]
 	}
-	return o.alignToLines()
+	return r.alignToLines()
 }
 
 // alignToLines moves the position of each stream back to the start of its line.
-func (o *orderedOutput) alignToLines() error {
+func (r *Reader) alignToLines() error {
 	for _, s := range outputindex.Streams() {
-		from := max(0, o.next[s]-maxLineSearch)
-		text, begin, err := o.readRange(s, from, o.next[s])
+		from := max(0, r.next[s]-maxLineSearch)
+		text, begin, err := r.readRange(s, from, r.next[s])
 		if err != nil {
 			return err
 		}
 		if at := bytes.LastIndexByte(text, '\n'); at >= 0 {
-			o.next[s] = begin + int64(at) + 1
+			r.next[s] = begin + int64(at) + 1
 		} else if begin == 0 {
-			o.next[s] = 0
+			r.next[s] = 0
 		}
 	}
 	return nil
@@ -239,24 +251,24 @@ func (o *orderedOutput) alignToLines() error {
 
 // lastLines returns the last lines of the present output and continues after it. It reads from the
 // end, first a small window and then larger ones, until they have enough lines or maxTailWindow bytes.
-func (o *orderedOutput) lastLines(count int) ([]api.OutputPart, error) {
-	begin := o.next
+func (r *Reader) lastLines(count int) ([]api.OutputPart, error) {
+	begin := r.next
 	for window := int64(64 << 10); ; window *= 4 {
-		o.next = begin
-		entries := o.entries
+		r.next = begin
+		entries := r.entries
 		first := 0
-		for first < len(entries) && sumBytes(entries[first].Ends, o.known.Ends) > window {
+		for first < len(entries) && sumBytes(entries[first].Ends, r.known.Ends) > window {
 			first++
 		}
 		if first > 0 {
-			o.next, o.entries = entries[first-1].Ends, entries[first:]
-			if err := o.alignToLines(); err != nil {
+			r.next, r.entries = entries[first-1].Ends, entries[first:]
+			if err := r.alignToLines(); err != nil {
 				return nil, err
 			}
 		}
 		var parts []api.OutputPart
 		for {
-			more, err := o.readParts()
+			more, err := r.readParts()
 			if err != nil {
 				return nil, err
 			}
@@ -271,7 +283,7 @@ func (o *orderedOutput) lastLines(count int) ([]api.OutputPart, error) {
 		if first == 0 || window >= maxTailWindow || countLines(parts) >= count {
 			return parts, nil
 		}
-		o.entries = entries
+		r.entries = entries
 	}
 }
 
@@ -332,36 +344,36 @@ func partRemainder(p *api.OutputPart, text []byte) []api.OutputPart {
 
 // readParts returns the next output in order, at most maxPartBytes and one entry more. It
 // returns nothing while the index has no more.
-func (o *orderedOutput) readParts() ([]api.OutputPart, error) {
+func (r *Reader) readParts() ([]api.OutputPart, error) {
 	for tries := 0; tries < maxRotationTries; {
-		if err := o.refreshIndex(); err != nil {
+		if err := r.refreshIndex(); err != nil {
 			return nil, err
 		}
-		o.dropReadEntries()
-		if len(o.entries) == 0 {
+		r.dropReadEntries()
+		if len(r.entries) == 0 {
 			return nil, nil
 		}
-		steps, target := o.selectEntries()
-		starts := o.known.Starts
+		steps, target := r.selectEntries()
+		starts := r.known.Starts
 		var text [2][]byte
 		var begin outputindex.Positions
 		for _, s := range outputindex.Streams() {
-			if !o.selected[s] {
+			if !r.selection.Streams[s] {
 				continue
 			}
 			var err error
-			if text[s], begin[s], err = o.readRange(s, o.next[s], target[s]); err != nil {
+			if text[s], begin[s], err = r.readRange(s, r.next[s], target[s]); err != nil {
 				return nil, err
 			}
 		}
-		if err := o.refreshIndex(); err != nil {
+		if err := r.refreshIndex(); err != nil {
 			return nil, err
 		}
-		if o.known.Starts != starts {
+		if r.known.Starts != starts {
 			tries++ // a file was rotated meanwhile, so the positions may have been others
 			continue
 		}
-		if parts := o.assembleParts(steps, text, begin); len(parts) > 0 {
+		if parts := r.assembleParts(steps, text, begin); len(parts) > 0 {
 			return parts, nil
 		}
 	}
@@ -370,36 +382,36 @@ func (o *orderedOutput) readParts() ([]api.OutputPart, error) {
 
 // selectEntries returns the next entries up to the limit of bytes, and their end. A larger
 // first entry is divided.
-func (o *orderedOutput) selectEntries() (steps []outputindex.Entry, target outputindex.Positions) {
-	for _, e := range o.entries {
-		if len(steps) > 0 && sumBytes(o.next, e.Ends) > maxPartBytes {
+func (r *Reader) selectEntries() (steps []outputindex.Entry, target outputindex.Positions) {
+	for _, e := range r.entries {
+		if len(steps) > 0 && sumBytes(r.next, e.Ends) > maxPartBytes {
 			break
 		}
 		steps = append(steps, e)
 	}
 	first := &steps[0]
 	for _, s := range outputindex.Streams() {
-		first.Ends[s] = max(o.next[s], min(first.Ends[s], o.next[s]+maxPartBytes))
+		first.Ends[s] = max(r.next[s], min(first.Ends[s], r.next[s]+maxPartBytes))
 	}
 	return steps, steps[len(steps)-1].Ends
 }
 
 // readRange reads a stream between two positions. begin is after from if output was rotated
 // away. The result is shorter if the current file is.
-func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []byte, begin int64, err error) {
+func (r *Reader) readRange(s outputindex.Stream, from, to int64) (text []byte, begin int64, err error) {
 	if from >= to {
 		return nil, from, nil
 	}
 	for range maxRotationTries {
-		starts, begin, err := o.findFiles(s, from)
+		starts, begin, err := r.findFiles(s, from)
 		if err != nil {
 			return nil, 0, err
 		}
-		text, complete, err := o.readFiles(s, starts, begin, to)
+		text, complete, err := r.readFiles(s, starts, begin, to)
 		if err != nil || complete {
 			return text, begin, err
 		}
-		if err := o.refreshIndex(); err != nil {
+		if err := r.refreshIndex(); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -408,11 +420,11 @@ func (o *orderedOutput) readRange(s outputindex.Stream, from, to int64) (text []
 
 // findFiles returns the positions at which the files of a stream start, the current one first, back to the file that has
 // the position from. begin is from, or the start of the oldest file if output was rotated away.
-func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []int64, begin int64, err error) {
-	begin = o.known.Starts[s]
+func (r *Reader) findFiles(s outputindex.Stream, from int64) (starts []int64, begin int64, err error) {
+	begin = r.known.Starts[s]
 	starts = append(starts, begin)
 	for n := 1; begin > from && n <= maxLogFiles; n++ {
-		size, err := o.readSize(s, n)
+		size, err := r.readSize(s, n)
 		if errors.Is(err, request.ErrNoLog) {
 			break
 		}
@@ -427,14 +439,14 @@ func (o *orderedOutput) findFiles(s outputindex.Stream, from int64) (starts []in
 
 // readFiles reads a stream between two positions from the files that start at starts. It is not complete if an older file
 // is shorter than expected: it was removed or renamed meanwhile.
-func (o *orderedOutput) readFiles(s outputindex.Stream, starts []int64, at, to int64) (text []byte, complete bool, err error) {
+func (r *Reader) readFiles(s outputindex.Stream, starts []int64, at, to int64) (text []byte, complete bool, err error) {
 	for n := len(starts) - 1; n >= 0 && at < to; n-- {
 		end := to
 		if n > 0 {
 			end = min(to, starts[n-1])
 		}
 		for at < end {
-			data, _, err := o.readFile(outputFileName(s, n), uint64(at-starts[n]), uint64(min(end-at, logChunk)))
+			data, _, err := r.readFile(outputFileName(s, n), uint64(at-starts[n]), uint64(min(end-at, readSize)))
 			if err != nil && !errors.Is(err, request.ErrNoLog) {
 				return nil, false, err
 			}
@@ -456,33 +468,33 @@ func outputFileName(s outputindex.Stream, n int) string {
 }
 
 // assembleParts divides the text of both streams by entries.
-func (o *orderedOutput) assembleParts(steps []outputindex.Entry, text [2][]byte, begin outputindex.Positions) []api.OutputPart {
+func (r *Reader) assembleParts(steps []outputindex.Entry, text [2][]byte, begin outputindex.Positions) []api.OutputPart {
 	var parts []api.OutputPart
 	for _, e := range steps {
 		for _, s := range outputindex.Streams() {
-			if e.Ends[s] <= o.next[s] {
+			if e.Ends[s] <= r.next[s] {
 				continue
 			}
 			size, end := int64(len(text[s])), e.Ends[s]-begin[s]
-			from, to := min(max(o.next[s]-begin[s], 0), size), min(max(end, 0), size)
-			before, after := begin[s] > o.next[s], to < end // whether output is missing
-			o.next[s] = e.Ends[s]
-			if !o.selected[s] {
+			from, to := min(max(r.next[s]-begin[s], 0), size), min(max(end, 0), size)
+			before, after := begin[s] > r.next[s], to < end // whether output is missing
+			r.next[s] = e.Ends[s]
+			if !r.selection.Streams[s] {
 				continue
 			}
-			o.lost = o.lost || before
+			r.lost = r.lost || before
 			if from < to {
-				parts = append(parts, o.newPart(s, text[s][from:to], e.Time))
+				parts = append(parts, r.newPart(s, text[s][from:to], e.Time))
 			}
-			o.lost = o.lost || after
+			r.lost = r.lost || after
 		}
 	}
 	return parts
 }
 
 // newPart returns a part that ends at the position. It reports output that was lost before.
-func (o *orderedOutput) newPart(s outputindex.Stream, text []byte, written time.Time) api.OutputPart {
-	p := api.OutputPart{Stream: s.String(), Lost: o.lost, After: formatPositions(o.next)}
+func (r *Reader) newPart(s outputindex.Stream, text []byte, written time.Time) api.OutputPart {
+	p := api.OutputPart{Stream: s.String(), Lost: r.lost, After: formatPositions(r.next)}
 	if utf8.Valid(text) {
 		p.Text = string(text)
 	} else {
@@ -491,28 +503,28 @@ func (o *orderedOutput) newPart(s outputindex.Stream, text []byte, written time.
 	if !written.IsZero() {
 		p.Time = written.UTC()
 	}
-	o.lost = false
+	r.lost = false
 	return p
 }
 
-// readRest returns what an executor that was killed has not indexed.
-func (o *orderedOutput) readRest() ([]api.OutputPart, error) {
+// ReadRest returns what an executor that was killed has not indexed.
+func (r *Reader) ReadRest() ([]api.OutputPart, error) {
 	var parts []api.OutputPart
 	for _, s := range outputindex.Streams() {
-		size, err := o.readSize(s, 0)
+		size, err := r.readSize(s, 0)
 		if errors.Is(err, request.ErrNoLog) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		text, _, err := o.readRange(s, o.next[s], o.known.Starts[s]+size)
+		text, _, err := r.readRange(s, r.next[s], r.known.Starts[s]+size)
 		if err != nil {
 			return nil, err
 		}
-		o.next[s] += int64(len(text))
-		if len(text) > 0 && o.selected[s] {
-			parts = append(parts, o.newPart(s, text, time.Time{}))
+		r.next[s] += int64(len(text))
+		if len(text) > 0 && r.selection.Streams[s] {
+			parts = append(parts, r.newPart(s, text, time.Time{}))
 		}
 	}
 	return parts, nil
