@@ -93,3 +93,13 @@ func TestLogSearchAndDownload(t *testing.T) {
 		t.Errorf("downloaded %q", got)
 	}
 }
+
+// TestLogSaysThatOutputIsStored checks the note about output whose sandbox is gone.
+func TestLogSaysThatOutputIsStored(t *testing.T) {
+	f := newFakeCluster(1, 1)
+	stored := api.OutputPart{Stored: &api.StoredOutput{Bytes: 1 << 20, MissingBytes: 3 << 20}}
+	f.more["/v1/tasks/"+f.jobs[0].Tasks[0].ID+"/output"] = formatOutput(stored, stdout("last\n"))
+	p := openTab(t, f.serve(t).URL+"/#/jobs/train-000")
+	p.awaitText("The sandbox is gone: the output was stored when the task ended, its last 1 MiB, without 3 MiB before. End of the output.")
+	p.awaitTrue("document.querySelector('pre.log').textContent === 'last\\n'")
+}

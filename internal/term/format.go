@@ -2,6 +2,7 @@ package term
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -53,6 +54,18 @@ func FormatDuration(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%dd%dh", int(d.Hours()/24), int(d.Hours())%24)
 	}
+}
+
+// FormatBytes returns a size in the largest unit that fits, such as "12 bytes" or "1.5 MiB".
+func FormatBytes(bytes int64) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	size, unit := float64(bytes)/(1<<10), 0
+	for ; size >= 1023.95 && unit < 3; unit++ { // printed as 1024
+		size /= 1 << 10
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", size), ".0") + [...]string{" KiB", " MiB", " GiB", " TiB"}[unit]
 }
 
 func FormatMiB(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

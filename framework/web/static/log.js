@@ -1,7 +1,7 @@
 // The end of a task's output, followed while the task runs, with a search and a download.
 import { Problem, encodePath, fetchResponse, readLines } from './api.js';
 import { saveFile, saveText } from './download.js';
-import { createButton, createElement, createFilter, createLink, formatCount, setAttribute, setText, syncChildren } from './dom.js';
+import { createButton, createElement, createFilter, createLink, formatBytes, formatCount, setAttribute, setText, syncChildren } from './dom.js';
 import { OutputLines, textOfPart } from './output_lines.js';
 
 const tailLines = 1000; // lines from the end
@@ -77,7 +77,8 @@ class Log {
       await this.#read(true, controller.signal, (parts) => { if (!controller.signal.aborted) this.#add(parts); });
       if (controller.signal.aborted) return;
       const target = this.#stream ? ` to ${this.#stream}` : '';
-      setText(this.#note, this.#output.lines.length ? 'End of the output.' : `The task wrote nothing${target}.`);
+      const end = this.#output.lines.length ? 'End of the output.' : `The task wrote nothing${target}.`;
+      setText(this.#note, describeStored(this.#output.stored) + end);
     } catch (err) {
       if (controller.signal.aborted) return;
       this.#reading = false;
@@ -158,6 +159,14 @@ class Log {
   #atEnd() {
     return this.#text.scrollHeight - this.#text.scrollTop - this.#text.clientHeight < scrollTolerance;
   }
+}
+
+// describeStored returns the note about output that is not read from the sandbox.
+function describeStored(stored) {
+  if (!stored) return '';
+  const cause = stored.agent_unreachable ? 'The agent cannot be reached' : 'The sandbox is gone';
+  const missing = stored.missing_bytes ? `its last ${formatBytes(stored.bytes)}, without ${formatBytes(stored.missing_bytes)} before` : 'all of it';
+  return `${cause}: the output was stored when the task ended, ${missing}. `;
 }
 
 // markMatches returns a line's parts, those that match in a mark element.

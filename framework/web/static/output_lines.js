@@ -7,6 +7,7 @@ const maxLines = 5000;
 // task may write to one of them in the middle of a line of the other.
 export class OutputLines {
   lines = []; // { stream, time, text }
+  stored = undefined; // describes output that was stored when the task ended
   #incomplete = {}; // the line of each stream that has no end yet
   #characters = 0;
 
@@ -15,6 +16,7 @@ export class OutputLines {
   add(parts) {
     const changed = new Set();
     for (const part of parts) {
+      this.stored = part.stored ?? this.stored;
       for (const piece of textOfPart(part).split(/(?<=\n)/)) {
         if (piece) changed.add(this.#extend(part, piece));
       }

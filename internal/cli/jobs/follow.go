@@ -26,7 +26,7 @@ type jobFollower struct {
 	startedTasks []string                 // tasks that have run although their state does not show it
 	skippedTasks map[string]bool          // tasks whose output is not printed
 	labels       lineLabels               // prefixes that identify each task's output
-	notes        *syncWriter              // receives wait reasons and notices about lost output
+	notes        *syncWriter              // receives wait reasons and notices about output
 	States       *syncWriter              // receives state changes
 	copies       map[string]chan struct{} // by task; closed when all of its output is printed
 	ended        map[string]bool          // tasks whose final state was received
@@ -187,14 +187,14 @@ func (f *jobFollower) copyTask(ctx context.Context, task string) {
 		outputs = append(outputs, o)
 	}
 	options := client.OutputOptions{Stream: f.onlyStream, Since: f.since, TailLines: f.tailLines, Follow: true}
-	_, err := copyTaskOutput(ctx, f.api, task, options, f.labels, outputs, f.noteOutputLost)
+	_, err := copyTaskOutput(ctx, f.api, task, options, f.labels, outputs, f.printNotice)
 	// A task that failed before it started has no output; its message has the reason.
 	if err != nil && ctx.Err() == nil && !isNotFound(err) {
 		f.cancel(err)
 	}
 }
 
-func (f *jobFollower) noteOutputLost() { f.writeOutput(f.notes, []byte(outputLostNotice+"\n")) }
+func (f *jobFollower) printNotice(notice string) { f.writeOutput(f.notes, []byte(notice+"\n")) }
 
 // explainInterval is the interval between two requests for the wait reason.
 const explainInterval = 2 * time.Second

@@ -37,7 +37,8 @@ func (a *jobCommands) logsCommand() *cobra.Command {
 		Long: "Print the output of a job's tasks, each line after JOB.NUMBER if there are several, or of one task.\n" +
 			"TASK is its id, also that of an earlier attempt, or JOB.NUMBER.\n" +
 			"Standard error of the tasks goes to standard error. Both streams are in the order in which a task wrote them, with its times by the\n" +
-			"agent's clock; what it writes to both within a millisecond may change places. --since also selects earlier attempts that ran then.",
+			"agent's clock; what it writes to both within a millisecond may change places. --since also selects earlier attempts that ran then.\n" +
+			"If a sandbox is gone, the end of the output that the scheduler has stored is printed, after a line that says so.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if f := c.Flags().Lookup("tail"); f.Changed && s.tailLines < 1 {
 				return &cli.UsageError{Err: fmt.Errorf("--tail %d: must be 1 or more lines; omit it for all", s.tailLines)}
@@ -204,7 +205,7 @@ func (a *jobCommands) copyTaskOutput(
 	if s.since > 0 {
 		options.Since = time.Now().Add(-s.since)
 	}
-	written, err := copyTaskOutput(ctx, api, task, options, labels, outputs, func() { fmt.Fprintln(a.Stderr, outputLostNotice) })
+	written, err := copyTaskOutput(ctx, api, task, options, labels, outputs, func(notice string) { fmt.Fprintln(a.Stderr, notice) })
 	if ctx.Err() != nil {
 		err = nil
 	}
@@ -222,22 +223,25 @@ func (s *logSelection) onlyStream() string {
 	return "stdout"
 }
 
-// copyTaskOutput copies the output of a task in the order in which it was written. It
-// returns an error for which isNotFound is true if there is no output.
+// copyTaskOutput copies the output of a task in the order in which it was written, and calls notify with what a reader must
+// know of it. It returns an error for which isNotFound is true if there is no output.
 func copyTaskOutput(
-	ctx context.Context, api *client.Client, task string, options client.OutputOptions, labels lineLabels,
-	outputs []streamOutput, onLost func(),
+	ctx context.Context, c *client.Client, task string, options client.OutputOptions, labels lineLabels,
+	outputs []streamOutput, notify func(notice string),
 ) (written int64, err error) {
 	to := map[string]*labelledWriter{}
 	for _, o := range outputs {
 		to[o.stream] = labels.labelWriter(task, o.To, o.screen)
 	}
-	for part, err := range api.ReadTaskOutput(ctx, task, options) {
+	for part, err := range c.ReadTaskOutput(ctx, task, options) {
 		if err != nil {
 			return written, err
 		}
+		if part.Stored != nil {
+			notify(describeStoredOutput(task, part.Stored))
+		}
 		if part.Lost {
-			onLost()
+			notify(outputLostNotice)
 		}
 		w := to[part.Stream]
 		if w == nil {
@@ -332,6 +336,19 @@ func (a *jobCommands) followJobLogs(ctx context.Context, api *client.Client, nam
 		return nil // an interrupt is the normal way to stop following
 	}
 	return err
+}
+
+// describeStoredOutput returns the notice before output that is not read from the sandbox.
+func describeStoredOutput(task string, s *api.StoredOutput) string {
+	cause, what := "the sandbox is gone", "all output"
+	if s.AgentUnreachable {
+		cause = "its agent cannot be reached"
+	}
+	missing := "nothing is missing"
+	if s.MissingBytes > 0 {
+		what, missing = "the last "+term.FormatBytes(s.Bytes)+" of output", term.FormatBytes(s.MissingBytes)+" before are missing"
+	}
+	return fmt.Sprintf("mesos-gpu: task %s: %s; this is from %s, stored when the task ended (%s)", task, cause, what, missing)
 }
 
 // outputLostNotice is printed if log rotation removed output before it was read.
