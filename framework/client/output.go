@@ -29,7 +29,8 @@ type OutputOptions struct {
 
 // ReadTaskOutput iterates over a task's output in the order in which the task wrote it. It
 // continues after the scheduler restarts or another one takes over; an error is the last
-// element. The error is a problem with status 404 before any part if there is no output.
+// element. The first part has Stored, and no output, if the sandbox is gone and the scheduler has stored the end of the output.
+// The error is a problem with status 404 before any part if there is no output.
 func (c *Client) ReadTaskOutput(ctx context.Context, task string, o OutputOptions) iter.Seq2[api.OutputPart, error] {
 	return func(yield func(api.OutputPart, error) bool) {
 		after := ""                // the position after the last part; "" before the first
