@@ -283,6 +283,26 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 	_, err = web.GetSchedule(ctx, "nightly")
 	wantProblem(t, err, http.StatusNotFound, `there is no schedule "nightly"`)
 	wantProblem(t, bob.EndSchedule(ctx, "nightly"), http.StatusForbidden, "operate on role research")
+	// bob has a schedule of the same name. Each names the own one by the name; ops says whose.
+	if of, err := bob.AddSchedule(ctx, s); err != nil || of.Spec.Owner != "bob" {
+		t.Fatalf("bob's schedule: %+v, %v", of.Spec, err)
+	}
+	_, err = bob.AddSchedule(ctx, s)
+	wantProblem(t, err, http.StatusConflict, `schedule "nightly" already exists`)
+	for reference, c := range map[string]*client.Client{"nightly": alice, "alice/nightly": ops} {
+		if of, err := c.GetSchedule(ctx, reference); err != nil || of.Spec.Owner != "alice" {
+			t.Errorf("%s is of %q, %v", reference, of.Spec.Owner, err)
+		}
+	}
+	_, err = ops.GetSchedule(ctx, "nightly")
+	wantProblem(t, err, http.StatusConflict, `"nightly" names 2 schedules: name one of alice/nightly, bob/nightly`)
+	wantProblem(t, bob.EndSchedule(ctx, "alice/nightly"), http.StatusForbidden, "operate on role research")
+	if err := bob.EndSchedule(ctx, "nightly"); err != nil {
+		t.Error(err)
+	}
+	if of, err := ops.GetSchedule(ctx, "nightly"); err != nil || of.Spec.Owner != "alice" {
+		t.Errorf("after bob's end the name means that of %q, %v", of.Spec.Owner, err)
+	}
 	if err := alice.EndSchedule(ctx, "nightly"); err != nil {
 		t.Errorf("alice may not end her own: %v", err)
 	}

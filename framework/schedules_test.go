@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/journal"
 	"mesos-gpu/internal/testing/frameworktest"
 	"mesos-gpu/internal/testing/mesostest"
@@ -153,6 +155,46 @@ func TestDamagedScheduleCanBeEnded(t *testing.T) {
 	if got, err := in.ListSchedules(ctx); err != nil || len(got) != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+// A schedule with an owner that an earlier release recorded by its name is found by its owner, keeps the owner from another one
+// of the name, and is recorded by name and owner at its next run.
+func TestSchedulesOfEarlierReleasesHaveOwners(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.db")
+	now := time.Date(2030, 1, 1, 2, 0, 0, 0, time.UTC)
+	s := frameworktest.ScheduledSpec("nightly", "0 3 * * *")
+	s.SetDefaults()
+	s.Owner = "alice"
+	text, err := json.Marshal(cron.NewEntry(s, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := journal.OpenBolt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Commit(context.Background(), journal.Change{Documents: map[string][]byte{"schedule/nightly": text}}); err != nil || store.Close() != nil {
+		t.Fatal(err)
+	}
+	in := startInstance(t, mesostest.NewCluster(t, 2), SchedulerConfig{JournalPath: path, Clock: func() time.Time { return now.Add(90 * time.Minute) }})
+	awaitJobs(t, in, "nightly-20300101-0300")
+	ctx := frameworktest.Timeout(t)
+	if list, err := in.ListSchedules(ctx); err != nil || len(list) != 1 || len(list[0].Runs) != 1 {
+		t.Errorf("the schedules are %+v, %v", list, err)
+	}
+	if view, err := in.GetSchedule(ctx, "alice/nightly"); err != nil || view.Spec.Owner != "alice" {
+		t.Errorf("got %+v, %v", view.Spec, err)
+	}
+	if _, err := in.AddSchedule(ctx, frameworktest.ScheduledSpec("nightly", "0 4 * * *")); err != nil { // without an owner
+		t.Error(err)
+	}
+	if view, err := in.GetSchedule(ctx, "nightly"); err != nil || view.Spec.Owner != "" {
+		t.Errorf("got %+v, %v", view.Spec, err)
+	}
+	if err := in.EndSchedule(ctx, "alice/nightly"); err != nil {
+		t.Error(err)
+	}
+	in.stopAndWait(t)
 }
 
 // TestJobDependenciesSurviveRestart: the journal contains which of a job's dependencies are met.

@@ -69,6 +69,12 @@ func AmbiguousJob(name string, candidates []string) *Problem {
 		WithCode(CodeJobAmbiguous, name)
 }
 
+// AmbiguousSchedule is the problem of a name that may mean several schedules.
+func AmbiguousSchedule(name string, candidates []string) *Problem {
+	return NewProblemf(http.StatusConflict, "%q names %d schedules: name one of %s", name, len(candidates), strings.Join(candidates, ", ")).
+		WithCode(CodeJobAmbiguous, name)
+}
+
 // UnknownTask is the problem of a task that does not exist; see UnknownJob.
 func UnknownTask(id string) *Problem {
 	return NewProblemf(http.StatusNotFound, "there is no task %q", id).WithCode(CodeTaskNotFound, id)

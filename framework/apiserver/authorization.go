@@ -155,14 +155,14 @@ func requireOnSchedule(s *apiServer, r *http.Request, p access.Permission) error
 	if err != nil {
 		return err
 	}
-	view, err := leader.Schedules.GetSchedule(r.Context(), r.PathValue("name"))
+	view, err := leader.Schedules.GetSchedule(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("name"))
 	if errors.Is(err, request.ErrScheduleDamaged) {
 		return requireInAllRoles(s, r, p) // its owner is not known
 	}
 	if err != nil {
 		return err
 	}
-	return checkOwnedAccess(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, api.UnknownSchedule(view.Spec.Name))
+	return checkOwnedAccess(r, view.Spec.Name, view.Spec.Role, view.Spec.Owner, p, api.UnknownSchedule(r.PathValue("name")))
 }
 
 // checkOwnedAccess returns unknown if the requester may not see the object: another

@@ -392,7 +392,7 @@ func (f fullBackend) AccountJob(context.Context, string, time.Duration) (api.Job
 func (f fullBackend) ListSchedules(context.Context) ([]api.ScheduleView, error) {
 	return filledValue[[]api.ScheduleView](), f.err
 }
-func (f fullBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
+func (f fullBackend) GetSchedule(context.Context, *access.Grant, string) (api.ScheduleView, error) {
 	return filledValue[api.ScheduleView](), f.err
 }
 func (f fullBackend) FindWorkdir(context.Context, *access.Grant, string) (api.StoredWorkdir, error) {

@@ -38,7 +38,7 @@ func (l *listBackend) ListSchedules(context.Context) ([]api.ScheduleView, error)
 	return slices.Clone(l.schedules), nil
 }
 func (l *listBackend) GetJob(context.Context, string) (api.JobView, error) { return l.jobs[0], nil }
-func (l *listBackend) GetSchedule(context.Context, string) (api.ScheduleView, error) {
+func (l *listBackend) GetSchedule(context.Context, *access.Grant, string) (api.ScheduleView, error) {
 	return l.schedules[0], nil
 }
 

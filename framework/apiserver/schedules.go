@@ -14,15 +14,15 @@ import (
 
 // ScheduleCommands record, list and end schedules.
 type ScheduleCommands interface {
-	// AddSchedule records a schedule whose name is not in use.
+	// AddSchedule records a schedule of whose name the owner has no other.
 	AddSchedule(ctx context.Context, by *access.Grant, spec job.Spec) (view api.ScheduleView, role string, err error)
-	// ListSchedules lists all schedules by name, except for damaged ones.
+	// ListSchedules lists all schedules by name and owner, except for damaged ones.
 	ListSchedules(ctx context.Context) ([]api.ScheduleView, error)
-	// GetSchedule returns request.ErrScheduleDamaged, wrapped, for a schedule whose
-	// document cannot be decoded.
-	GetSchedule(ctx context.Context, name string) (api.ScheduleView, error)
+	// GetSchedule returns the schedule that a requester means by [OWNER/]NAME. It returns request.ErrScheduleDamaged, wrapped,
+	// for a schedule whose document cannot be decoded.
+	GetSchedule(ctx context.Context, by *access.Grant, reference string) (api.ScheduleView, error)
 	// EndSchedule removes a schedule. The jobs that it has submitted stay.
-	EndSchedule(ctx context.Context, c request.Change, name string) error
+	EndSchedule(ctx context.Context, c request.Change, reference string) error
 }
 
 func (s *apiServer) handleAddSchedule(w http.ResponseWriter, r *http.Request) error {
@@ -67,13 +67,13 @@ func (s *apiServer) handleListSchedules(leader *LeaderBackend, w http.ResponseWr
 	return nil
 }
 
-// scheduleSortKey has the name, which is unique.
+// scheduleSortKey has the name and the owner, which are unique.
 func scheduleSortKey(all []api.ScheduleView, at int) request.SortKey {
-	return request.SortKey{all[at].Spec.Name, ""}
+	return request.SortKey{all[at].Spec.Name, all[at].Spec.Owner}
 }
 
 func (s *apiServer) handleGetSchedule(leader *LeaderBackend, w http.ResponseWriter, r *http.Request) error {
-	view, err := leader.Schedules.GetSchedule(r.Context(), r.PathValue("name"))
+	view, err := leader.Schedules.GetSchedule(r.Context(), apihttp.GrantOf(r.Context()), r.PathValue("name"))
 	if err != nil {
 		return err
 	}

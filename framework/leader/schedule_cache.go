@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"mesos-gpu/framework/access"
+	"mesos-gpu/framework/api"
 	"mesos-gpu/framework/cron"
 	"mesos-gpu/framework/request"
 	"mesos-gpu/framework/sched"
@@ -20,7 +22,7 @@ import (
 // scheduleCache caches decoded schedules until their documents change: a large one
 // takes milliseconds to decode. It is used by the loop's goroutine only. The documents of the State are the schedules;
 // the cache compares each with the text it has decoded and so needs no notice of changes.
-type scheduleCache struct{ byName map[string]*cachedSchedule }
+type scheduleCache struct{ byID map[string]*cachedSchedule }
 
 // cachedSchedule is a decoded schedule document. It is never modified.
 type cachedSchedule struct {
@@ -33,42 +35,84 @@ type cachedSchedule struct {
 	err error
 }
 
-// allSchedules iterates over the schedules by name. Each is read when the iteration reaches it, so that the caller may
+// allSchedules iterates over the schedules by id. Each is read when the iteration reaches it, so that the caller may
 // change documents during the iteration. It also drops the cached schedules whose documents were deleted.
 func (a *scheduleCache) allSchedules(st *sched.State) iter.Seq2[string, *cachedSchedule] {
-	var names []string
+	var ids []string
 	for key := range st.DocumentsIn(schedulePrefix) {
-		names = append(names, strings.TrimPrefix(key, schedulePrefix))
+		ids = append(ids, strings.TrimPrefix(key, schedulePrefix))
 	}
-	slices.Sort(names)
-	maps.DeleteFunc(a.byName, func(name string, _ *cachedSchedule) bool {
-		_, found := slices.BinarySearch(names, name)
+	slices.Sort(ids)
+	maps.DeleteFunc(a.byID, func(id string, _ *cachedSchedule) bool {
+		_, found := slices.BinarySearch(ids, id)
 		return !found
 	})
 	return func(yield func(string, *cachedSchedule) bool) {
-		for _, name := range names {
-			if p := a.findSchedule(st, name); p != nil && !yield(name, p) {
+		for _, id := range ids {
+			if p := a.findSchedule(st, id); p != nil && !yield(id, p) {
 				return
 			}
 		}
 	}
 }
 
-// findSchedule returns the schedule of that name, nil if it does not exist.
-func (a *scheduleCache) findSchedule(st *sched.State, name string) *cachedSchedule {
-	text := st.Document(schedulePrefix + name)
+// hasSchedule reports whether an owner has a schedule of a name.
+func (a *scheduleCache) hasSchedule(st *sched.State, owner, name string) bool {
+	spec := job.Spec{Name: name, Owner: owner}
+	if a.findSchedule(st, scheduleID(&spec)) != nil {
+		return true
+	}
+	p := a.findSchedule(st, name) // of an earlier release
+	return p != nil && p.entry != nil && p.entry.Spec.Owner == owner
+}
+
+// resolveSchedule returns the schedule that a requester means by [OWNER/]NAME, and its id: the requester's own, or else the
+// only one that the requester sees. A damaged one has no entry, and is found by its name or id.
+func (a *scheduleCache) resolveSchedule(st *sched.State, by *access.Grant, reference string) (id string, p *cachedSchedule, err error) {
+	ref, ok := job.ParseReference(reference)
+	if !ok || ref.Run != 0 {
+		return "", nil, api.UnknownSchedule(reference)
+	}
+	var candidates []string
+	for at, one := range a.allSchedules(st) {
+		var spec job.Spec
+		if one.entry != nil {
+			spec = one.entry.Spec
+		} else {
+			spec.Name, spec.Owner, _ = strings.Cut(at, "/")
+		}
+		if spec.Name != ref.Name || !ref.HasOwner(&spec) || one.entry != nil && !by.HasPermission(access.View, spec.Role) {
+			continue
+		}
+		if id, p = at, one; ref.Owner == "" && spec.Owner == by.UserName() {
+			return id, p, nil
+		}
+		candidates = append(candidates, spec.QualifiedName())
+	}
+	switch len(candidates) {
+	case 0:
+		return "", nil, api.UnknownSchedule(reference)
+	case 1:
+		return id, p, nil
+	}
+	return "", nil, api.AmbiguousSchedule(reference, candidates)
+}
+
+// findSchedule returns the schedule of an id, nil if it does not exist.
+func (a *scheduleCache) findSchedule(st *sched.State, id string) *cachedSchedule {
+	text := st.Document(schedulePrefix + id)
 	if text == nil {
-		delete(a.byName, name)
+		delete(a.byID, id)
 		return nil
 	}
-	if p := a.byName[name]; p != nil && bytes.Equal(p.text, text) {
+	if p := a.byID[id]; p != nil && bytes.Equal(p.text, text) {
 		return p
 	}
-	if a.byName == nil {
-		a.byName = map[string]*cachedSchedule{}
+	if a.byID == nil {
+		a.byID = map[string]*cachedSchedule{}
 	}
-	a.byName[name] = decodeSchedule(text)
-	return a.byName[name]
+	a.byID[id] = decodeSchedule(text)
+	return a.byID[id]
 }
 
 // decodeSchedule returns a schedule that has either an entry or an error.

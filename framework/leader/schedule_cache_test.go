@@ -110,7 +110,7 @@ func TestScheduleIsDecodedOnce(t *testing.T) {
 		t.Errorf("got the note %q, and %q before", got.entry.Note, before.entry.Note)
 	}
 	st.Step(now, sched.PutDocument{Key: put.Key})
-	if got := a.findSchedule(st, "nightly"); got != nil || len(a.byName) > 0 {
+	if got := a.findSchedule(st, "nightly"); got != nil || len(a.byID) > 0 {
 		t.Errorf("one that has ended is %+v", got)
 	}
 }

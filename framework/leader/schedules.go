@@ -17,8 +17,17 @@ import (
 	"mesos-gpu/job"
 )
 
-// schedulePrefix precedes a schedule's name in the key of its document in the journal.
+// schedulePrefix precedes a schedule's id in the key of its document in the journal.
 const schedulePrefix = "schedule/"
+
+// scheduleID identifies a schedule: NAME/OWNER, or NAME without an owner. Names contain no slash. Releases with journal schema 6
+// recorded schedules with owners by NAME too, which remains the id of these until their next run.
+func scheduleID(spec *job.Spec) string {
+	if spec.Owner == "" {
+		return spec.Name
+	}
+	return spec.Name + "/" + spec.Owner
+}
 
 const (
 	// maxSchedules limits the number of schedules: all are checked whenever one is due.
@@ -40,7 +49,7 @@ func scheduleDocument(e *cron.ScheduleEntry) (sched.PutDocument, error) {
 	if err != nil {
 		return sched.PutDocument{}, fmt.Errorf("encode schedule %s: %w", e.Spec.Name, err)
 	}
-	return sched.PutDocument{Key: schedulePrefix + e.Spec.Name, Value: text}, nil
+	return sched.PutDocument{Key: schedulePrefix + scheduleID(&e.Spec), Value: text}, nil
 }
 
 // Schedules records schedules and submits their jobs when they are due.
@@ -77,14 +86,17 @@ func (s *Schedules) SubmitDue(ctx context.Context) time.Duration {
 	now := s.leader.loop.clock()
 	next := now.Add(maxScheduleWait)
 	err := s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) (err error) {
-		for name, p := range s.cache.allSchedules(st) {
+		for id, p := range s.cache.allSchedules(st) {
 			wrong := p.err
 			if wrong == nil && !p.next.IsZero() && !p.next.After(now) {
-				wrong = s.stepSchedule(st, p.entry, now, apply)
-				p = s.cache.findSchedule(st, name)
+				if wrong = s.stepSchedule(st, p.entry, now, apply); wrong == nil && id != scheduleID(&p.entry.Spec) {
+					apply(sched.PutDocument{Key: schedulePrefix + id}) // of an earlier release: it has been recorded by its new id
+					id = scheduleID(&p.entry.Spec)
+				}
+				p = s.cache.findSchedule(st, id)
 			}
 			if wrong != nil {
-				err = errors.Join(err, fmt.Errorf("schedule %s: %w", name, wrong))
+				err = errors.Join(err, fmt.Errorf("schedule %s: %w", id, wrong))
 			} else if !p.next.IsZero() && p.next.Before(next) {
 				next = p.next
 			}
@@ -226,7 +238,7 @@ func (s *Schedules) checkRecord(st *sched.State, spec *job.Spec, put sched.PutDo
 	tooMany := st.SharedLimit(maxSchedules, "schedules").Check(&count, spec, 1)
 	tooLarge := st.SharedLimit(maxScheduleBytes, "bytes of schedules").Check(&size, spec, len(put.Value))
 	switch {
-	case st.Document(put.Key) != nil:
+	case s.cache.hasSchedule(st, spec.Owner, name):
 		return api.NewProblemf(http.StatusConflict, "schedule %q already exists: kill it first, or submit under another name", name).WithCode(api.CodeScheduleExists,
 			name)
 	case tooMany != nil:
@@ -249,7 +261,7 @@ func scheduleView(e *cron.ScheduleEntry, next time.Time) api.ScheduleView {
 	return v
 }
 
-// ListSchedules returns the schedules by name. It omits unreadable ones, which are logged.
+// ListSchedules returns the schedules by name and owner. It omits unreadable ones, which are logged.
 func (s *Schedules) ListSchedules(ctx context.Context) (list []api.ScheduleView, err error) {
 	err = s.leader.runInLoop(ctx, nil, func(st *sched.State) error {
 		for _, p := range s.cache.allSchedules(st) {
@@ -262,29 +274,28 @@ func (s *Schedules) ListSchedules(ctx context.Context) (list []api.ScheduleView,
 	return list, err
 }
 
-// GetSchedule returns one schedule.
-func (s *Schedules) GetSchedule(ctx context.Context, name string) (view api.ScheduleView, err error) {
+// GetSchedule returns the schedule that a requester means by [OWNER/]NAME.
+func (s *Schedules) GetSchedule(ctx context.Context, by *access.Grant, reference string) (view api.ScheduleView, err error) {
 	err = s.leader.runInLoop(ctx, nil, func(st *sched.State) error {
-		switch p := s.cache.findSchedule(st, name); {
-		case p == nil:
-			return api.UnknownSchedule(name)
+		_, p, err := s.cache.resolveSchedule(st, by, reference)
+		switch {
+		case err != nil:
+			return err
 		case p.err != nil:
-			return api.NewProblemf(http.StatusInternalServerError, "read schedule %q: %w", name, p.err)
-		default:
-			view = scheduleView(p.entry, p.next)
-			return nil
+			return api.NewProblemf(http.StatusInternalServerError, "read schedule %q: %w", reference, p.err)
 		}
+		view = scheduleView(p.entry, p.next)
+		return nil
 	})
 	return view, err
 }
 
 // EndSchedule deletes a schedule, even an unreadable one.
-func (s *Schedules) EndSchedule(ctx context.Context, change request.Change, name string) error {
+func (s *Schedules) EndSchedule(ctx context.Context, change request.Change, reference string) error {
 	return s.leader.applyInLoop(ctx, func(st *sched.State, apply func(sched.Event)) error {
-		key := schedulePrefix + name
-		p := s.cache.findSchedule(st, name)
-		if p == nil {
-			return api.UnknownSchedule(name)
+		id, p, err := s.cache.resolveSchedule(st, change.By, reference)
+		if err != nil {
+			return err
 		}
 		created := time.Time{}
 		if p.err == nil { // an unreadable schedule has no ETag
@@ -293,7 +304,7 @@ func (s *Schedules) EndSchedule(ctx context.Context, change request.Change, name
 		if err := change.CheckIfMatch(request.ScheduleETag(created)); err != nil {
 			return err
 		}
-		apply(sched.PutDocument{Key: key})
+		apply(sched.PutDocument{Key: schedulePrefix + id})
 		return nil
 	})
 }

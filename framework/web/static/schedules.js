@@ -12,7 +12,7 @@ const shownRuns = 5;
 
 export function renderSchedules(store) {
   const list = createTable({
-    caption: 'Schedules', empty: 'No schedule.', key: ({ spec }) => spec.name, sort: readParameter('sort'), onSort: (order) => writeParameter('sort', order),
+    caption: 'Schedules', empty: 'No schedule.', key: referenceTo, sort: readParameter('sort'), onSort: (order) => writeParameter('sort', order),
     columns: [
       { name: 'Schedule', phone: 'title', text: ({ spec }) => spec.name, sortBy: ({ spec }) => spec.name },
       { name: 'Next run', number: true, phone: 'state', text: formatNext, sortBy: ({ next }) => Date.parse(next) },
@@ -47,12 +47,17 @@ function drawRuns(cell, { runs }) {
   syncChildren(cell, latest, ({ job }) => job, ({ job }) => createLink(`#/jobs/${encodePath(job)}`, job), (link, { due }) => setAttribute(link, 'title', formatTime(due)));
 }
 
+// referenceTo returns [OWNER/]NAME, by which requests name a schedule.
+function referenceTo({ spec }) {
+  return spec.owner ? `${spec.owner}/${spec.name}` : spec.name;
+}
+
 function drawScheduleActions(cell, store, { spec }) {
   const actions = store.canAct && canChange(store.identity, spec) ? [{
     label: 'Kill', danger: true,
     open: () => openDialog({
       title: `Kill schedule ${spec.name}?`, text: 'It submits no more jobs. Those that it has submitted stay.', confirmLabel: 'Kill schedule', danger: true, command: `mesos-gpu kill ${spec.name}`,
-      run: () => sendJSON('DELETE', `v1/schedules/${encodePath(spec.name)}`).then(() => store.lists.request('schedules', true)),
+      run: () => sendJSON('DELETE', `v1/schedules/${encodePath(referenceTo({ spec }))}`).then(() => store.lists.request('schedules', true)),
     }),
   }] : [];
   drawActions(cell, actions);
