@@ -105,8 +105,14 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 			t.Errorf("daemon: mesos-gpu %s: status 0\n%s", strings.Join(args, " "), r.out)
 		}
 	}
-	c.mustRunAs("daemon", "run", "--detach", "--name", "mine", "--", "sh", "-c", "echo as $(id -un); sleep 1000") // beside games' job
-	c.awaitOutput("as daemon", "logs", "daemon/mine")                                                             // as an operator
+	file := filepath.Join(t.TempDir(), "mine.yaml") // beside games' job
+	if err := os.WriteFile(file, []byte("name: mine\ncommand: [sh, -c, 'echo as $(id -un); sleep 1000']\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := c.mustRunAs("daemon", "apply", file); out != "job mine submitted\n" {
+		t.Errorf("apply: %s", out)
+	}
+	c.awaitOutput("as daemon", "logs", "daemon/mine") // as an operator
 	if r := c.runAs("daemon", "logs", "games/mine"); r.code == 0 {
 		t.Errorf("daemon reads the output of games/mine\n%s", r.out)
 	}

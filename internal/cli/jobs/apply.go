@@ -102,14 +102,27 @@ func (c *jobChange) kind() string {
 	return "job"
 }
 
-// findChange compares a job of a file with the one of the scheduler.
+// isOwn reports whether a job or schedule is the requester's. A name that the requester has not used means that of another user.
+func isOwn(ctx context.Context, api *client.Client, found *job.Spec) (bool, error) {
+	if found.Owner == "" {
+		return true, nil
+	}
+	who, err := api.WhoAmI(ctx)
+	return who.User == found.Owner, err
+}
+
+// findChange compares a job of a file with the requester's one of the scheduler.
 func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobChange, err error) {
 	spec := *j.Spec
 	c.Spec = &spec
 	name := j.Name
 	if j.Schedule != nil {
 		schedule, err := api.GetSchedule(ctx, j.Name)
-		if isNotFound(err) {
+		own := false
+		if err == nil {
+			own, err = isOwn(ctx, api, &schedule.Spec)
+		}
+		if isNotFound(err) || isAmbiguous(err) || err == nil && !own {
 			return c, nil
 		}
 		if err != nil {
@@ -119,7 +132,11 @@ func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobCh
 		c.existing = &existing
 	} else {
 		view, err := api.GetJob(ctx, j.Name)
-		if isNotFound(err) {
+		own := false
+		if err == nil {
+			own, err = isOwn(ctx, api, view.Spec)
+		}
+		if isNotFound(err) || isAmbiguous(err) || err == nil && !own {
 			return c, nil
 		}
 		if err != nil {

@@ -170,6 +170,12 @@ func isNotFound(err error) bool {
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
 }
 
+// isAmbiguous reports whether a name means several jobs or schedules, none of them the requester's.
+func isAmbiguous(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeJobAmbiguous
+}
+
 // resolveTaskID returns the task id that name refers to. JOB.NUMBER is the task's
 // present attempt, or the one before; any other name is returned unchanged.
 func resolveTaskID(ctx context.Context, api *client.Client, name string, previous bool) (string, error) {
