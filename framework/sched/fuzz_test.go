@@ -391,6 +391,8 @@ func (w *fuzzWorld) step(ev Event) {
 		}
 		if j.IsTerminal() {
 			kept += len(j.Tasks)
+		} else if newest, _, _ := w.st.NewestOfOwner(j.Spec.Owner, run.Name); newest != run {
+			w.t.Fatalf("%s has not ended, and the newest run of its owner is %s", run, newest)
 		}
 	}
 	for run, jobs := range w.st.dependents {
