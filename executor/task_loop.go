@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -148,21 +150,26 @@ func (l *taskLoop) startWatchers(r task.RunningTask) {
 // reports.
 func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.Runtime, t task.TaskSpec) {
 	var r task.RunningTask
-	warning := ""
+	share, home := "", l.cfg.applyOwnerAccount(startCtx, &t)
 	err := l.cfg.claimDevices(startCtx, &t)
 	if err == nil {
-		warning, err = l.cfg.applyShareLimit(startCtx, &t)
+		share, err = l.cfg.applyShareLimit(startCtx, &t)
 	}
 	if err == nil {
 		r, err = runtime.Start(startCtx, t)
 	}
-	l.progress <- taskProgress{running: r, err: err, warning: warning}
+	l.progress <- taskProgress{running: r, err: err, warning: joinWarnings(share, home)}
 	if err != nil {
 		return
 	}
 	exit, err := r.Wait(taskCtx)
 	l.reportLastUsage(taskCtx, &t)
 	l.progress <- taskProgress{ended: true, exit: exit, err: err}
+}
+
+// joinWarnings joins the warnings that are not empty.
+func joinWarnings(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(warning string) bool { return warning == "" }), "; ")
 }
 
 // queueMessage stores a message of the runtime. It drops the message if too

@@ -64,6 +64,8 @@ type LaunchData struct {
 	ShutdownDelay time.Duration `json:"shutdown_delay,omitempty"`
 	// HostUser is the Spec's.
 	HostUser *HostUser `json:"host_user,omitempty"`
+	// RunsAsOwner is the Spec's. An executor that does not know the field starts the task with its sandbox as HOME.
+	RunsAsOwner bool `json:"runs_as_owner,omitempty"`
 	// HealthChecks lists the checks for which TaskInfo has no field, each a
 	// HealthCheck message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`

@@ -14,3 +14,9 @@ func UnixUser(owner string) string {
 	}
 	return name
 }
+
+// RunsAsOwner reports whether the tasks run as the user of the machine who owns the job.
+func (s *Spec) RunsAsOwner() bool {
+	name := UnixUser(s.Owner)
+	return name != "" && (s.HostUser != nil || s.Image == "" && s.User == name)
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,38 @@ func (s containerSpec) setHostUser(t task.TaskSpec, _ hostInfo, _ *mesos.Contain
 		s.host.GroupAdd = append(s.host.GroupAdd, strconv.Itoa(gid))
 	}
 	return nil
+}
+
+// setOwnerHome sets HOME and the name of the user who owns the job, if a volume mounts the user's home at its path. The job's own
+// values count. The login shell may not exist in the image.
+func (s containerSpec) setOwnerHome(t task.TaskSpec, _ hostInfo, _ *mesos.ContainerInfo) error {
+	if t.Account == nil || t.Account.Home == "" || !s.mountsAtItsPath(path.Clean(t.Account.Home)) {
+		return nil
+	}
+	for _, name := range []string{"HOME", "USER", "LOGNAME"} {
+		if slices.ContainsFunc(s.config.Env, func(entry string) bool { return strings.HasPrefix(entry, name+"=") }) {
+			continue
+		}
+		value := t.Account.Name
+		if name == "HOME" {
+			value = t.Account.Home
+		}
+		s.config.Env = append(s.config.Env, name+"="+value)
+	}
+	return nil
+}
+
+// mountsAtItsPath reports whether a path of the agent is the same file in the container. The innermost volume decides.
+func (s containerSpec) mountsAtItsPath(name string) bool {
+	inner, is := -1, false
+	for _, bind := range s.host.Binds {
+		source, rest, _ := strings.Cut(bind, ":")
+		target, _, _ := strings.Cut(rest, ":")
+		if target = path.Clean(target); isWithin(name, target) && len(target) > inner {
+			inner, is = len(target), path.IsAbs(source) && path.Join(source, strings.TrimPrefix(name, target)) == name
+		}
+	}
+	return is
 }
 
 // giveSandbox makes a user of the machine the owner of the sandbox and of the files in it, before the task starts.

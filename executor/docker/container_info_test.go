@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -250,6 +251,41 @@ func TestHostUser(t *testing.T) {
 	if err != nil || s.config.User != "1001:1002" || !slices.Equal(s.host.GroupAdd, []string{"1002", "1003"}) ||
 		!slices.Equal(s.host.SecurityOpt, []string{"no-new-privileges"}) {
 		t.Errorf("user %q, groups %v, options %v, %v", s.config.User, s.host.GroupAdd, s.host.SecurityOpt, err)
+	}
+}
+
+// TestOwnerHome checks that a container has its owner's home as HOME only if a volume mounts it at its path, and that values of the
+// job count.
+func TestOwnerHome(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		volumes []string
+		want    []string
+	}{
+		{"home", []string{"volume=/home/alice:/home/alice"}, []string{"HOME=/home/alice", "USER=alice"}},
+		{"read-only", []string{"volume=/home:/home:ro"}, []string{"HOME=/home/alice", "USER=alice"}},
+		{"other path", []string{"volume=/home/alice:/data"}, nil},
+		{"part", []string{"volume=/home/alice/data:/home/alice/data"}, nil},
+		{"other home", []string{"volume=/scratch:/home/alice"}, nil},
+		{"covered", []string{"volume=/home:/home", "volume=/scratch:/home/alice"}, nil},
+		{"named volume", []string{"volume=home:/home"}, nil},
+		{"own", []string{"volume=/home:/home", "env=HOME=/tmp"}, []string{"HOME=/tmp", "USER=alice"}},
+	} {
+		work := foreign(shell("debian:12", ""), parameters(c.volumes...))
+		work.Account = &task.Account{Name: "alice", Home: "/home/alice/", Shell: "/bin/zsh"}
+		s, err := newContainerSpec(work, hostInfo{})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		var got []string
+		for _, entry := range s.config.Env {
+			if name, _, _ := strings.Cut(entry, "="); slices.Contains([]string{"HOME", "USER", "SHELL"}, name) {
+				got = append(got, path.Clean(entry))
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ func newContainerSpec(t task.TaskSpec, f hostInfo) (containerSpec, error) {
 		return s, nil
 	}
 	for _, step := range []func(task.TaskSpec, hostInfo, *mesos.ContainerInfo) error{
-		s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.setHostUser, s.publishPorts,
+		s.rejectUnsupported, s.addVolumes, s.chooseNetwork, s.applyParameters, s.setHostUser, s.setOwnerHome, s.publishPorts,
 	} {
 		if err := step(t, f, c); err != nil {
 			return containerSpec{}, fmt.Errorf("docker task: %w", err)

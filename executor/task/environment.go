@@ -21,6 +21,9 @@ import (
 func (t TaskSpec) Environment() map[string]string {
 	env := make(map[string]string, len(t.Env)+4)
 	maps.Copy(env, t.Env)
+	if t.Image == "" {
+		t.Account.AddVariables(env)
+	}
 	if t.Job != "" { // not every framework names its tasks
 		env["MESOS_GPU_JOB"] = t.Job
 		env["MESOS_GPU_TASK_INDEX"] = strconv.Itoa(t.Index)
@@ -35,6 +38,18 @@ func (t TaskSpec) Environment() map[string]string {
 	env["MESOS_TASK_ID"] = t.ID
 	env["NVIDIA_VISIBLE_DEVICES"] = t.visibleDevices()
 	return env
+}
+
+// AddVariables adds the variables that a login sets, unless env has them. A nil Account adds none.
+func (a *Account) AddVariables(env map[string]string) {
+	if a == nil {
+		return
+	}
+	for name, value := range map[string]string{"HOME": a.Home, "USER": a.Name, "LOGNAME": a.Name, "SHELL": a.Shell} {
+		if _, set := env[name]; !set && value != "" {
+			env[name] = value
+		}
+	}
 }
 
 // visibleDevices is for NVIDIA's container toolkit, which may be the engine's

@@ -27,6 +27,12 @@ func TestTaskEnvironment(t *testing.T) {
 			"MESOS_GPU_JOB": "train", "MESOS_GPU_TASK_INDEX": "2", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 		{"another framework's knows its name", TaskSpec{Job: "web"}, map[string]string{
 			"MESOS_GPU_JOB": "web", "MESOS_GPU_TASK_INDEX": "0", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"the owner's account", TaskSpec{Account: &Account{Name: "alice", Home: "/home/alice", Shell: "/bin/zsh"}, Env: map[string]string{"SHELL": ""}},
+			map[string]string{"HOME": "/home/alice", "USER": "alice", "LOGNAME": "alice", "SHELL": "", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"an account without a home", TaskSpec{Account: &Account{Name: "alice"}},
+			map[string]string{"USER": "alice", "LOGNAME": "alice", "MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
+		{"an image", TaskSpec{Image: "debian", Account: &Account{Name: "alice", Home: "/home/alice"}},
+			map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 		{"devices without names", TaskSpec{GPUs: 1}, map[string]string{"MESOS_TASK_ID": "t", "NVIDIA_VISIBLE_DEVICES": "void"}},
 	}
 	for _, tt := range tests {

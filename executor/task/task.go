@@ -92,6 +92,10 @@ type TaskSpec struct {
 	ShutdownDelay time.Duration
 	// HostUser is the user of the machine as whom a docker task runs, nil for the user of its image.
 	HostUser *job.HostUser
+	// RunsAsOwner is set if the task runs as the user of the machine who owns its job. Account is that user's, which the
+	// executor adds.
+	RunsAsOwner bool
+	Account     *Account
 	// HealthChecks lists the checks of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 
@@ -103,6 +107,13 @@ type TaskSpec struct {
 	// OnMessage, if set, reports a message about the task to its user, such as
 	// the progress of an image pull. It does not block.
 	OnMessage func(message string)
+}
+
+// Account is the account of a user on the agent.
+type Account struct {
+	Name string
+	// Home is the home folder, or "" if the user has none or cannot enter it. Shell is the login shell, or "" if it is unknown.
+	Home, Shell string
 }
 
 // ShareLimit enforces shares of devices: mounts for a container and variables

@@ -148,7 +148,8 @@ func TestBuildLaunch(t *testing.T) {
 	}
 }
 
-// TestHomeFolder checks that tasks without an image have their sandbox as HOME, and that the job's own value counts.
+// TestHomeFolder checks that tasks without an image have their sandbox as HOME, or their owner's home as which they run, and that the
+// job's own value counts.
 func TestHomeFolder(t *testing.T) {
 	home := func(change func(*task.TaskSpec)) string {
 		w := work()
@@ -163,9 +164,12 @@ func TestHomeFolder(t *testing.T) {
 		return strings.Join(got, ",")
 	}
 	for want, change := range map[string]func(*task.TaskSpec){
-		"/sandbox":    func(*task.TaskSpec) {},
-		"/home/carol": func(w *task.TaskSpec) { w.Env = map[string]string{"HOME": "/home/carol"} },
-		"":            func(w *task.TaskSpec) { w.Image = "pytorch" },
+		"/sandbox": func(*task.TaskSpec) {},
+		"/home/carol": func(w *task.TaskSpec) {
+			w.Env, w.Account = map[string]string{"HOME": "/home/carol"}, &task.Account{Home: "/home/alice"}
+		},
+		"/home/alice": func(w *task.TaskSpec) { w.Account = &task.Account{Name: "alice", Home: "/home/alice"} },
+		"":            func(w *task.TaskSpec) { w.Image, w.Account = "pytorch", &task.Account{Home: "/home/alice"} },
 	} {
 		if got := home(change); got != want {
 			t.Errorf("HOME is %q, want %q", got, want)

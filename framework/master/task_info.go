@@ -116,6 +116,7 @@ func (c *Client) buildTask(
 		WarnPort:        warningPort(s, l.Ports),
 		ShutdownDelay:   s.ShutdownDelay(),
 		HostUser:        s.HostUser,
+		RunsAsOwner:     s.RunsAsOwner(),
 	}.Encode()
 	if err != nil {
 		return task, nil, err

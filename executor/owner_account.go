@@ -1,0 +1,132 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"runtime"
+	"strconv"
+	"time"
+
+	accounts "github.com/moby/sys/user"
+	"golang.org/x/sys/unix"
+
+	"mesos-gpu/executor/task"
+)
+
+// folderTimeout bounds the time in which a file system must answer whether a user can enter a folder.
+const folderTimeout = 10 * time.Second
+
+// applyOwnerAccount sets the account of a task that runs as its owner. If the user has no home on this machine, or cannot enter it,
+// the account has none, and the warning states why.
+func (c *ExecutorConfig) applyOwnerAccount(ctx context.Context, t *task.TaskSpec) (warning string) {
+	if !t.RunsAsOwner {
+		return ""
+	}
+	owner, err := findOwner(t)
+	if id := os.Geteuid(); err == nil && id != 0 && owner.Uid != strconv.Itoa(id) {
+		return "" // an agent without root rights runs all tasks as its own user
+	}
+	if err == nil {
+		t.Account, err = checkHome(ctx, owner)
+	}
+	if err == nil {
+		return ""
+	}
+	warning = fmt.Sprintf("HOME is the sandbox: %v", err)
+	if t.Image != "" { // it has another HOME without a home as well
+		c.Log.WithField("task", t.ID).WithError(err).Info("the container has no home of the user")
+		return ""
+	}
+	c.Log.WithField("task", t.ID).Warn(warning)
+	return warning
+}
+
+// findOwner returns the account as which a task runs that runs as its owner.
+func findOwner(t *task.TaskSpec) (*user.User, error) {
+	if t.HostUser != nil {
+		return user.LookupId(strconv.Itoa(t.HostUser.UID))
+	}
+	return user.Lookup(t.User)
+}
+
+// checkHome returns the account of a user, without a home if it returns an error.
+func checkHome(ctx context.Context, owner *user.User) (*task.Account, error) {
+	a := &task.Account{Name: owner.Username}
+	if entry, err := accounts.LookupUser(owner.Username); err == nil { // users of a directory service are not in /etc/passwd
+		a.Shell = entry.Shell
+	}
+	if owner.HomeDir == "" {
+		return a, fmt.Errorf("user %s has no home on this machine", owner.Username)
+	}
+	if err := checkEntry(ctx, owner, owner.HomeDir); err != nil {
+		return a, fmt.Errorf("home of user %s: %w", owner.Username, err)
+	}
+	a.Home = owner.HomeDir
+	return a, nil
+}
+
+// checkEntry returns an error unless a user can enter a folder. The kernel decides with the user's rights: a server of shared
+// folders may deny root what it allows the user.
+func checkEntry(ctx context.Context, who *user.User, dir string) error {
+	uid, gid, groups, err := credentialsOf(who)
+	if err != nil {
+		return err
+	}
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, and the credentials with it
+		result <- openFolderAs(uid, gid, groups, dir)
+	}()
+	late := time.NewTimer(folderTimeout)
+	defer late.Stop()
+	select {
+	case err = <-result:
+		return err
+	case <-late.C:
+		return fmt.Errorf("%s does not answer within %s", dir, folderTimeout)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// openFolderAs opens what is in a folder with the rights of a user, which the current thread keeps. A process without root rights
+// keeps its own.
+func openFolderAs(uid, gid int, groups []int, dir string) error {
+	if os.Geteuid() == 0 {
+		err := unix.Setgroups(groups) // of this thread only, as the two below
+		if _, changed := unix.SetfsgidRetGid(gid); err == nil {
+			err = changed
+		}
+		if _, changed := unix.SetfsuidRetUid(uid); err == nil {
+			err = changed
+		}
+		if err != nil {
+			return fmt.Errorf("take the rights of user %d: %w", uid, err)
+		}
+	}
+	fd, err := unix.Open(dir+"/.", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "enter", Path: dir, Err: err}
+	}
+	return unix.Close(fd)
+}
+
+// credentialsOf returns the numbers of a user and of the user's groups.
+func credentialsOf(who *user.User) (uid, gid int, groups []int, err error) {
+	names, err := who.GroupIds()
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("groups of user %s: %w", who.Username, err)
+	}
+	uid, first := strconv.Atoi(who.Uid)
+	gid, second := strconv.Atoi(who.Gid)
+	err = cmp.Or(first, second)
+	for _, name := range names {
+		n, bad := strconv.Atoi(name)
+		groups, err = append(groups, n), errors.Join(err, bad)
+	}
+	return uid, gid, groups, err
+}
