@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os/user"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,6 +19,9 @@ func homeOf(t *testing.T, name string) string {
 	return account.HomeDir
 }
 
+// shortPaths matches three times a short path of a task of the job short.
+var shortPaths = regexp.MustCompile(`^(/[^\n]*/agent/tasks/short\.0\.1\.[0-9a-z]+\n){3}$`)
+
 // TestTasksHaveTheHomeOfTheirOwner checks the variables of a login in tasks that run as their owner, and that a user without a home
 // learns why it is the sandbox.
 func TestTasksHaveTheHomeOfTheirOwner(t *testing.T) {
@@ -29,6 +33,9 @@ func TestTasksHaveTheHomeOfTheirOwner(t *testing.T) {
 	}
 	if out := c.mustRunAs("games", "run", "--env", "HOME=/tmp", "--env", "USER=me", "--", "sh", "-c", `echo "$HOME $USER"`); out != "/tmp me\n" {
 		t.Errorf("the job's own variables: got %q", out)
+	}
+	if out := c.mustRunAs("games", "run", "--name", "short", "--", "sh", "-c", "pwd; pwd -P; echo $MESOS_SANDBOX"); !shortPaths.MatchString(out) {
+		t.Errorf("the folder of a task: got\n%s", out)
 	}
 	const inSandbox = `[ "$HOME" -ef . ] && echo "sandbox $USER"`
 	if out := c.mustRunAs("bin", "run", "--user", "games", "--", "sh", "-c", inSandbox); out != "sandbox \n" {

@@ -130,9 +130,16 @@ func TestUsersOfTheMachineShareIt(t *testing.T) {
 		t.Errorf("games' job after daemon has killed its own:\n%s", out)
 	}
 	_, at, _ := strings.Cut(c.mustRunAs("games", "logs", "mine"), "at ")
-	at = strings.TrimSpace(at)
+	short := strings.TrimSpace(at)
+	at, err := filepath.EvalSymlinks(short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.runAs("daemon", "run", "--", "ls", filepath.Dir(short)); r.code == 0 && strings.Contains(r.out, "mine") {
+		t.Errorf("a task of daemon lists the folders of others: %s", r.out)
+	}
 	runs := filepath.Dir(filepath.Dir(filepath.Dir(at)))
-	for _, path := range []string{filepath.Join(at, "file"), filepath.Join(at, "stdout"), filepath.Join(runs, "latest", "stderr")} {
+	for _, path := range []string{filepath.Join(short, "file"), filepath.Join(at, "file"), filepath.Join(at, "stdout"), filepath.Join(runs, "latest", "stderr")} {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("the sandbox lacks %s: %v", path, err)
 		}

@@ -197,7 +197,7 @@ func (a *EmbeddedAgent) startNested(e *executorState, l nestedLaunch) <-chan err
 	if !l.session {
 		a.saveExecutor(e)
 	}
-	l.parent, l.sandbox, l.grant, l.fetchHosts = e.box, e.sandbox, e.grant, fetchHostsOf(e.info)
+	l.parent, l.sandbox, l.grant, l.executor, l.fetchHosts = e.box, e.sandbox, e.grant, e.id(), fetchHostsOf(e.info)
 	a.runInBackground(func(context.Context) func() {
 		defer abort()
 		box, command, err := a.makeNested(ctx, l)

@@ -35,7 +35,8 @@ type nestedLaunch struct {
 	parent  *container.RunningContainer
 	sandbox string
 	grant   isolator.DeviceGrant
-	// fetchHosts are the executor's.
+	// executor is the executor's id, and fetchHosts are its hosts.
+	executor   string
 	fetchHosts job.FetchHosts
 }
 
@@ -58,6 +59,11 @@ func (a *EmbeddedAgent) makeNested(ctx context.Context, l nestedLaunch) (*contai
 		}
 		defer out.close()
 		s.Stdout, s.Stderr = out.stdout, out.stderr
+		if s.OCI == nil {
+			if err := a.shortenPath(&s, l); err != nil {
+				return nil, s.Command, err
+			}
+		}
 	}
 	box, err := a.engine.Launch(ctx, s)
 	if errors.As(err, new(container.OverlayError)) {

@@ -128,7 +128,7 @@ func TestNestedContainers(t *testing.T) {
 	kinds(t, func(t *testing.T, root bool) {
 		r := newRig(t, root, nil)
 		p := r.parent()
-		command := argv("sh", "sh", "-c", `echo "in $(pwd), $MESOS_SANDBOX, $MINE"; env | wc -l; echo bad >&2; exit 5`)
+		command := argv("sh", "sh", "-c", `echo "in $(pwd), $MESOS_SANDBOX, $MINE"; readlink /proc/self/cwd; env | wc -l; echo bad >&2; exit 5`)
 		value := "own"
 		command.Environment = &mesos.Environment{Variables: []mesos.Environment_Variable{{Name: "MINE", Value: &value}}}
 		command.Arguments = command.Arguments[1:]
@@ -138,9 +138,17 @@ func TestNestedContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir = filepath.Join(dir, "containers", "n1")
-		// PATH, MESOS_SANDBOX, MINE, and PWD by the shell.
-		if want := fmt.Sprintf("in %s, %s, own\n4\nbad\n", dir, dir); ws.ExitStatus() != 5 || out != want {
+		short := filepath.Join(r.agent.cfg.WorkDir, "tasks", "ex")
+		real := dir
+		if root {
+			real = short
+		}
+		// PATH, MESOS_SANDBOX, MINE and PWD.
+		if want := fmt.Sprintf("in %s, %s, own\n%s\n4\nbad\n", short, short, real); ws.ExitStatus() != 5 || out != want {
 			t.Errorf("status %#x, output %q, want %q", int(ws), out, want)
+		}
+		if target := readlink(t, short); target != dir {
+			t.Errorf("outside of the task its short path leads to %s, want %s", target, dir)
 		}
 		// Another wait has the same result, until the container is removed.
 		if again, err := r.waitNested(below(p, "n1")); err != nil || again != ws {

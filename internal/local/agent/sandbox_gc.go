@@ -112,6 +112,7 @@ func (a *EmbeddedAgent) collectOnce(ctx context.Context, at time.Time) error {
 	if removed > 0 {
 		a.cfg.Log.WithField("sandboxes", removed).WithField("disk_used", fmt.Sprintf("%.0f %%", 100*used)).Info("removed sandboxes of ended executors")
 	}
+	errs = append(errs, removeLinks(a.cfg.WorkDir))
 	if !inUse.images {
 		errs = append(errs, a.images.RemoveUnused(before))
 	}

@@ -90,7 +90,7 @@ func TestSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, bad, ws := r.ran(below(n, "s"), withVariable(shell(`echo "$OF $MINE"; pwd; echo bad >&2; exit 5`), "MINE", "own"))
-		dir := filepath.Join(filepath.Dir(r.sandbox("ex")), filepath.Base(readlink(t, r.sandbox("ex"))), "containers", "n")
+		dir := filepath.Join(r.agent.cfg.WorkDir, "tasks", "ex")
 		if want := "task own\n" + dir + "\n"; out != want || bad != "bad\n" || ws.ExitStatus() != 5 {
 			t.Errorf("wrote %q and %q, ended with %#x; want %q, bad and 5", out, bad, int(ws), want)
 		}

@@ -56,6 +56,9 @@ func isolateProcess(o launchOrder) error {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+	if o.Alias != nil {
+		return mountAlias(*o.Alias)
+	}
 	return nil
 }
 

@@ -64,6 +64,8 @@ type LaunchSpec struct {
 	// Enter runs the command inside another container: in its file system and
 	// process namespace, with at most its rights.
 	Enter *RunningContainer
+	// Alias is a second path of the command's folder, nil for none.
+	Alias *FolderAlias
 	// OCI makes runc run the container from a bundle. The bundle's config.json
 	// then has the command, and Command is not used.
 	OCI *RuncBundle

@@ -34,6 +34,7 @@ type launchOrder struct {
 	Nodes   []rules.DeviceNode `json:"nodes"`
 	Command Command            `json:"command"`
 	OCI     *RuncBundle        `json:"oci,omitempty"`
+	Alias   *FolderAlias       `json:"alias,omitempty"`
 	Enter   *enteredContainer  `json:"enter,omitempty"`
 	// Terminal reports that the standard streams are a terminal.
 	Terminal bool `json:"terminal,omitempty"`
