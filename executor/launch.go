@@ -108,7 +108,7 @@ func parseCommand(t *task.TaskSpec, info mesos.TaskInfo) error {
 	t.Secrets, t.SecretFiles, t.PullSecret, t.HostDevices = launch.Secrets, launch.SecretFiles, launch.PullSecret, launch.Devices
 	t.WholeGPUs = launch.WholeGPUs
 	t.User, t.Fetch, t.ImageEntrypoint, t.Warn, t.WarnPort = launch.User, launch.Fetch, launch.ImageEntrypoint, launch.Warn, launch.WarnPort
-	t.ShutdownDelay, t.HostUser, t.RunsAsOwner = launch.ShutdownDelay, launch.HostUser, launch.RunsAsOwner
+	t.ShutdownDelay, t.HostUser, t.RunsAsOwner, t.Chdir = launch.ShutdownDelay, launch.HostUser, launch.RunsAsOwner, launch.Chdir
 	if launch.KillGrace != nil {
 		t.KillGrace = *launch.KillGrace
 	}

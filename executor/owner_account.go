@@ -27,8 +27,8 @@ func (c *ExecutorConfig) applyOwnerAccount(ctx context.Context, t *task.TaskSpec
 		return ""
 	}
 	owner, err := findOwner(t)
-	if id := os.Geteuid(); err == nil && id != 0 && owner.Uid != strconv.Itoa(id) {
-		return "" // an agent without root rights runs all tasks as its own user
+	if err == nil && !canAct(owner) {
+		return ""
 	}
 	if err == nil {
 		t.Account, err = checkHome(ctx, owner)
@@ -43,6 +43,32 @@ func (c *ExecutorConfig) applyOwnerAccount(ctx context.Context, t *task.TaskSpec
 	}
 	c.Log.WithField("task", t.ID).Warn(warning)
 	return warning
+}
+
+// checkChdir returns an error if the task cannot start in the folder of its submission. The shell that enters the folder in the task
+// reports the same, but only in the task's output.
+func (c *ExecutorConfig) checkChdir(ctx context.Context, t *task.TaskSpec) error {
+	if t.Chdir == "" {
+		return nil
+	}
+	if !t.RunsAsOwner {
+		return errors.New("chdir: the task does not run as the owner of its job")
+	}
+	owner, err := findOwner(t)
+	if err == nil && canAct(owner) {
+		err = checkEntry(ctx, owner, t.Chdir)
+	}
+	if err == nil {
+		return nil
+	}
+	host, _ := os.Hostname()
+	return fmt.Errorf("chdir: user %s on %s: %w: submit from a folder that this user can enter on all agents, or leave out chdir", t.User, host, err)
+}
+
+// canAct reports whether this process can take a user's rights. An agent without root rights runs all tasks as its own user.
+func canAct(who *user.User) bool {
+	id := os.Geteuid()
+	return id == 0 || who.Uid == strconv.Itoa(id)
 }
 
 // findOwner returns the account as which a task runs that runs as its owner.

@@ -66,7 +66,7 @@ func withoutHome(a *task.Account) *task.Account {
 }
 
 // TestFolderIsEnteredAsUser checks that the user's rights count, and not those of root: the user's own folder, one of a group of the
-// user, and those of others. Afterwards root still has its own rights.
+// user, and those of others; so do they for the folder in which a task starts. Afterwards root still has its own rights.
 func TestFolderIsEnteredAsUser(t *testing.T) {
 	testneeds.RequireRoot(t)
 	who, err := user.Lookup("nobody")
@@ -109,6 +109,21 @@ func TestFolderIsEnteredAsUser(t *testing.T) {
 	}
 	if err := checkEntry(t.Context(), who, filepath.Join(top, "missing")); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("a missing folder: %v", err)
+	}
+	cfg := ExecutorConfig{Log: logrus.New()}
+	for _, c := range []struct {
+		name, want string
+		task       task.TaskSpec
+	}{
+		{"no folder", "", task.TaskSpec{}},
+		{"own", "", task.TaskSpec{Chdir: filepath.Join(top, "own"), RunsAsOwner: true, User: "nobody"}},
+		{"other", "permission denied: submit from a folder", task.TaskSpec{Chdir: filepath.Join(top, "other"), RunsAsOwner: true, User: "nobody"}},
+		{"root", "", task.TaskSpec{Chdir: filepath.Join(top, "other"), RunsAsOwner: true, User: "root"}},
+		{"no owner", "does not run as the owner", task.TaskSpec{Chdir: filepath.Join(top, "own"), User: "nobody"}},
+	} {
+		if err := cfg.checkChdir(t.Context(), &c.task); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("chdir to %s: got %v, want %q", c.name, err, c.want)
+		}
 	}
 	if _, err := os.ReadDir(filepath.Join(top, "other")); err != nil {
 		t.Errorf("root has lost its rights: %v", err)

@@ -151,7 +151,10 @@ func (l *taskLoop) startWatchers(r task.RunningTask) {
 func (l *taskLoop) executeTask(startCtx, taskCtx context.Context, runtime task.Runtime, t task.TaskSpec) {
 	var r task.RunningTask
 	share, home := "", l.cfg.applyOwnerAccount(startCtx, &t)
-	err := l.cfg.claimDevices(startCtx, &t)
+	err := l.cfg.checkChdir(startCtx, &t)
+	if err == nil {
+		err = l.cfg.claimDevices(startCtx, &t)
+	}
 	if err == nil {
 		share, err = l.cfg.applyShareLimit(startCtx, &t)
 	}

@@ -21,6 +21,7 @@ import (
 	"mesos-gpu/framework/artifacts"
 	"mesos-gpu/framework/internal/zkconn"
 	"mesos-gpu/framework/journal"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/framework/master"
 	"mesos-gpu/framework/metrics"
 	"mesos-gpu/framework/notifier"
@@ -135,6 +136,8 @@ type SchedulerConfig struct {
 	// LoadRoles. Both may be empty if Sched.Policy has roles.
 	Roles     []string
 	RolesFile string
+	// SharedFolders is leader.Config.SharedFolders: absolute paths, and leader.OwnerHome.
+	SharedFolders []string
 	// Notifications is the file that configures notifications, as of notifier.LoadSettings; "" disables them.
 	Notifications string
 	// AutoscaleInterval is the time between two measurements of the load of services that
@@ -274,6 +277,11 @@ func (c *SchedulerConfig) Validate() error {
 	}
 	if c.WorkdirsMiB < 0 || c.KeepWorkdirs < 0 {
 		errs = append(errs, fmt.Errorf("working folders: %d MiB for %s is negative", c.WorkdirsMiB, c.KeepWorkdirs))
+	}
+	for _, folder := range c.SharedFolders {
+		if folder != leader.OwnerHome && !filepath.IsAbs(folder) {
+			errs = append(errs, fmt.Errorf("shared folder %q is neither an absolute path such as /data nor %s, the home of a job's owner", folder, leader.OwnerHome))
+		}
 	}
 	if c.KeepAccounting < 0 || c.AccountingMiB < 0 {
 		errs = append(errs, fmt.Errorf("accounting: %d MiB for %s is negative", c.AccountingMiB, c.KeepAccounting))

@@ -59,6 +59,7 @@ func (s *Scheduler) runLeader(ctx context.Context, store journal.Journal, mayAct
 		Artifacts:         s.artifacts,
 		OutputBytes:       cfg.OutputMiB << 20,
 		AutoscaleInterval: cfg.AutoscaleInterval,
+		SharedFolders:     cfg.SharedFolders,
 	})
 	client.SetWeights(queue.MesosWeights(cfg.Sched.Policy.Roles))
 	s.setLeadership(client, func(p sched.Policy, applied func()) error {

@@ -80,7 +80,11 @@ func (s *Spec) AttachCommand(session string) []string {
 		// The engine ends the input of a lost session before the executor kills its processes.
 		script = strings.Replace(script, "# settle", "sleep 1", 1)
 	}
-	return slices.Concat([]string{"sh", "-c", script, "mesos-gpu-" + session}, s.ownProgram())
+	argv := s.ownProgram()
+	if s.TTY && s.Chdir != "" { // the session starts in the sandbox
+		argv = StartInFolder(s.Chdir, argv)
+	}
+	return slices.Concat([]string{"sh", "-c", script, "mesos-gpu-" + session}, argv)
 }
 
 // ownProgram returns the entrypoint and the command.

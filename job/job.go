@@ -47,6 +47,9 @@ type Spec struct {
 	// scheduler stores, which agents unpack into the sandbox. In a job file it is a
 	// folder of the client, which is uploaded before the job is submitted.
 	Workdir string `json:"workdir,omitempty"`
+	// Chdir is a folder of the agents, on a file system that they share, in which the tasks
+	// start; "" for the sandbox. Before the submission it may be ChdirSubmit.
+	Chdir string `json:"chdir,omitempty"`
 	// Artifacts are paths in the sandbox, of files and folders that are copied to the
 	// scheduler's store after each task's end.
 	Artifacts []string `json:"artifacts,omitempty"`

@@ -144,7 +144,7 @@ func TestCloneIsIndependent(t *testing.T) {
 
 func TestParseLaunchRejectsUnknownVersion(t *testing.T) {
 	if _, ok, err := ParseLaunch([]byte(`{"mesos-gpu": 99}`)); !ok || err == nil ||
-		!strings.Contains(err.Error(), "version 99, this executor reads versions 2 to 10") {
+		!strings.Contains(err.Error(), "version 99, this executor reads versions 2 to 11") {
 		t.Errorf("got %v, %v", ok, err)
 	}
 	for _, theirs := range []string{"", `{`, `{"version": 1}`, `[2]`, "the framework's own"} {

@@ -20,8 +20,9 @@ const (
 	pullSecretLaunchVersion = 8
 	delayLaunchVersion      = 9
 	hostUserLaunchVersion   = 10
+	chdirLaunchVersion      = 11
 
-	latestLaunchVersion = hostUserLaunchVersion
+	latestLaunchVersion = chdirLaunchVersion
 )
 
 // LaunchData contains the facts about a task that the scheduler passes to the executor
@@ -66,6 +67,8 @@ type LaunchData struct {
 	HostUser *HostUser `json:"host_user,omitempty"`
 	// RunsAsOwner is the Spec's. An executor that does not know the field starts the task with its sandbox as HOME.
 	RunsAsOwner bool `json:"runs_as_owner,omitempty"`
+	// Chdir is the Spec's.
+	Chdir string `json:"chdir,omitempty"`
 	// HealthChecks lists the checks for which TaskInfo has no field, each a
 	// HealthCheck message of Mesos in JSON.
 	HealthChecks []json.RawMessage `json:"health_checks,omitempty"`
@@ -98,6 +101,9 @@ func (l LaunchData) Encode() ([]byte, error) {
 	}
 	if l.HostUser != nil {
 		l.Version = hostUserLaunchVersion
+	}
+	if l.Chdir != "" {
+		l.Version = chdirLaunchVersion
 	}
 	data, err := json.Marshal(l)
 	if err != nil {

@@ -20,6 +20,7 @@ func TestLaunchVersions(t *testing.T) {
 		"devices":                {LaunchData{Job: "a", Devices: []string{"/dev/infiniband"}, SecretFiles: map[string]string{"a": "b"}}, devicesLaunchVersion},
 		"a pull secret":          {LaunchData{Job: "a", PullSecret: "registry", Warn: &Warning{}}, pullSecretLaunchVersion},
 		"a shutdown delay":       {LaunchData{Job: "a", ShutdownDelay: 1, PullSecret: "registry"}, delayLaunchVersion},
+		"a shared folder":        {LaunchData{Job: "a", Chdir: "/home/alice", HostUser: &HostUser{UID: 1}}, chdirLaunchVersion},
 		"the image's entrypoint": {LaunchData{Job: "a", ImageEntrypoint: true}, entrypointLaunchVersion},
 	} {
 		data, err := test.launch.Encode()

@@ -7,7 +7,7 @@ const specOverhead = 512
 // that are met and tasks that are added do not change it.
 func (s *Spec) TextBytes() int {
 	n := specOverhead + len(s.Name) + len(s.Role) + len(s.Owner) + len(s.Group) + len(s.Image) + len(s.Entrypoint) +
-		len(s.User) + len(s.Network) + len(s.Workdir) + len(s.CheckpointDir) + len(s.Request.MinDriver) + len(s.Request.MinCUDA)
+		len(s.User) + len(s.Network) + len(s.Workdir) + len(s.Chdir) + len(s.CheckpointDir) + len(s.Request.MinDriver) + len(s.Request.MinCUDA)
 	add := func(texts ...string) {
 		for _, text := range texts {
 			n += len(text) + 16

@@ -32,6 +32,7 @@ func (s *Spec) validateLaunch(bad reportFunc) {
 			"image_entrypoint: it runs command as the arguments of the image's own entrypoint: give both, and no entrypoint")
 	}
 	s.validateWorkdir(bad)
+	s.validateChdir(bad)
 	s.validateInterruption(bad)
 	if len(s.Artifacts) > maxArtifacts {
 		bad(field("artifacts"), "artifacts: %d are more than %d", len(s.Artifacts), maxArtifacts)

@@ -96,6 +96,8 @@ type TaskSpec struct {
 	// executor adds.
 	RunsAsOwner bool
 	Account     *Account
+	// Chdir is the folder of the agent in which a task without an image starts, "" for its sandbox.
+	Chdir string
 	// HealthChecks lists the checks of the TaskInfo and of the job's LaunchData.
 	HealthChecks []*mesos.HealthCheck
 

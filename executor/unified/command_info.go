@@ -30,7 +30,11 @@ func buildLaunch(t task.TaskSpec, sandbox string) (*mesos.CommandInfo, *mesos.Co
 	case t.ImageEntrypoint: // without a value Mesos uses the image's
 		command.Arguments = t.Argv
 	case len(t.Argv) > 0:
-		command.Value, command.Arguments = &t.Argv[0], t.Argv
+		argv := t.Argv
+		if t.Chdir != "" {
+			argv = job.StartInFolder(t.Chdir, argv)
+		}
+		command.Value, command.Arguments = &argv[0], argv
 	}
 	if t.User != "" {
 		command.User = &t.User

@@ -22,6 +22,7 @@ import (
 
 	"mesos-gpu/executor/image"
 	"mesos-gpu/executor/task"
+	"mesos-gpu/job"
 )
 
 // answeringAgent answers the v1 API by type of call.
@@ -145,6 +146,16 @@ func TestBuildLaunch(t *testing.T) {
 	w.Argv, w.ImageEntrypoint = []string{"-v", "x"}, true
 	if command, _ = buildLaunch(w, "/sandbox"); command.Value != nil || *command.Shell || !slices.Equal(command.Arguments, w.Argv) {
 		t.Errorf("arguments of an image's entrypoint: command %v, want no value and the arguments alone", command)
+	}
+}
+
+// TestBuildLaunchEntersFolder checks that a task starts in the folder of its submission.
+func TestBuildLaunchEntersFolder(t *testing.T) {
+	w := work()
+	w.Chdir = "/home/alice"
+	command, _ := buildLaunch(w, "/sandbox")
+	if want := job.StartInFolder(w.Chdir, w.Argv); command.GetValue() != want[0] || !slices.Equal(command.Arguments, want) {
+		t.Errorf("command %s %q, want %q", command.GetValue(), command.Arguments, want)
 	}
 }
 

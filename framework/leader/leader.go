@@ -52,6 +52,8 @@ type Leader struct {
 	url string
 	// stopped is closed when this scheduler stops leading. The loop takes no requests from then on.
 	stopped <-chan struct{}
+	// sharedFolders are Config.SharedFolders.
+	sharedFolders []string
 	// extension exports metrics; nil without such an extension.
 	extension MeasuredExtension
 	// agentFields and gpuCounts describe the agents of the master's last list. UpdateAgents replaces their
@@ -103,6 +105,9 @@ type Config struct {
 	// AutoscaleInterval is the time between two measurements of the load of services, 0 for
 	// the default.
 	AutoscaleInterval time.Duration
+	// SharedFolders are folders of file systems that all agents and the users' machines mount at the same paths, and OwnerHome. Tasks
+	// may start in folders below.
+	SharedFolders []string
 	// Artifacts stores files of ended tasks; nil if the operator has named no store.
 	Artifacts *artifacts.Store
 	// OutputBytes bounds the output of an attempt that is stored with them; 0 stores none.
@@ -112,7 +117,7 @@ type Config struct {
 // New returns the leader of a term with loop l.
 func New(l *Loop, cfg Config) *Leader {
 	b := &Leader{
-		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped,
+		Reader: clusterview.Reader{Model: l.Model, Client: cfg.Client}, loop: l, url: cfg.URL, stopped: cfg.Stopped, sharedFolders: cfg.SharedFolders,
 		extension: cfg.Gauges, abdicated: make(chan struct{}), startEstimates: newStartEstimateCache(),
 	}
 	b.Usage = usage.New(b.Model, b.ReadUsage)

@@ -69,6 +69,7 @@ var submissionChecks = concatChecks(
 		{"the working folder is stored, and the requester may use it", "workdir", byUser | asSchedule, true, (*Leader).checkWorkdir},
 		{"there is a store for artifacts", "artifacts", byUser | asSchedule, true, (*Leader).checkArtifactStore},
 		{"containers that reach the machine can run as the unix user who owns them", "user", byUser | asSchedule, true, (*Leader).checkHostUser},
+		{"the folder of submission is shared, and the tasks run as their owner", "chdir", byUser | asSchedule, true, (*Leader).checkChdir},
 		{"the requester may submit to the role", "role", byUser | asSchedule, false, (*Leader).checkRolePermission},
 		{"the schedule's owner may still submit to the role", "role", bySchedule, false, (*Leader).checkScheduleOwner},
 		{"the requester may run processes as the user", "user", byUser | asSchedule, false, (*Leader).checkProcessUser},

@@ -117,6 +117,7 @@ func (c *Client) buildTask(
 		ShutdownDelay:   s.ShutdownDelay(),
 		HostUser:        s.HostUser,
 		RunsAsOwner:     s.RunsAsOwner(),
+		Chdir:           s.Chdir,
 	}.Encode()
 	if err != nil {
 		return task, nil, err

@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"errors"
+	"os"
 	"os/user"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/testing/testneeds"
 )
 
 // homeOf returns the home of an account that Debian and Fedora have.
@@ -37,6 +41,10 @@ func TestTasksHaveTheHomeOfTheirOwner(t *testing.T) {
 	if out := c.mustRunAs("games", "run", "--name", "short", "--", "sh", "-c", "pwd; pwd -P; echo $MESOS_SANDBOX"); !shortPaths.MatchString(out) {
 		t.Errorf("the folder of a task: got\n%s", out)
 	}
+	home := homeOf(t, "games") // shared without a flag
+	if out := c.mustRunAs("games", "run", "--chdir", home, "--", "pwd"); out != home+"\n" {
+		t.Errorf("a task in its owner's home: got %q", out)
+	}
 	const inSandbox = `[ "$HOME" -ef . ] && echo "sandbox $USER"`
 	if out := c.mustRunAs("bin", "run", "--user", "games", "--", "sh", "-c", inSandbox); out != "sandbox \n" {
 		t.Errorf("a task of another user than its owner: got %q", out)
@@ -48,5 +56,87 @@ func TestTasksHaveTheHomeOfTheirOwner(t *testing.T) {
 	})
 	if out := c.mustRunAs("nobody", "exec", "homeless", "--", "sh", "-c", `echo "$USER"`); out != "nobody\n" {
 		t.Errorf("a command in the task: got %q", out)
+	}
+}
+
+// runIn runs a client command as a user of the machine in a folder.
+func (c socketCluster) runIn(folder, name string, args ...string) result {
+	c.t.Helper()
+	const enter = `cd "$1" && shift && exec "$@"`
+	return runProgram(c.t, "/bin/sh", accountOf(c.t, name), []string{"MESOS_GPU_API=" + c.api, "HOME=/"},
+		append([]string{"-c", enter, "sh", folder, buildReleased(c.t)}, args...)...)
+}
+
+// makeUserFolder returns a new folder of a user, closed to others, in a folder of root that all can enter.
+func makeUserFolder(t *testing.T, name string) (shared, folder string) {
+	t.Helper()
+	shared = makeWorkDir(t)
+	folder = filepath.Join(shared, name)
+	owner := accountOf(t, name)
+	err := errors.Join(os.Chmod(shared, 0o711), os.Mkdir(folder, 0o700), os.Chown(folder, int(owner.Uid), int(owner.Gid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shared, folder
+}
+
+// TestTasksStartWhereTheyWereSubmitted checks that a task starts in the folder of its submission if that is on a shared file system and
+// the task's user, its owner, can enter it. Everything else is refused.
+func TestTasksStartWhereTheyWereSubmitted(t *testing.T) {
+	t.Parallel()
+	testneeds.RequireRoot(t)
+	shared, folder := makeUserFolder(t, "games")
+	c := startSocketCluster(t, "--gpus", "1xV100", "--shared-folders", shared)
+	script := filepath.Join(folder, "train.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\npwd; pwd -P; id -un; echo kept >result\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(shared, "job.yaml")
+	if err := os.WriteFile(file, []byte("name: filed\ncommand: [./train.sh]\nchdir: submit\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := folder + "\n" + folder + "\ngames\n"
+	if r := c.runIn(folder, "games", "run", "--chdir", "submit", "--", "./train.sh"); r.out != want {
+		t.Errorf("run: status %d, got %q, want %q\n%s", r.code, r.out, want, r.err)
+	}
+	if r := c.runIn(folder, "games", "submit", file); r.code != 0 {
+		t.Fatalf("submit: %s", r.err)
+	}
+	c.awaitJobEnd("filed")
+	if out := c.mustRunAs("games", "logs", "filed"); out != want {
+		t.Errorf("a job file: got %q, want %q", out, want)
+	}
+	if text, err := os.ReadFile(filepath.Join(folder, "result")); string(text) != "kept\n" {
+		t.Errorf("the result is %q, %v", text, err)
+	}
+	if out := c.mustRunAs("games", "get", "filed"); !strings.Contains(out, "chdir: "+folder+"\n") {
+		t.Errorf("the job's file does not have the folder:\n%s", out)
+	}
+	if r := c.runIn(folder, "games", "submit", "--dry-run", "--set", "chdir=/home", "--chdir", "submit", file); !strings.Contains(r.out, "chdir: "+folder+"\n") {
+		t.Errorf("submit --chdir: status %d\n%s%s", r.code, r.out, r.err)
+	}
+	pipe := `cd "$1" && printf piped | "$2" run --chdir submit -- sh -c 'pwd; cat'`
+	piped := runProgram(t, "/bin/sh", accountOf(t, "games"), []string{"MESOS_GPU_API=" + c.api, "HOME=/"}, "-c", pipe, "sh", folder, buildReleased(t))
+	if piped.out != folder+"\npiped" {
+		t.Errorf("with an input: got %q\n%s", piped.out, piped.err)
+	}
+	for _, one := range []struct {
+		name, in, user string
+		args           []string
+		reason         string
+	}{
+		{"not shared", "/", "games", []string{"--chdir", "submit"}, "chdir: / is not below a folder that the agents share: the scheduler's operator has named " + shared},
+		{"closed to the user", "/", "daemon", []string{"--chdir", folder}, "chdir: user daemon on "},
+		{"another user", folder, "root", []string{"--chdir", "submit", "--user", "games"}, "must run as the owner of the job, root, and not as games"},
+		{"another user as a user", "/", "daemon", []string{"--chdir", folder, "--user", "games"}, "games"},
+		{"missing", "/", "games", []string{"--chdir", shared + "/gone"}, "no such file or directory: submit from a folder that this user can enter"},
+		{"upload", folder, "games", []string{"--chdir", "submit", "--workdir", "."}, "choose one"},
+		{"image", folder, "games", []string{"--chdir", "submit", "--image", "debian"}, "mount the folder by volumes"},
+		{"out of the folder", "/", "games", []string{"--chdir", folder + "/../../etc"}, "absolute path without . and .."},
+	} {
+		r := c.runIn(one.in, one.user, append(append([]string{"run"}, one.args...), "--", "./train.sh")...)
+		if r.code == 0 || !strings.Contains(r.err, one.reason) {
+			t.Errorf("%s: status %d, %q, want %q", one.name, r.code, r.err, one.reason)
+		}
 	}
 }

@@ -155,6 +155,10 @@ var jobKeys = sync.OnceValue(func() []keyField[job.Spec] {
 			"[folder of the client](../guides/jobs.md#files), relative to the job file, "+
 				"that is uploaded and in which the tasks start; or the `sha256:` digest of a stored one").withDefault("none").
 			withFlag(Flag{Name: "workdir", Shorthand: "w", Usage: "folder to upload; the tasks start in a copy of it"}),
+		key("chdir", word(""), func(s *spec) *string { return &s.Chdir },
+			"`submit`: the tasks start in the [folder of the submission](../guides/jobs.md#shared-folders), which must be on a "+
+				"file system that the agents share; or the absolute path of such a folder").withDefault("the sandbox").
+			withFlag(Flag{Name: "chdir", Usage: "submit: start in the current folder, on a file system that the agents share; or the absolute path of a folder there"}),
 		key("fetch", fetchList(), func(s *spec) *[]job.FetchArtifact { return &s.Fetch },
 			"files that the agent puts into the sandbox first: `[https://example.org/model.tar.gz]`, or `{uri, path, extract, "+
 				"executable, cache}`; a URI may be a path of the agent").withDefault("none"),

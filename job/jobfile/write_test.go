@@ -119,6 +119,9 @@ notify: [mailto:alice@example.org, {to: "https://hooks.example.org/x", on: [star
 after: [prepare, {job: clean, state: ended}]
 `, head + `
 schedule: {cron: "0 3 * * mon-fri", time_zone: Europe/Berlin, overlap: replace, history: 7}
+`, `name: no-image
+command: [./train.sh]
+chdir: submit
 `}
 
 // The written files contain every key, and read as the same jobs.

@@ -14,6 +14,7 @@ import (
 
 	"mesos-gpu/framework"
 	"mesos-gpu/framework/client"
+	"mesos-gpu/framework/leader"
 	"mesos-gpu/gpu"
 	"mesos-gpu/internal/cli"
 	"mesos-gpu/internal/cli/agent"
@@ -89,6 +90,7 @@ func (a *daemonCommands) localCommand() *cobra.Command {
 		flag.Usage = strings.Replace(flag.Usage, "; read again on SIGHUP", "", 1)
 	}
 	addAllowFlags(c.Flags(), &f.scheduler.Sched.Policy.Permissions)
+	addSharedFoldersFlag(c.Flags(), &f.scheduler, []string{"/home", leader.OwnerHome})
 	jobs.AddMarathonFlags(c.Flags(), &f.settings)
 	addServicePortsFlag(c.Flags(), &f.settings)
 	cli.AddLogLevelFlag(c, &f.level)

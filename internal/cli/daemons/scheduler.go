@@ -118,6 +118,7 @@ func (a *daemonCommands) schedulerCommand() *cobra.Command {
 	f.DurationVar(&cfg.Sched.KeepEnded, "keep-ended", 0,
 		"how long the record of a job is kept after its end; 0: until --keep-runs or the limit of all ended jobs; roles may set another time")
 	addAllowFlags(f, &cfg.Sched.Policy.Permissions)
+	addSharedFoldersFlag(f, &cfg, nil)
 	jobs.AddMarathonFlags(f, &settings)
 	addServicePortsFlag(f, &settings)
 	f.StringVar(&cfg.User, "user", framework.DefaultUser, "user that executors run as")
@@ -174,6 +175,12 @@ func addAllowFlags(f *pflag.FlagSet, a *admission.HostPermissions) {
 	f.StringSliceVar(&a.Devices, "allow-devices", nil,
 		"device nodes on agents, or folders of them, that docker tasks may open if their agent allows it too, such as /dev/infiniband; empty: none")
 	f.BoolVar(&a.HostIPC, "allow-host-ipc", false, "allow jobs to share the agent's memory segments and semaphores (ipc: host)")
+}
+
+// addSharedFoldersFlag adds the flag for the folders in which tasks may start.
+func addSharedFoldersFlag(f *pflag.FlagSet, cfg *framework.SchedulerConfig, folders []string) {
+	f.StringSliceVar(&cfg.SharedFolders, "shared-folders", folders,
+		"folders that are the same on all machines, such as /home,/data; ~ is the home of a job's owner: tasks that run as their owner may start below (chdir)")
 }
 
 // reloadOnHangup reloads roles and permissions on SIGHUP until the returned function is

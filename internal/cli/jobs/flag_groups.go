@@ -25,7 +25,7 @@ func jobFlagGroups() []flagGroup {
 			"gpus", "not-gpu-type", "not-gpu-uuid",
 		}},
 		{"Other resources and agents", []string{"constraint", "cpus", "device", "disk", "mem", "shm-size", "ulimit"}},
-		{"Command and files", []string{"checkpoint-dir", "env", "env-file", "secret", "secret-file", "user", "volume", "workdir"}},
+		{"Command and files", []string{"chdir", "checkpoint-dir", "env", "env-file", "secret", "secret-file", "user", "volume", "workdir"}},
 		{"Container", []string{"container", "entrypoint", "image", "ipc", "network", "ports", "publish", "pull", "pull-secret"}},
 		{"Scheduling", []string{"gang", "guaranteed", "max-wait", "min-run-time", "preempt-after", "preemptible", "priority", "role", "run-time"}},
 		{"End and retries", []string{"idle", "kill-grace", "notify", "on-timeout", "restart", "retries", "timeout"}},

@@ -21,7 +21,8 @@ import (
 type jobFileFlags struct {
 	files []string
 	// The other fields are flags, in the syntax of the command line.
-	name, image, workdir      string
+	name, image               string
+	workdir, chdir            string
 	gpus                      int
 	gpuTypes                  []string
 	env, overrides, variables []string
@@ -53,6 +54,7 @@ func addJobFileFlags(c *cobra.Command) *jobFileFlags {
 	f.StringSliceVar(&s.gpuTypes, "gpu-type", nil, "acceptable GPU types, instead of those in the file")
 	f.StringVar(&s.image, "image", "", "container image, instead of that in the file")
 	f.StringVarP(&s.workdir, "workdir", "w", "", "folder to upload, relative to the current one, instead of that in the file; the tasks start in a copy of it")
+	f.StringVar(&s.chdir, "chdir", "", "submit, or a folder that the agents share, in which the tasks start, instead of that in the file")
 	f.StringArrayVar(&s.overrides, "set", nil, "KEY=VALUE or KEY.SUBKEY=VALUE: set a key of the job file to a value in YAML; without VALUE the key is removed")
 	f.StringArrayVar(&s.variables, "var", nil, "NAME=value: the value of the variable {{NAME}} in the file")
 	return s
@@ -96,6 +98,9 @@ func (s *jobFileFlags) parseChanges() (c *jobfile.Changes, err error) {
 			}
 		}
 		c.Overrides = append(c.Overrides, jobfile.OverrideText("workdir", folder))
+	}
+	if given("chdir") {
+		c.Overrides = append(c.Overrides, jobfile.OverrideText("chdir", s.chdir))
 	}
 	for _, text := range s.env {
 		name, value, ok := strings.Cut(text, "=")
@@ -189,6 +194,15 @@ func ReadJobFile(a *cli.App, name string) (*job.Spec, error) {
 }
 
 func readJobFile(a *cli.App, name string, c *jobfile.Changes) ([]*job.Spec, error) {
+	specs, err := parseJobFile(a, name, c)
+	for _, spec := range specs {
+		err = errors.Join(err, resolveChdir(spec))
+	}
+	return specs, err
+}
+
+// parseJobFile returns the jobs of a file with their working folders relative to the current folder.
+func parseJobFile(a *cli.App, name string, c *jobfile.Changes) ([]*job.Spec, error) {
 	if name == "-" {
 		return jobfile.ReadAll(a.Stdin, standardInput, c)
 	}

@@ -84,7 +84,7 @@ func (f *jobFlags) JobSpec(command []string, defaults *jobfile.Defaults) (*job.S
 	if err := spec.Complete(); err != nil {
 		return nil, &cli.UsageError{Err: err}
 	}
-	return spec, nil
+	return spec, resolveChdir(spec)
 }
 
 func countTrue(conditions ...bool) (n int) {

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 
 	"mesos-gpu/framework/api"
@@ -18,6 +20,20 @@ func resolveWorkdir(spec *job.Spec, base string) {
 	if spec.Workdir != "" && !job.IsWorkdirDigest(spec.Workdir) && !filepath.IsAbs(spec.Workdir) {
 		spec.Workdir = filepath.Join(base, spec.Workdir)
 	}
+}
+
+// resolveChdir replaces the folder of the submission by the path of the current folder. A shell has the path of a link in PWD, which
+// the agents may know although the link leads elsewhere there.
+func resolveChdir(spec *job.Spec) error {
+	if spec.Chdir != job.ChdirSubmit {
+		return nil
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("chdir: %w", err)
+	}
+	spec.Chdir = filepath.Clean(folder)
+	return nil
 }
 
 // uploadFunc is client.Client.UploadWorkdir.
