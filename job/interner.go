@@ -26,7 +26,8 @@ type Interner struct {
 // InternSpec replaces parts of a specification by equal ones of earlier calls.
 func (n *Interner) InternSpec(s *Spec) {
 	for _, text := range []*string{
-		&s.Role, &s.Owner, &s.Group, &s.Image, &s.Workdir, &s.Chdir, &s.CheckpointDir, &s.Entrypoint, &s.User, &s.PullSecret, &s.Request.MinDriver, &s.Request.MinCUDA,
+		&s.Role, &s.Owner, &s.Group, &s.Image, &s.Workdir, &s.Chdir, &s.CheckpointDir, &s.Entrypoint, &s.User, &s.PullSecret,
+		&s.Request.MinDriver, &s.Request.MinCUDA,
 		(*string)(&s.Containerizer), (*string)(&s.Network), (*string)(&s.IPC), (*string)(&s.Request.Topology), (*string)(&s.OnTimeout),
 	} {
 		n.internText(text)

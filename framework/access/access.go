@@ -47,7 +47,7 @@ func ParsePermission(text string) (Permission, error) {
 // Identity is the user of a request. The zero value is a request without a token.
 type Identity struct {
 	// Name is a token's name, OIDCPrefix and the user's name at the issuer, or
-	// job.UnixUserPrefix and the name of a user of the machine.
+	// job.UnixUserPrefix and the name of a user of the machine or the agents.
 	Name string
 	// Groups are the token's groups, or with one of these prefixes those at the issuer or
 	// on the machine.

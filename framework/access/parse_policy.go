@@ -43,6 +43,7 @@ func ParsePolicy(data []byte) (*AccessPolicy, error) {
 		"oidc":        func(n *yaml.Node) { p.OIDC = r.readOIDC(n) },
 		"permissions": r.readList(func(n *yaml.Node) { p.Rules = append(p.Rules, r.readRule(n)) }),
 		"jobs":        r.readList(func(n *yaml.Node) { p.JobLimits = append(p.JobLimits, r.readJobLimits(n)...) }),
+		"run_as":      func(n *yaml.Node) { p.RunAsOwner = r.readOneOf(n, "owner", "process_user") == "owner" },
 		"metrics":     func(n *yaml.Node) { p.OpenMetrics = r.readOneOf(n, "open", "closed") == "open" },
 		"output":      func(n *yaml.Node) { p.PrivateOutput = r.readOneOf(n, "private", "shared") == "private" },
 	})
@@ -175,6 +176,7 @@ func (r *policyReader) readToken(n *yaml.Node) (t TokenEntry) {
 	}
 	r.readMapping(n, map[string]func(*yaml.Node){
 		"name": check(&t.Name, checkTokenName), "hash": check(&t.Hash, checkHash), "groups": r.readTexts(&t.Groups, checkGroup),
+		"unix_user": check(&t.UnixUser, CheckUnixUser),
 	})
 	if t.Name == "" || t.Hash == "" {
 		r.addError(n, "a token needs name and hash: mesos-gpu token NAME makes both")
@@ -193,14 +195,15 @@ func checkGroup(name string) error {
 func (r *policyReader) readOIDC(n *yaml.Node) *OIDCConfig {
 	o := &OIDCConfig{NameClaim: DefaultNameClaim, GroupsClaim: DefaultGroupsClaim}
 	r.readMapping(n, map[string]func(*yaml.Node){
-		"issuer":   r.readText(&o.Issuer),
-		"audience": r.readText(&o.Audience),
-		"name":     r.readText(&o.NameClaim),
-		"groups":   r.readText(&o.GroupsClaim),
-		"ca":       r.readText(&o.CAFile),
-		"sign_in":  r.readBool(&o.SignIn),
-		"secret":   r.readText(&o.ClientSecretFile),
-		"scopes":   r.readTexts(&o.Scopes, acceptAny),
+		"issuer":    r.readText(&o.Issuer),
+		"audience":  r.readText(&o.Audience),
+		"name":      r.readText(&o.NameClaim),
+		"groups":    r.readText(&o.GroupsClaim),
+		"unix_user": r.readText(&o.UnixUserClaim),
+		"ca":        r.readText(&o.CAFile),
+		"sign_in":   r.readBool(&o.SignIn),
+		"secret":    r.readText(&o.ClientSecretFile),
+		"scopes":    r.readTexts(&o.Scopes, acceptAny),
 	})
 	if u, err := url.Parse(o.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
 		r.addError(n, "issuer %q is not an https URL", o.Issuer)
@@ -299,14 +302,21 @@ func checkVolume(name string) error {
 // checkReferences rejects duplicate token names, and rules that refer to unknown names.
 func (r *policyReader) checkReferences(p *AccessPolicy) {
 	users, groups, roles := map[string]bool{}, map[string]bool{AnyUser: true}, map[string]bool{}
+	seen := map[string]bool{}
 	for _, t := range p.Tokens {
-		if users[t.Name] {
+		if seen[t.Name] {
 			r.errs = append(r.errs, fmt.Errorf("tokens: %s appears twice", t.Name))
 		}
-		users[t.Name] = true
+		if t.UnixUser != "" && !p.RunAsOwner {
+			r.errs = append(r.errs, fmt.Errorf("tokens: unix_user of %s needs run_as: owner", t.Name))
+		}
+		seen[t.Name], users[t.Identity().Name] = true, true
 		for _, g := range t.Groups {
 			groups[g] = true
 		}
+	}
+	if p.OIDC != nil && p.OIDC.UnixUserClaim != "" && !p.RunAsOwner {
+		r.errs = append(r.errs, errors.New("oidc: unix_user needs run_as: owner"))
 	}
 	for _, j := range p.JobLimits {
 		if roles[j.Role] {
@@ -315,7 +325,7 @@ func (r *policyReader) checkReferences(p *AccessPolicy) {
 		roles[j.Role] = true
 	}
 	for _, at := range r.subjects {
-		r.checkNames(at.line, "user", "no token has that name", at.users, users, p.OIDC != nil)
+		r.checkNames(at.line, "user", "no token identifies that user", at.users, users, p.OIDC != nil)
 		r.checkNames(at.line, "group", "no token is of it", at.group, groups, p.OIDC != nil)
 	}
 }

@@ -117,7 +117,7 @@ func TestInvalidFiles(t *testing.T) {
 		"no YAML":              {"tokens: [", "read YAML"},
 		"two documents":        {token + "---\nx: 1", "more follows"},
 		"a list":               {"- x", "line 1: a mapping is wanted here, with jobs, metrics"},
-		"an unknown key":       {token + "permission: []", `line 2: unknown key "permission": there are jobs, metrics, oidc, output, permissions, tokens`},
+		"an unknown key":       {token + "permission: []", `line 2: unknown key "permission": there are jobs, metrics, oidc, output, permissions, run_as, tokens`},
 		"an unknown inner key": {token + "permissions:\n- {may: view, roles: [a], user: [ci]}", `line 3: unknown key "user"`},
 		"a key twice":          {"tokens: []\ntokens: []", "line 2: tokens appears twice"},
 		"no list":              {"tokens: {}", "line 1: a list is wanted here"},
@@ -136,7 +136,7 @@ func TestInvalidFiles(t *testing.T) {
 		"no user":              {token + "permissions:\n- {may: view, roles: [a]}", "line 3: a permission needs"},
 		"a role with a slash":  {token + "permissions:\n- {may: view, roles: [/a], users: [ci]}", `role "/a" begins or ends`},
 		"a role with a star":   {token + "permissions:\n- {may: view, roles: [a/*], users: [ci]}", "a role includes all roles below"},
-		"an unknown user":      {token + "permissions:\n- {may: view, roles: [a], users: [cj]}", `line 3: user "cj": no token has that name`},
+		"an unknown user":      {token + "permissions:\n- {may: view, roles: [a], users: [cj]}", `line 3: user "cj": no token identifies that user`},
 		"an unknown group":     {token + "permissions:\n- {may: view, roles: [a], groups: [ci]}", `line 3: group "ci": no token is of it`},
 		"no issuer":            {token + "permissions:\n- {may: view, roles: [a], groups: ['oidc:x']}", "the file has no oidc section"},
 		"a plain issuer":       {"oidc: {issuer: 'http://x.example', audience: a}", "is not an https URL"},
@@ -150,7 +150,16 @@ func TestInvalidFiles(t *testing.T) {
 		"a wide image":         {"jobs: [{roles: [a], images: ['reg*']}]", `image "reg*"`},
 		"no flag":              {"jobs: [{roles: [a], host_ipc: 1}]", `"1" is not one of true, false`},
 		"metrics":              {"metrics: yes", `"yes" is not one of open, closed`},
-		"too much":             {"#" + strings.Repeat("x", MaxPolicySize), "more than"},
+		"root by a token":      {"run_as: owner\ntokens: [{name: a, unix_user: root, hash: '" + hash + "'}]", `unix user "root": use the name of an account`},
+		"a number":             {"run_as: owner\ntokens: [{name: a, unix_user: \"0\", hash: '" + hash + "'}]", `unix user "0"`},
+		"a unix user too much": {"tokens: [{name: a, unix_user: alice, hash: '" + hash + "'}]", "unix_user of a needs run_as: owner"},
+		"a claim too much":     {"oidc: {issuer: 'https://x', audience: a, unix_user: login}", "oidc: unix_user needs run_as: owner"},
+		"whom to run as":       {"run_as: alice", `"alice" is not one of owner, process_user`},
+		"a token that is a unix user": {
+			"run_as: owner\ntokens: [{name: a, unix_user: alice, hash: '" + hash + "'}]\npermissions: [{may: view, roles: [/], users: [a]}]",
+			`user "a": no token identifies that user`,
+		},
+		"too much": {"#" + strings.Repeat("x", MaxPolicySize), "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := ParsePolicy([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -19,6 +19,8 @@ type AccessPolicy struct {
 	JobLimits []admission.RolePermissions
 	// OpenMetrics permits reading /metrics without a token.
 	OpenMetrics bool
+	// RunAsOwner permits Tokens and OIDC to name unix users, as whom the tasks of their jobs run.
+	RunAsOwner bool
 	// PrivateOutput restricts reading the output, files and artifacts of a job to those who
 	// may change the job.
 	PrivateOutput bool
@@ -42,6 +44,8 @@ type OIDCConfig struct {
 	Audience string
 	// NameClaim and GroupsClaim are the claims with the user's name and groups.
 	NameClaim, GroupsClaim string
+	// UnixUserClaim is the claim with the name of the user on the agents, who is then the user; "" for none.
+	UnixUserClaim string
 	// SignIn permits users to sign in on the web page with the client Audience. ClientSecretFile
 	// has the client's secret; "" means a public client. Scopes are those to request.
 	SignIn           bool

@@ -31,3 +31,35 @@ func TestCanSubmit(t *testing.T) {
 		t.Error("ada may submit without any permission")
 	}
 }
+
+// A token that identifies a unix user has its groups, and an issuer's unix users may be in any of its groups.
+func TestUnixUsersCanSubmit(t *testing.T) {
+	p := &AccessPolicy{
+		RunAsOwner: true,
+		Tokens:     []TokenEntry{{Name: "laptop", UnixUser: "alice", Groups: []string{"vision"}}},
+		OIDC:       &OIDCConfig{UnixUserClaim: "login"},
+		Rules: []PermissionRule{
+			{Permission: Submit, Roles: []string{"research"}, Groups: []string{"vision"}},
+			{Permission: Submit, Roles: []string{"lab"}, Groups: []string{"oidc:lab"}},
+			{Permission: Submit, Roles: []string{"prod"}, Users: []string{"unix:bob"}},
+		},
+	}
+	for _, c := range []struct {
+		name, role string
+		want       bool
+	}{
+		{"unix:alice", "research", true}, {"unix:bob", "research", false}, {"laptop", "research", false},
+		{"unix:bob", "lab", true}, {"unix:bob", "prod", true}, {"unix:alice", "prod", false},
+	} {
+		if got := p.CanSubmit(c.name, c.role); got != c.want {
+			t.Errorf("%s in %s: got %v, want %v", c.name, c.role, got, c.want)
+		}
+	}
+	p.OIDC.UnixUserClaim = ""
+	if p.CanSubmit("unix:bob", "lab") {
+		t.Error("a user of the machine is in the issuer's groups")
+	}
+	if g := p.GrantFor(p.Tokens[0].Identity()); !g.CanRunAs("alice") || g.CanRunAs("root") || !g.HasPermission(Submit, "research") {
+		t.Errorf("the token's user: %+v", g)
+	}
+}

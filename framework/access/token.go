@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"mesos-gpu/job"
 )
 
 // TokenEntry is a token of the access file. It does not contain the secret.
@@ -19,8 +21,18 @@ type TokenEntry struct {
 	Name string
 	// Groups are the groups of that user.
 	Groups []string
+	// UnixUser is the user of the agents whom the token identifies, "" for Name.
+	UnixUser string
 	// Hash is the SHA-256 or the bcrypt hash of the token's secret.
 	Hash string
+}
+
+// Identity returns the user whom the token identifies.
+func (t *TokenEntry) Identity() Identity {
+	if t.UnixUser != "" {
+		return Identity{Name: job.UnixUserPrefix + t.UnixUser, Groups: t.Groups}
+	}
+	return Identity{Name: t.Name, Groups: t.Groups}
 }
 
 // A token is mgpu.NAME.SECRET. The name selects the hash, so that verifying a token

@@ -1,6 +1,9 @@
 package access
 
 import (
+	"fmt"
+	"regexp"
+
 	"mesos-gpu/framework/sched/admission"
 	"mesos-gpu/job"
 )
@@ -28,6 +31,18 @@ func (p *AccessPolicy) AddOperators(group string) {
 		r.Groups = []string{job.UnixUserPrefix + group}
 	}
 	p.Rules = append(p.Rules, r)
+}
+
+// unixUserName matches names of users of agents. A number is none: agents look up names.
+var unixUserName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+
+// CheckUnixUser returns an error for a name that identities of an access file cannot have on the agents. Jobs of others run as root
+// only by the permission users.
+func CheckUnixUser(name string) error {
+	if name == "root" || !unixUserName.MatchString(name) {
+		return fmt.Errorf("unix user %q: use the name of an account of the agents other than root", name)
+	}
+	return nil
 }
 
 // CanRunAs reports whether processes of the requester's jobs may run as a user of the

@@ -27,7 +27,8 @@ func (l *Leader) checkChdir(_ context.Context, _ *sched.State, s *submission) er
 			"chdir: only the client knows the folder of the submission: send its absolute path, as mesos-gpu submit does")
 	case owner == "":
 		return api.NewProblemf(http.StatusForbidden,
-			"chdir: the tasks must run as the owner of the job, who is no user of a GPU server: upload the folder by workdir")
+			"chdir: the tasks must run as the owner of the job, who is no unix user: submit by the socket of a GPU server, "+
+				"have run_as: owner set in the access file, or upload the folder by workdir")
 	case s.spec.User != "" && s.spec.User != owner:
 		return api.NewProblemf(http.StatusForbidden, "chdir: the tasks must run as the owner of the job, %s, and not as %s: leave out user", owner, s.spec.User)
 	case !isShared(folder, owner, l.sharedFolders):

@@ -32,8 +32,8 @@ func TestChdirNeedsASharedFolder(t *testing.T) {
 		{"longer name", "/database", "unix:daemon", "", shared, "has named /home, /data/, the owner's home by --shared-folders"},
 		{"local", "/tmp", "unix:daemon", "", nil, "has named none by"},
 		{"unknown user", "/srv", "unix:no-such-user", "", shared, "/srv is not below"},
-		{"token", "/home", "alice", "", shared, "is no user of a GPU server"},
-		{"no owner", "/home", "", "", shared, "is no user of a GPU server"},
+		{"token", "/home", "alice", "", shared, "who is no unix user"},
+		{"no owner", "/home", "", "", shared, "who is no unix user"},
 		{"another user", "/home", "unix:daemon", "root", shared, "not as root: leave out user"},
 		{"not resolved", "submit", "unix:daemon", "", shared, "send its absolute path"},
 	} {

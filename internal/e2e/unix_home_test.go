@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
 	"mesos-gpu/internal/testing/testneeds"
 )
@@ -125,7 +127,7 @@ func TestTasksStartWhereTheyWereSubmitted(t *testing.T) {
 		args           []string
 		reason         string
 	}{
-		{"not shared", "/", "games", []string{"--chdir", "submit"}, "chdir: / is not below a folder that the agents share: the scheduler's operator has named " + shared},
+		{"not shared", "/", "games", []string{"--chdir", "submit"}, "/ is not below a folder that the agents share: the scheduler's operator has named " + shared},
 		{"closed to the user", "/", "daemon", []string{"--chdir", folder}, "chdir: user daemon on "},
 		{"another user", folder, "root", []string{"--chdir", "submit", "--user", "games"}, "must run as the owner of the job, root, and not as games"},
 		{"another user as a user", "/", "daemon", []string{"--chdir", folder, "--user", "games"}, "games"},
@@ -138,5 +140,67 @@ func TestTasksStartWhereTheyWereSubmitted(t *testing.T) {
 		if r.code == 0 || !strings.Contains(r.err, one.reason) {
 			t.Errorf("%s: status %d, %q, want %q", one.name, r.code, r.err, one.reason)
 		}
+	}
+}
+
+// TestTokensIdentifyUnixUsers checks an access file with run_as: owner: tasks of a token with a unix user run as that user, in the
+// user's home and folders, and as nobody else. Tasks of other tokens run as the process user.
+func TestTokensIdentifyUnixUsers(t *testing.T) {
+	t.Parallel()
+	testneeds.RequireRoot(t)
+	shared, folder := makeUserFolder(t, "games")
+	tokens, entries := map[string]string{}, ""
+	for name, more := range map[string]string{"laptop": ", unix_user: games", "robot": "", "boss": ", unix_user: daemon"} {
+		token, hash, err := access.NewToken(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens[name] = token
+		entries += fmt.Sprintf("- {name: %s, hash: '%s'%s}\n", name, hash, more)
+	}
+	file := filepath.Join(t.TempDir(), "access.yaml")
+	policy := "run_as: owner\ntokens:\n" + entries + `permissions:
+- {may: submit, roles: [/], users: ["unix:games", robot]}
+- {may: operate, roles: [/], users: ["unix:daemon"]}
+jobs:
+- {roles: [/], without_image: true, networks: [host]}
+`
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := startDaemon(t, binary, "local", "--free-ports", "--work-dir", makeWorkDir(t), "--access", file, "--shared-folders", shared)
+	run := func(token string, args ...string) result {
+		return runCommand(t, []string{"MESOS_GPU_API=" + c.api, "MESOS_GPU_TOKEN=" + tokens[token]}, args...)
+	}
+	home := homeOf(t, "games")
+	if r := run("laptop", "run", "--chdir", folder, "--", "sh", "-c", `id -un; pwd; echo "$HOME"`); r.out != "games\n"+folder+"\n"+home+"\n" {
+		t.Errorf("a task of the user of a token: status %d, %q\n%s", r.code, r.out, r.err)
+	}
+	if r := run("robot", "run", "--", "sh", "-c", `id -un; [ "$HOME" -ef . ] && echo sandbox`); r.out != "nobody\nsandbox\n" {
+		t.Errorf("a task of another token: status %d, %q\n%s", r.code, r.out, r.err)
+	}
+	for _, one := range []struct {
+		token  string
+		args   []string
+		reason string
+	}{
+		{"laptop", []string{"run", "--user", "root", "--", "true"}, "only as games, not as"},
+		{"robot", []string{"run", "--user", "games", "--", "true"}, "user: games: the access file allows"},
+		{"robot", []string{"run", "--chdir", folder, "--", "true"}, "the tasks must run as the owner of the job"},
+		{"boss", []string{"run", "--chdir", folder, "--", "true"}, "chdir: user daemon on "},
+	} {
+		if r := run(one.token, one.args...); r.code == 0 || !strings.Contains(r.err, one.reason) {
+			t.Errorf("%s: %q: status %d, %q, want %q", one.token, one.args, r.code, r.err, one.reason)
+		}
+	}
+	if r := run("laptop", "run", "--detach", "--name", "mine", "--restart", "always", "--", "sleep", "1000"); r.code != 0 {
+		t.Fatal(r.err)
+	}
+	update := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(update, []byte("name: mine\ncommand: [id]\nservice: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := run("boss", "apply", update); r.code == 0 || !strings.Contains(r.err, "only as daemon") {
+		t.Errorf("an operator updates the service of a user, whose tasks would run as that user: status %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -241,7 +241,7 @@ func (t *tokenVerifier) verifySecret(r *http.Request, secret string, tries chan 
 			return who, err
 		}
 	}
-	return access.Identity{Name: t.Name, Groups: t.Groups}, nil
+	return t.Identity(), nil
 }
 
 func (t *tokenVerifier) isProven(sum *[sha256.Size]byte) bool {

@@ -18,6 +18,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/job"
 )
 
 const (
@@ -103,7 +104,16 @@ func (i *oidcIssuer) identifyToken(ctx context.Context, text string) (who access
 	if checked := claims["email_verified"]; i.NameClaim == "email" && checked != true && checked != "true" {
 		return who, api.NewProblemf(http.StatusUnauthorized, "the issuer has not verified the token's email")
 	}
-	return access.Identity{Name: access.OIDCPrefix + name, Groups: parseGroups(claims[i.GroupsClaim])}, nil
+	who = access.Identity{Name: access.OIDCPrefix + name, Groups: parseGroups(claims[i.GroupsClaim])}
+	if i.UnixUserClaim == "" {
+		return who, nil
+	}
+	account, _ := claims[i.UnixUserClaim].(string)
+	if err := access.CheckUnixUser(account); err != nil {
+		return access.Identity{}, api.NewProblemf(http.StatusUnauthorized, "the token's claim %q: %v", i.UnixUserClaim, err)
+	}
+	who.Name = job.UnixUserPrefix + account
+	return who, nil
 }
 
 // parseGroups parses a claim that is a list or a single string, and adds OIDCPrefix.

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"mesos-gpu/framework/api"
+
 	"github.com/go-jose/go-jose/v4"
 )
 
@@ -356,5 +358,34 @@ func TestIssuerAddressesRequireTLS(t *testing.T) {
 				t.Errorf("%d %s, %d questions for keys", status, got, i.keyRequests.Load())
 			}
 		})
+	}
+}
+
+// TestClaimNamesUnixUser checks that a claim names the user of the agents, and that tokens without a proper name of an account are
+// rejected.
+func TestClaimNamesUnixUser(t *testing.T) {
+	i, key := newTestIssuer(t), rsaKey(t)
+	i.publish(key, "one")
+	_, _, ask := openGate(t, strings.Replace(i.accessFile(t, "run_as: owner\n"), "oidc: {", "oidc: {unix_user: login, ", 1))
+	for _, c := range []struct {
+		login  any
+		want   string
+		status int
+	}{
+		{"alice", "unix:alice", http.StatusOK},
+		{nil, `unix user ""`, http.StatusUnauthorized},
+		{"root", `unix user "root"`, http.StatusUnauthorized},
+		{"0", `unix user "0"`, http.StatusUnauthorized},
+		{"a:b", `unix user "a:b"`, http.StatusUnauthorized},
+		{[]string{"alice"}, `unix user ""`, http.StatusUnauthorized},
+	} {
+		got, status := ask(signToken(t, jose.RS256, key, "one", i.claims(func(claims map[string]any) { claims["login"] = c.login })))
+		var p api.Problem
+		if json.Unmarshal([]byte(got), &p) == nil {
+			got = p.Detail
+		}
+		if status != c.status || !strings.Contains(got, c.want) {
+			t.Errorf("login %v: got %q, %d, want %q, %d", c.login, got, status, c.want, c.status)
+		}
 	}
 }

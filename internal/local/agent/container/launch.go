@@ -167,7 +167,16 @@ func (e *ContainerEngine) confineCgroup(path string, s LaunchSpec) error {
 func (c *RunningContainer) sendOrder(ctx context.Context, fenced bool, s LaunchSpec, reports *json.Decoder) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	defer stop()
-	o := launchOrder{Fenced: fenced, Join: s.Join != nil, Nodes: s.Nodes, Command: s.Command, OCI: s.OCI, Alias: s.Alias, Terminal: s.Terminal, Keep: c.engine.records.orderFor(s)}
+	o := launchOrder{
+		Fenced:   fenced,
+		Join:     s.Join != nil,
+		Nodes:    s.Nodes,
+		Command:  s.Command,
+		OCI:      s.OCI,
+		Alias:    s.Alias,
+		Terminal: s.Terminal,
+		Keep:     c.engine.records.orderFor(s),
+	}
 	if s.Enter != nil && fenced {
 		o.Enter = &enteredContainer{}
 		if s.Enter.oci != nil {
