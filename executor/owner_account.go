@@ -123,14 +123,7 @@ func checkEntry(ctx context.Context, who *user.User, dir string) error {
 // keeps its own.
 func openFolderAs(uid, gid int, groups []int, dir string) error {
 	if os.Geteuid() == 0 {
-		err := unix.Setgroups(groups) // of this thread only, as the two below
-		if _, changed := unix.SetfsgidRetGid(gid); err == nil {
-			err = changed
-		}
-		if _, changed := unix.SetfsuidRetUid(uid); err == nil {
-			err = changed
-		}
-		if err != nil {
+		if err := takeRights(uid, gid, groups); err != nil {
 			return fmt.Errorf("take the rights of user %d: %w", uid, err)
 		}
 	}
@@ -139,6 +132,25 @@ func openFolderAs(uid, gid int, groups []int, dir string) error {
 		return &os.PathError{Op: "enter", Path: dir, Err: err}
 	}
 	return unix.Close(fd)
+}
+
+// takeRights gives the current thread a user's rights to files.
+func takeRights(uid, gid int, groups []int) error {
+	if err := unix.Setgroups(groups); err != nil { // of this thread only
+		return err
+	}
+	for _, set := range []struct {
+		id     int
+		change func(int) (int, error)
+	}{{gid, unix.SetfsgidRetGid}, {uid, unix.SetfsuidRetUid}} {
+		if _, err := set.change(set.id); err != nil {
+			return err
+		}
+		if now, err := set.change(-1); err != nil || now != set.id { // the calls report no failure
+			return cmp.Or(err, error(unix.EPERM))
+		}
+	}
+	return nil
 }
 
 // credentialsOf returns the numbers of a user and of the user's groups.

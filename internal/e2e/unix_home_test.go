@@ -12,6 +12,7 @@ import (
 
 	"mesos-gpu/framework/access"
 	"mesos-gpu/framework/api"
+	"mesos-gpu/internal/testing/testimage"
 	"mesos-gpu/internal/testing/testneeds"
 )
 
@@ -202,5 +203,21 @@ jobs:
 	}
 	if r := run("boss", "apply", update); r.code == 0 || !strings.Contains(r.err, "only as daemon") {
 		t.Errorf("an operator updates the service of a user, whose tasks would run as that user: status %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestContainersHaveTheHomeOfTheirOwner checks that a container that runs as its owner has the owner's home as HOME if it is mounted,
+// and otherwise the one of its image.
+func TestContainersHaveTheHomeOfTheirOwner(t *testing.T) {
+	t.Parallel()
+	testneeds.RequireRoot(t)
+	image := testimage.LoadImage(t, testneeds.RequireDockerEngine(t), testimage.BusyboxArchive(t, "mesos-gpu-e2e-home", nil, nil))
+	home := homeOf(t, "games")
+	c := startSocketCluster(t, "--allow-volumes", home)
+	for volume, want := range map[string]string{home + ":" + home + ":ro": home + " games\n", home + ":/data:ro": "/ \n"} {
+		r := c.runAs("games", "run", "--network", "none", "--image", image, "--volume", volume, "--", "sh", "-c", `echo "$HOME $USER"`)
+		if r.out != want {
+			t.Errorf("with the volume %s: status %d, got %q, want %q\n%s", volume, r.code, r.out, want, r.err)
+		}
 	}
 }
