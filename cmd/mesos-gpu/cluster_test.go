@@ -238,7 +238,7 @@ func (c *fakeCluster) ListSchedules(context.Context) ([]api.ScheduleView, error)
 	return c.schedules, nil
 }
 
-func (c *fakeCluster) GetSchedule(_ context.Context, name string) (api.ScheduleView, error) {
+func (c *fakeCluster) GetSchedule(_ context.Context, _ *access.Grant, name string) (api.ScheduleView, error) {
 	for _, s := range c.schedules {
 		if s.Spec.Name == name {
 			return s, nil
@@ -256,7 +256,7 @@ func (c *fakeCluster) AddSchedule(_ context.Context, _ *access.Grant, spec job.S
 }
 
 func (c *fakeCluster) EndSchedule(ctx context.Context, _ request.Change, name string) error {
-	_, err := c.GetSchedule(ctx, name)
+	_, err := c.GetSchedule(ctx, nil, name)
 	c.schedules = slices.DeleteFunc(c.schedules, func(s api.ScheduleView) bool { return s.Spec.Name == name })
 	return err
 }
