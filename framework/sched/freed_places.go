@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"mesos-gpu/framework/sched/fit"
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/gpu"
@@ -23,7 +24,7 @@ type freedPlace struct {
 
 // freedPlaceTimeout is how long Mesos takes at most to offer a freed place: it allocates each second, and the
 // scheduler's own refusals last some seconds. reclaimedPlaceTimeout applies to places with GPUs if roles reclaim: a tardy
-// offer must not cost another task its place. Without GPUs it is not known which offers have a place.
+// offer must not cost another task its place. CPUs and memory are likelier to go to other frameworks.
 const (
 	freedPlaceTimeout     = 10 * time.Second
 	reclaimedPlaceTimeout = leftoverValidity
@@ -88,15 +89,12 @@ func (s *State) restoreFreedPlaces(jobs []*job.Job, attempts []job.Task) {
 }
 
 // dropOffered forgets the places that new offers may have. An offer need not have all places that were freed before it
-// arrived: the master may have made it earlier. So places with GPUs are kept if appendFreedPlaces can recognize those that
-// are offered or used: by their ids, or by the number of GPUs of agents that the master has listed.
-func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) bool) {
-	isKept := func(p *freedPlace) bool {
-		return p.Spec.Request.GPUs > 0 && len(p.Shares) == 0 && (len(p.DeviceIDs) > 0 || isListed(p.AgentID))
-	}
+// arrived: the master may have made it earlier. So places are kept if appendFreedPlaces can recognize what is offered or
+// used of them.
+func (s *State) dropOffered(offers []Offer) {
 	offered := map[placement.AgentKey]bool{} // whether the agents of the other places are offered
-	for i := range *f {
-		if p := &(*f)[i]; !isKept(p) {
+	for i := range s.freed {
+		if p := &s.freed[i]; !s.isRecognizable(p) {
 			offered[p.agentKey()] = false
 		}
 	}
@@ -109,7 +107,24 @@ func (f *freedPlaces) dropOffered(offers []Offer, isListed func(agentID string) 
 			offered[key] = true
 		}
 	}
-	*f = slices.DeleteFunc(*f, func(p freedPlace) bool { return !isKept(&p) && offered[p.agentKey()] })
+	s.freed = slices.DeleteFunc(s.freed, func(p freedPlace) bool { return offered[p.agentKey()] && !s.isRecognizable(&p) })
+}
+
+// isRecognizable reports whether offers show that they have a place: by the ids of its GPUs, or by what the master has
+// listed of its agent: the number of GPUs, what the devices have that tasks share, or the CPUs and memory.
+func (s *State) isRecognizable(p *freedPlace) bool {
+	listed := s.listedAgents[p.AgentID]
+	gpus, ids := gpu.ExcludeShared(p.Spec.Request.GPUs, p.DeviceIDs, p.Shares)
+	isListed := func(share gpu.DeviceShare) bool {
+		return slices.ContainsFunc(listed.Shared, func(d SharedDevice) bool { return d.UUID == share.UUID })
+	}
+	switch {
+	case gpus > 0 && len(ids) == 0 && listed.GPUs == 0:
+		return false
+	case gpus == 0 && len(p.Shares) == 0:
+		return listed.Total.CPUs > 0 && listed.Total.MemMiB > 0
+	}
+	return !slices.ContainsFunc(p.Shares, func(share gpu.DeviceShare) bool { return !isListed(share) })
 }
 
 // agentKey returns where the place is.
@@ -117,60 +132,73 @@ func (p *freedPlace) agentKey() placement.AgentKey {
 	return placement.AgentKey{ID: p.AgentID, Role: p.Spec.Role}
 }
 
-// appendFreedPlaces appends to the tasks that hold places the places of ended tasks that are not used again, and that
-// their role sees neither in an offer nor in what the last offer of their agent left. Another role may see them: it may
-// return the offer, so that they still count. Of places whose GPUs their role sees the rest counts for freedPlaceTimeout:
-// Mesos offers a task's GPUs, what its executor used and the rest of the agent one by one, and to different roles.
+// appendFreedPlaces appends to the tasks that hold places the places of ended tasks, as far as they are not used again, and
+// as far as their role sees them neither in an offer nor in what the last offer of their agent left. Another role may see
+// them: it may return the offer, so that they still count. Of places whose GPUs their role sees the rest counts for
+// freedPlaceTimeout: Mesos offers a task's GPUs, what its executor used and the rest of the agent one by one, and to
+// different roles.
 func (s *State) appendFreedPlaces(running []queue.RunningTask) []queue.RunningTask {
 	s.freed = slices.DeleteFunc(s.freed, func(p freedPlace) bool { return !p.until.After(s.now) })
 	if len(s.freed) == 0 {
 		return running
 	}
 	agents := s.agentsWithFreedPlaces()
-	for i := range running {
-		if r := &running[i]; agents[r.AgentID] != nil {
-			agents[r.AgentID].remove(gpu.ExcludeShared(r.Spec.Request.GPUs, r.DeviceIDs, r.Shares))
-		}
-	}
-	s.removeVisibleGPUs(agents)
 	for _, p := range slices.Backward(s.freed) { // the places that were freed last are the likeliest not to be offered
-		r := p.RunningTask
-		if agents[r.AgentID].takePlace(&r) && (!r.GPUsOffered || s.now.Sub(r.Ends) < freedPlaceTimeout) {
+		place := p.Resources(s.cfg.Policy.Overhead)
+		unoffered, elsewhere := agents[p.AgentID].takePlace(p.Spec.Role, &place, s.now.Sub(p.Ends) < freedPlaceTimeout)
+		if unoffered.Amount != (fit.Amount{}) || hasDevices(&unoffered) {
+			r := p.RunningTask
+			r.FreedPart = &unoffered
+			running = append(running, r)
+		}
+		if elsewhere.Amount != (fit.Amount{}) || hasDevices(&elsewhere) {
+			r := p.RunningTask
+			r.FreedPart, r.OfferedElsewhere = &elsewhere, true
 			running = append(running, r)
 		}
 	}
 	return running
 }
 
-// agentsWithFreedPlaces returns the GPUs of each agent with a freed place, all of them unseen.
-func (s *State) agentsWithFreedPlaces() map[string]*unseenGPUs {
-	agents := map[string]*unseenGPUs{}
+// agentsWithFreedPlaces returns what attempts do not hold of each agent with a freed place.
+func (s *State) agentsWithFreedPlaces() map[string]*unofferedResources {
+	agents := map[string]*unofferedResources{}
 	for i := range s.freed {
 		id, role := s.freed[i].AgentID, s.freed[i].Spec.Role
+		listed := s.listedAgents[id]
 		if agents[id] == nil {
-			n := s.listedAgents[id].GPUs
-			agents[id] = &unseenGPUs{isListed: n > 0, idle: gpuSet{left: n}, all: gpuSet{left: n}, byRole: map[string]*gpuSet{}}
+			agents[id] = &unofferedResources{idle: newResourceSet(&listed), all: newResourceSet(&listed), byRole: map[string]*resourceSet{}}
 		}
 		if agents[id].byRole[role] == nil {
-			agents[id].byRole[role] = &gpuSet{left: s.listedAgents[id].GPUs}
+			all := newResourceSet(&listed)
+			agents[id].byRole[role] = &all
 		}
 	}
+	for id, a := range agents {
+		for _, h := range s.held.byAgent[id] {
+			a.removeHolding(h)
+		}
+	}
+	s.removeVisible(agents)
 	return agents
 }
 
-// removeVisibleGPUs removes the GPUs that each role sees: those in its offers or, on an agent without offers to it, what
-// its last offer left. All roles together see those in offers or, without any, what the newest offer left.
-func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
+// removeVisible removes what each role sees: its offers or, on an agent without offers to it, what its last offer left. All
+// roles together see all offers or, without any, what the newest offer left.
+func (s *State) removeVisible(agents map[string]*unofferedResources) {
 	offered := map[placement.AgentKey]bool{}
+	var offers []*Offer
 	for _, h := range s.offers.offers {
-		a := agents[h.AgentID]
-		if a == nil {
-			continue
+		if agents[h.AgentID] != nil {
+			offered[placement.AgentKey{ID: h.AgentID}], offered[keyOfOffer(h.Offer)] = true, true
+			offers = append(offers, h.Offer)
 		}
-		offered[placement.AgentKey{ID: h.AgentID}], offered[keyOfOffer(h.Offer)] = true, true
-		a.all.remove(h.GPUs, h.DeviceIDs)
-		if of := a.byRole[h.Role]; of != nil {
-			of.remove(h.GPUs, h.DeviceIDs)
+	}
+	for o := range fit.JoinOffers(offers) {
+		a := agents[o.ID]
+		a.all.removeFree(&o)
+		if of := a.byRole[o.Role]; of != nil {
+			of.removeFree(&o)
 		}
 	}
 	roles := s.roleNames()
@@ -186,72 +214,11 @@ func (s *State) removeVisibleGPUs(agents map[string]*unseenGPUs) {
 				newest = last
 			}
 			if of := a.byRole[role]; of != nil && !offered[key] {
-				of.remove(last.GPUs, last.DeviceIDs)
+				of.removeFree(&last.AgentResources)
 			}
 		}
 		if newest != nil && !offered[placement.AgentKey{ID: id}] {
-			a.all.remove(newest.GPUs, newest.DeviceIDs)
+			a.all.removeFree(&newest.AgentResources)
 		}
 	}
-}
-
-// unseenGPUs are the GPUs of an agent that no task holds, by what Mesos has offered of them.
-type unseenGPUs struct {
-	// isListed reports that the master has listed the agent: only then the numbers of GPUs are known.
-	isListed bool
-	// idle contains the GPUs that no task holds, all the idle GPUs that are in no offer to any role, and byRole the idle
-	// GPUs in no offer to one role that has a freed place there.
-	idle, all gpuSet
-	byRole    map[string]*gpuSet
-}
-
-// gpuSet is GPUs of one agent: left is their number, removed are the ids of all others.
-type gpuSet struct {
-	left    int
-	removed []string
-}
-
-func (g *gpuSet) remove(gpus int, ids []string) {
-	g.left -= gpus
-	g.removed = append(g.removed, ids...)
-}
-
-// remove removes GPUs that no role may get.
-func (u *unseenGPUs) remove(gpus int, ids []string) {
-	u.idle.remove(gpus, ids)
-	u.all.remove(gpus, ids)
-	for _, of := range u.byRole {
-		of.remove(gpus, ids)
-	}
-}
-
-// takePlace reports whether the place of an ended task may be among the GPUs, and removes it from them. It marks the place
-// if another role or its own role sees it.
-func (u *unseenGPUs) takePlace(r *queue.RunningTask) bool {
-	n := r.Spec.Request.GPUs
-	if n == 0 || len(r.Shares) > 0 {
-		return true
-	}
-	of := u.byRole[r.Spec.Role]
-	switch {
-	case u.mayHave(&u.all, r):
-		u.remove(n, nil)
-	case u.mayHave(of, r):
-		of.remove(n, nil)
-		r.OfferedElsewhere = true
-	case u.mayHave(&u.idle, r):
-		u.idle.remove(n, nil)
-		r.GPUsOffered = true
-	default:
-		return false
-	}
-	return true
-}
-
-// mayHave reports whether the place of an ended task may be among some of the GPUs.
-func (u *unseenGPUs) mayHave(g *gpuSet, r *queue.RunningTask) bool {
-	if len(r.DeviceIDs) > 0 {
-		return !slices.ContainsFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(g.removed, id) })
-	}
-	return !u.isListed || g.left >= r.Spec.Request.GPUs
 }

@@ -23,7 +23,7 @@ func (s *State) addOffers(offers []Offer) {
 	s.offers.stale = s.offers.stale || len(offers) > 0
 	s.offerDemands.recordAnswers(s.now, offers)
 	s.recordAnswersToReturns(offers)
-	s.freed.dropOffered(offers, func(agentID string) bool { return s.listedAgents[agentID].GPUs > 0 })
+	s.dropOffered(offers)
 	s.explanations = nil
 }
 

@@ -13,6 +13,12 @@ type Amount struct {
 // Plus returns the sum, computed in thousandths as Mesos does.
 func (a Amount) Plus(b Amount) Amount { return a.toMilli().plus(b.toMilli()).toAmount() }
 
+// Minus returns the difference, at least zero, computed in thousandths.
+func (a Amount) Minus(b Amount) Amount {
+	left := a.toMilli().minus(b.toMilli())
+	return milliAmount{max(left.cpus, 0), max(left.mem, 0), max(left.disk, 0)}.toAmount()
+}
+
 // milliAmount counts in thousandths, so that the sum of many tasks equals what
 // the master computes.
 type milliAmount struct{ cpus, mem, disk int64 }

@@ -250,15 +250,12 @@ func (r *remainder) addPlacement(d *fit.Demand, p *fit.Placement) {
 }
 
 func (r *remainder) subtractTask(t *queue.RunningTask, overhead fit.Amount) {
-	r.addAmount(queue.TaskAmount(t.Spec, overhead), -1)
-	if t.GPUsOffered {
-		return
-	}
-	r.addShares(t.Shares, -1)
-	gpus, ids := gpu.ExcludeShared(t.Spec.Request.GPUs, t.DeviceIDs, t.Shares)
-	r.DeviceIDs = slices.DeleteFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(ids, id) })
-	if len(ids) == 0 {
-		r.GPUs -= gpus
+	frees := t.Resources(overhead)
+	r.addAmount(frees.Amount, -1)
+	r.addShares(frees.Shares, -1)
+	r.DeviceIDs = slices.DeleteFunc(r.DeviceIDs, func(id string) bool { return slices.Contains(frees.DeviceIDs, id) })
+	if len(frees.DeviceIDs) == 0 {
+		r.GPUs -= frees.GPUs
 	}
 }
 

@@ -64,10 +64,10 @@ type RunningTask struct {
 	Ending bool
 	// Ended tasks have ended: they no longer count against a quota.
 	Ended bool
-	// OfferedElsewhere is set for an ended task whose place is probably in an offer to another role. That role may return it.
+	// FreedPart has the part of an ended task's place that has not been offered to its role and is not in use again, nil for all of it.
+	FreedPart *fit.TaskResources
+	// OfferedElsewhere is set for an ended task if FreedPart is in an offer to another role. That role may return it.
 	OfferedElsewhere bool
-	// GPUsOffered is set for an ended task whose GPUs have been offered to its role. Other resources of its place may not.
-	GPUsOffered bool
 	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
 	// ignored a kill.
 	Stuck bool
@@ -109,10 +109,11 @@ func (r *RunningTask) Priority() int {
 	return r.Spec.Priority
 }
 
-// Resources returns the resources that the task frees when it ends. overhead is the usage of its executor.
+// Resources returns the resources that the task frees when it ends, and of an ended task those that are about to be offered.
+// overhead is the usage of its executor.
 func (r *RunningTask) Resources(overhead fit.Amount) fit.TaskResources {
-	if r.GPUsOffered {
-		return fit.TaskResources{Amount: TaskAmount(r.Spec, overhead)}
+	if r.FreedPart != nil {
+		return *r.FreedPart
 	}
 	h := fit.TaskResources{Amount: TaskAmount(r.Spec, overhead), Shares: r.Shares, Ports: r.Ports}
 	h.GPUs, h.DeviceIDs = gpu.ExcludeShared(r.Spec.Request.GPUs, r.DeviceIDs, r.Shares)
