@@ -22,9 +22,9 @@ func (s *State) offersDue(role string, submitted time.Time) time.Time {
 	return since.Add(offerLatency)
 }
 
-// markAwaitingOffers marks the jobs for which offers of what is free may be under way: the agents have GPUs that no task of
-// this framework holds and that it was not offered of late. After a failover, and after a time in which nothing waited, the
-// scheduler does not know which GPUs are free. CPUs and memory may always be free.
+// markAwaitingOffers marks the jobs for which offers of what is free may be under way: the agents have GPUs, or parts of
+// shared ones, that no task of this framework holds and that it was not offered of late. After a failover, and after a time
+// in which nothing waited, the scheduler does not know which GPUs are free. CPUs and memory may always be free.
 func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.RunningTask) {
 	if !s.Reclaims() {
 		return
@@ -42,34 +42,46 @@ func (s *State) markAwaitingOffers(waiting []queue.WaitingJob, running []queue.R
 	}
 }
 
-// hasUnseenGPUs reports whether an open agent may have free GPUs that are in no held offer and were in no recent one.
+// hasUnseenGPUs reports whether an open agent may have free GPUs, or parts of shared ones, that are in no held offer and
+// were in no recent one.
 func (s *State) hasUnseenGPUs(running []queue.RunningTask) bool {
 	if s.listedAgents == nil { // the first list is requested after a subscription
 		return s.now.Before(s.subscribedAt.Add(offerLatency))
 	}
-	left := make(map[string]int, len(s.listedAgents))
+	// left has the GPUs of agents, by id, and the memory of shared devices, by UUID, that are not known to be used or offered.
+	left := make(map[string]int64, len(s.listedAgents))
 	for id, a := range s.listedAgents {
-		if !s.isClosed(a.Hostname, id) {
-			left[id] = a.GPUs
+		if s.isClosed(a.Hostname, id) {
+			continue
+		}
+		left[id] = int64(a.GPUs)
+		for _, d := range a.Shared {
+			left[d.UUID] = d.MemMiB - s.held.memoryOf(d.UUID)
 		}
 	}
 	for i := range running {
 		r := &running[i]
 		unshared, _ := gpu.ExcludeShared(r.Spec.Request.GPUs, nil, r.Shares)
-		left[r.AgentID] -= unshared
+		left[r.AgentID] -= int64(unshared)
 	}
 	offered := map[string]bool{}
 	for _, h := range s.offers.offers {
-		left[h.AgentID] -= h.GPUs
+		left[h.AgentID] -= int64(h.GPUs)
+		for _, d := range h.Shared {
+			left[d.UUID] -= d.MemMiB
+		}
 		offered[h.AgentID] = true
 	}
-	recent := map[string]int{}
+	recent := map[string]int64{}
 	for key := range s.lastOffered {
 		if offered[key.ID] {
 			continue
 		}
 		if last := s.leftover(key, s.now); last != nil {
-			recent[key.ID] = max(recent[key.ID], last.GPUs)
+			recent[key.ID] = max(recent[key.ID], int64(last.GPUs))
+			for _, d := range last.Shared {
+				recent[d.UUID] = max(recent[d.UUID], d.MemMiB)
+			}
 		}
 	}
 	for id, n := range left {

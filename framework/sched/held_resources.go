@@ -88,6 +88,18 @@ func (r *heldResources) add(h *holding) {
 	}
 }
 
+// memoryOf returns how much memory of a shared device attempts hold.
+func (r *heldResources) memoryOf(device string) (mib int64) {
+	for _, h := range r.byDevice[device] {
+		for _, share := range h.shares {
+			if share.UUID == device {
+				mib += share.MemMiB
+			}
+		}
+	}
+	return mib
+}
+
 // find returns the holding of an attempt, or nil.
 func (r *heldResources) find(taskID, agentID string) *holding {
 	if i := slices.IndexFunc(r.byAgent[agentID], func(h *holding) bool { return h.taskID == taskID }); i >= 0 {
