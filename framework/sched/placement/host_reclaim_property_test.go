@@ -18,10 +18,8 @@ import (
 // drawHostWorld returns a cluster whose CPUs and memory are scarce, with roles that deserve GPUs, CPUs and memory, each of
 // them or not.
 func drawHostWorld(t *rapid.T, tree bool) *lendingWorld {
-	w := &lendingWorld{
-		t: t, now: planTime(), agents: map[string]int{}, amounts: map[string]fit.Amount{}, turns: map[string]int{},
-		waiting: map[string][]queue.WaitingTask{}, unused: map[string]string{},
-	}
+	w := newLendingWorld(t)
+	w.amounts = map[string]fit.Amount{}
 	gpus, cpus, gib := 0, 0, 0
 	for i := range rapid.IntRange(1, 3).Draw(t, "agents") {
 		id := fmt.Sprint("a", i)
@@ -120,8 +118,8 @@ func (w *lendingWorld) submitAll(t *rapid.T) {
 		}
 	}
 	w.settle()
-	for agent, name := range w.unused {
-		w.t.Fatalf("a task of %s has ended on %s for others, and none has started there since", name, agent)
+	for agent, place := range w.unused {
+		w.t.Fatalf("a task of %s has ended on %s for %s, and none has started there since", place.loser, agent, place.claimant)
 	}
 }
 
@@ -216,21 +214,14 @@ func TestNothingEndsForPlacesThatItsRoleClaimsAgain(t *testing.T) {
 		"there is room beside the small one afterwards": {1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &lendingWorld{
-				t: t, now: planTime(), agents: map[string]int{"agent": 0}, amounts: map[string]fit.Amount{"agent": {CPUs: c.cpusOfSmall + 2.5, MemMiB: 8000, DiskMiB: 1000}},
-				turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}, unused: map[string]string{},
-			}
+			w := newLendingWorld(t)
+			w.agents["agent"], w.amounts = 0, map[string]fit.Amount{"agent": {CPUs: c.cpusOfSmall + 2.5, MemMiB: 8000, DiskMiB: 1000}}
 			w.policy.Roles = []queue.Role{
 				{Name: "a", DeservedHost: quota.HostQuota{quota.Memory: 1024}}, {Name: "b", DeservedHost: quota.HostQuota{quota.Memory: 6000}},
 			}
 			w.policy.Overhead = fit.Amount{CPUs: 0.01, MemMiB: 1}
 			w.policy.SetDefaults()
-			job := func(name, role string, cpus, gib float64) *job.Spec {
-				s := waitingJob(name, 1, nil).Spec
-				s.Role, s.CPUs, s.MemMiB, s.Request.GPUs = role, cpus, gib*1024, 0
-				w.jobs = append(w.jobs, s)
-				return s
-			}
+			job := func(name, role string, cpus, gib float64) *job.Spec { return w.addHostJob(name, role, 1, 0, cpus, gib) }
 			w.submit(job("large", "a", 2, 2))
 			w.settle()
 			w.submit(job("small", "a", c.cpusOfSmall, 1))
@@ -241,5 +232,41 @@ func TestNothingEndsForPlacesThatItsRoleClaimsAgain(t *testing.T) {
 				t.Errorf("%d tasks ended, want some: %t", w.preempted, c.ends)
 			}
 		})
+	}
+}
+
+// addHostJob adds a job.
+func (w *lendingWorld) addHostJob(name, role string, tasks, gpus int, cpus, gib float64) *job.Spec {
+	s := waitingJob(name, tasks, nil).Spec
+	s.Role, s.Request.GPUs, s.CPUs, s.MemMiB = role, gpus, cpus, gib*1024
+	w.jobs = append(w.jobs, s)
+	return s
+}
+
+// TestClaimComesBeforeRolesEntitledToNoGPUs: a GPU of r0/y and the memory beside it end for role r1. The task that had the
+// memory is inside the CPUs that r0 deserves. r0 itself demands no GPUs: it must not come first with this task because it holds
+// none of the GPUs that it is entitled to, else both tasks start again and end again forever.
+func TestClaimComesBeforeRolesEntitledToNoGPUs(t *testing.T) {
+	w := newLendingWorld(t)
+	w.agents, w.turns = map[string]int{"a0": 1, "a1": 1}, map[string]int{"a0": 3, "a1": 1}
+	w.amounts = map[string]fit.Amount{"a0": {CPUs: 5.5, MemMiB: 3*1024 + 100, DiskMiB: 1000}, "a1": {CPUs: 4.5, MemMiB: 3*1024 + 100, DiskMiB: 1000}}
+	one := quota.Quota{quota.AllTypes: 1}
+	w.policy.Roles = []queue.Role{
+		{Name: "r0", Deserved: one, DeservedHost: quota.HostQuota{quota.CPUs: 6}}, {Name: "r0/x", DeservedHost: quota.HostQuota{quota.CPUs: 3}},
+		{Name: "r0/y"}, {Name: "r1", Deserved: one, DeservedHost: quota.HostQuota{quota.CPUs: 2}},
+	}
+	w.policy.Overhead, w.policy.Reclaim = fit.Amount{CPUs: 0.01, MemMiB: 1}, ReclaimEntitled
+	w.policy.SetDefaults()
+	w.submit(w.addHostJob("large", "r0/y", 3, 1, 3, 1))
+	w.submit(w.addHostJob("wide", "r0/x", 2, 1, 2, 2))
+	w.submit(w.addHostJob("small", "r0", 2, 0, 1, 1))
+	for _, s := range w.jobs {
+		s.Preemptible = s.Name != "wide"
+	}
+	w.settle()
+	w.submit(w.addHostJob("claim", "r1", 4, 1, 1, 2))
+	w.settle()
+	if w.preempted != 2 || w.held("r1") != 1 {
+		t.Errorf("%d tasks ended and the claim holds %d GPUs, want 2 and 1", w.preempted, w.held("r1"))
 	}
 }

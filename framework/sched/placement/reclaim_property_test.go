@@ -39,16 +39,31 @@ type lendingWorld struct {
 	preempted int
 	// onPreempt, if set, is called for each task that ends for another one, before it does.
 	onPreempt func(r *queue.RunningTask, v PreemptionVictim)
-	// unused are the jobs whose tasks have ended for others, by agent, until another job starts a task there. Those that have
-	// ended for a job below the same limit are left out, and those for a role that claims both GPUs and CPUs or memory: a claim
-	// of one kind may start on what ended for the other kind, which then needs another place. So are those for jobs of several
-	// tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all.
-	unused map[string]string
+	// unused are the places of tasks that have ended for others, by agent, until another job starts a task there. Those that
+	// have ended for a job below the same limit are left out, and those for a role that claims both GPUs and CPUs or memory: a
+	// claim of one kind may start on what ended for the other kind, which then needs another place. So are those for jobs of
+	// several tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all. Of
+	// two jobs for which tasks end, one may also start where they have ended for the other one, because that place is offered
+	// first; then neither may need the rest.
+	unused map[string]unusedPlace
+	// endedFor are the jobs for which tasks have ended, by agent, since nothing happened last.
+	endedFor map[string]map[string]bool
+}
+
+// unusedPlace is a place that a job has left for another one.
+type unusedPlace struct{ loser, claimant string }
+
+// newLendingWorld returns a cluster without agents and roles.
+func newLendingWorld(t fataler) *lendingWorld {
+	return &lendingWorld{
+		t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{},
+		unused: map[string]unusedPlace{}, endedFor: map[string]map[string]bool{},
+	}
 }
 
 // drawLendingWorld returns a cluster with roles that deserve part of it, one of them below another one.
 func drawLendingWorld(t *rapid.T, gangs bool) *lendingWorld {
-	w := &lendingWorld{t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{}, unused: map[string]string{}}
+	w := newLendingWorld(t)
 	capacity := 0
 	for i := range rapid.IntRange(1, 4).Draw(t, "agents") {
 		n := rapid.IntRange(1, 4).Draw(t, "gpus")
@@ -217,10 +232,7 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 				w.t.Fatalf("%s does not wait", l.TaskID)
 			}
 			w.waiting[l.Spec.Name] = slices.Delete(slices.Clone(list), at, at+1)
-			if loser := w.unused[a.AgentID]; loser != "" && loser != l.Spec.Name {
-				isGang := w.specOfJob(loser).Gang // one of its places is enough
-				maps.DeleteFunc(w.unused, func(agent, name string) bool { return agent == a.AgentID || isGang && name == loser })
-			}
+			w.recordUse(a.AgentID, l.Spec.Name)
 			w.running = append(w.running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, GPUTypes: l.GPUTypes, Since: w.now})
 		}
 	}
@@ -235,13 +247,17 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		if w.onPreempt != nil {
 			w.onPreempt(&w.running[at], v)
 		}
-		loser := w.running[at].Spec
+		loser, agent := w.running[at].Spec, w.running[at].AgentID
+		if w.endedFor[agent] == nil {
+			w.endedFor[agent] = map[string]bool{}
+		}
+		w.endedFor[agent][v.ForJob.Name] = true
 		claim := w.specOfJob(v.ForJob.Name)
 		if endsForOne := claim.Gang || claim.Tasks == 1; endsForOne && !w.hasClaimsOfBothKinds(v.DeservedBy) &&
 			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
 				return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
 			}) {
-			w.unused[w.running[at].AgentID] = loser.Name
+			w.unused[agent] = unusedPlace{loser.Name, v.ForJob}
 		}
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
 		w.preempted++
@@ -288,6 +304,21 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 	}
 }
 
+// recordUse removes from unused what the start of a job's task on an agent uses.
+func (w *lendingWorld) recordUse(agent, name string) {
+	if place, ok := w.unused[agent]; ok && place.loser != name {
+		isGang := w.specOfJob(place.loser).Gang // one of its places is enough
+		maps.DeleteFunc(w.unused, func(other string, p unusedPlace) bool { return other == agent || isGang && p.loser == place.loser })
+	}
+	isClaimant := false
+	for _, claimants := range w.endedFor {
+		isClaimant = isClaimant || claimants[name]
+	}
+	if claimants := w.endedFor[agent]; isClaimant && len(claimants) > 0 && !claimants[name] {
+		maps.DeleteFunc(w.unused, func(_ string, p unusedPlace) bool { return p.claimant == name || claimants[p.claimant] })
+	}
+}
+
 func (w *lendingWorld) specOf(task string) *job.Spec {
 	at := slices.IndexFunc(w.running, func(r queue.RunningTask) bool { return r.TaskID == task })
 	return w.running[at].Spec
@@ -329,6 +360,7 @@ func (w *lendingWorld) settle() {
 			quiet = 0
 		}
 	}
+	clear(w.endedFor)
 }
 
 // TestReclaimSettles: once nothing happens any more, no role is below what it deserves and demands while a role outside of

@@ -377,7 +377,7 @@ func (t *Tracker) DescribeDeserved(role string) string {
 }
 
 // DeservedFraction returns how much of the GPUs that a role deserves it holds or reclaims, 0 for nothing. Of a role that
-// deserves none it is the larger one of CPUs and memory, and 1 if the role deserves nothing.
+// deserves none, or is entitled to none, it is the larger one of CPUs and memory, and 1 if the role deserves nothing.
 func (t *Tracker) DeservedFraction(role string) float64 {
 	var chain []int
 	if t.pursued != nil {
@@ -394,7 +394,10 @@ func (t *Tracker) DeservedFraction(role string) float64 {
 		}
 		held, deserved = held+e.held+e.claimed, deserved+e.deserved
 	}
-	return float64(held) / float64(max(deserved, 1))
+	if deserved == 0 {
+		return t.deservedHostFraction(role)
+	}
+	return float64(held) / float64(deserved)
 }
 
 // BorrowedOf returns what a role itself holds beyond what it deserves, of all types.
