@@ -165,18 +165,19 @@ func (s *State) agentsWithFreedPlaces() map[string]*unofferedResources {
 	agents := map[string]*unofferedResources{}
 	for i := range s.freed {
 		id, role := s.freed[i].AgentID, s.freed[i].Spec.Role
-		listed := s.listedAgents[id]
-		if agents[id] == nil {
-			agents[id] = &unofferedResources{idle: newResourceSet(&listed), all: newResourceSet(&listed), byRole: map[string]*resourceSet{}}
+		a := agents[id]
+		if a == nil {
+			listed := s.listedAgents[id]
+			idle := newResourceSet(&listed)
+			for _, h := range s.held.byAgent[id] {
+				idle.remove(&fit.TaskResources{Amount: h.amount, GPUs: h.gpus, DeviceIDs: h.deviceIDs, Shares: h.shares, Ports: h.ports})
+			}
+			a = &unofferedResources{idle: idle, all: idle.clone(), byRole: map[string]*resourceSet{}}
+			agents[id] = a
 		}
-		if agents[id].byRole[role] == nil {
-			all := newResourceSet(&listed)
-			agents[id].byRole[role] = &all
-		}
-	}
-	for id, a := range agents {
-		for _, h := range s.held.byAgent[id] {
-			a.removeHolding(h)
+		if a.byRole[role] == nil {
+			of := a.idle.clone()
+			a.byRole[role] = &of
 		}
 	}
 	s.removeVisible(agents)

@@ -16,14 +16,6 @@ type unofferedResources struct {
 	byRole    map[string]*resourceSet
 }
 
-// removeHolding removes what an attempt holds.
-func (u *unofferedResources) removeHolding(h *holding) {
-	r := fit.TaskResources{Amount: h.amount, GPUs: h.gpus, DeviceIDs: h.deviceIDs, Shares: h.shares, Ports: h.ports}
-	u.idle.remove(&r)
-	u.all.remove(&r)
-	u.removeFromRoles(&r)
-}
-
 // takePlace removes the place of an ended task of a role, and returns the part of it that is in no offer, and the part that
 // is only in offers to other roles. It leaves out what is in use again. After the GPUs of a place have been offered, its CPUs
 // and memory count as not offered only while isRecent is set, also if the agent does not list these.
@@ -74,6 +66,12 @@ func newResourceSet(listed *Agent) resourceSet {
 		s.shares = append(s.shares, gpu.DeviceShare{UUID: d.UUID, MemMiB: d.MemMiB, Cores: d.Cores})
 	}
 	return s
+}
+
+func (s *resourceSet) clone() resourceSet {
+	c := *s
+	c.shares, c.devices, c.ports = slices.Clone(s.shares), slices.Clip(s.devices), slices.Clip(s.ports)
+	return c
 }
 
 func (s *resourceSet) remove(r *fit.TaskResources) {
