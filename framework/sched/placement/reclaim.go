@@ -377,9 +377,16 @@ func (r *reclaimer) preparePool() {
 	}
 	running := slices.Clone(r.in.Running) // victims are marked in it
 	r.in.Running = running
+	waits := map[string]bool{}
+	for i := range r.in.Waiting {
+		waits[r.in.Waiting[i].Spec.Role] = true
+	}
 	for i := range running {
 		t := &running[i]
 		if !t.Ending || t.Stuck || t.OfferedElsewhere { // what is offered to any role is in the pool
+			continue
+		}
+		if r.isOnReserved(t) && !waits[t.Spec.Role] { // its place is for its role, which requests no offers
 			continue
 		}
 		if at := r.pool.FindAgent(t.AgentID, poolRole); at >= 0 {
