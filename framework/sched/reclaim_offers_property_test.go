@@ -12,6 +12,7 @@ import (
 	"mesos-gpu/framework/sched/placement"
 	"mesos-gpu/framework/sched/queue"
 	"mesos-gpu/framework/sched/quota"
+	"mesos-gpu/gpu"
 	"mesos-gpu/job"
 )
 
@@ -21,12 +22,15 @@ type lateMaster struct {
 	t   *rapid.T
 	now time.Time
 	st  *State
-	// names is set if agents name their GPUs.
-	names bool
-	// free are the GPUs of each agent in no task and no offer, tasks those of running tasks, killed the tasks to end.
+	// names is set if agents name their GPUs, shares if tasks share these: a part of a GPU is then named GPU.PART.
+	names, shares bool
+	// free are the GPUs, or parts of them, of each agent in no task and no offer, tasks those of running tasks, killed the
+	// tasks to end.
 	free   map[string][]string
 	tasks  map[string][]string
 	killed []string
+	// inventories has the devices of agents whose GPUs tasks share.
+	inventories map[string][]gpu.Device
 	// offers are those without an answer that was processed. filters are the times until which agents are not offered to
 	// roles, by "agent role"; suppressed are roles without offers.
 	offers     map[string]Offer
@@ -61,6 +65,7 @@ func (m *lateMaster) offer(agent, role string, n int) {
 	ids := slices.Clone(m.free[agent][:n])
 	m.free[agent] = slices.Clone(m.free[agent][n:])
 	o := Offer{
+		Inventory: m.inventories[agent],
 		ID:        fmt.Sprint("o", m.made),
 		AgentID:   agent,
 		Hostname:  agent,
@@ -73,23 +78,48 @@ func (m *lateMaster) offer(agent, role string, n int) {
 		Ports:     []PortRange{{First: 40000 + 10*m.made, Last: 40009 + 10*m.made}},
 	}
 	for _, id := range ids {
-		first := 31000 + 10*int(id[len(id)-1]-'0')
+		first := 31000
+		for _, digit := range id[len(agent):] {
+			first += 10 * int(digit&7)
+		}
 		o.Ports = append(o.Ports, PortRange{First: first, Last: first + 9})
 	}
 	m.offers[o.ID] = o
-	if m.t.Logf("offer %s of %s to %s: %v", o.ID, agent, role, ids); !m.names {
+	m.t.Logf("offer %s of %s to %s: %v", o.ID, agent, role, ids)
+	switch {
+	case m.shares:
+		o.GPUs, o.DeviceIDs, o.Shared = 0, nil, sharesOf(ids)
+	case !m.names:
 		o.DeviceIDs = nil
 	}
 	m.toScheduler = append(m.toScheduler, OffersReceived{Offers: []Offer{o}})
+}
+
+// partMiB is the memory of one of the two parts of a shared GPU.
+const partMiB = 300
+
+// gpuOf returns the GPU of a part.
+func gpuOf(part string) string { id, _, _ := strings.Cut(part, "."); return id }
+
+// sharesOf returns what an offer with parts of GPUs has of these.
+func sharesOf(parts []string) (list []SharedDevice) {
+	for _, part := range parts {
+		at := slices.IndexFunc(list, func(d SharedDevice) bool { return d.UUID == gpuOf(part) })
+		if at < 0 {
+			at, list = len(list), append(list, SharedDevice{UUID: gpuOf(part)})
+		}
+		list[at].MemMiB, list[at].Cores = list[at].MemMiB+partMiB, list[at].Cores+gpu.AllCores/2
+	}
+	return list
 }
 
 // end frees the GPUs of a killed task.
 func (m *lateMaster) end(at int) {
 	id := m.killed[at]
 	m.killed = slices.Delete(m.killed, at, at+1)
-	for _, gpu := range m.tasks[id] {
-		agent, _, _ := strings.Cut(gpu, "-")
-		m.free[agent] = append(m.free[agent], gpu)
+	for _, part := range m.tasks[id] {
+		agent, _, _ := strings.Cut(part, "-")
+		m.free[agent] = append(m.free[agent], part)
 	}
 	delete(m.tasks, id)
 	m.toScheduler = append(m.toScheduler, TaskUpdate{TaskID: id, State: job.Killed, UUID: []byte{1}})
@@ -126,7 +156,10 @@ func (m *lateMaster) process() {
 				m.t.Fatalf("%s gets %d GPUs of %v", l.TaskID, n, ids)
 			}
 			got := slices.Clone(ids[:n])
-			if m.names {
+			switch {
+			case m.shares:
+				got = []string{ids[slices.IndexFunc(ids, func(id string) bool { return gpuOf(id) == l.Shares[0].UUID })]}
+			case m.names:
 				got = l.DeviceIDs
 			}
 			ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(got, id) })
@@ -218,6 +251,7 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 		m := &lateMaster{
 			t: t, now: time.Unix(1_700_000_000, 0).UTC(), names: rapid.Bool().Draw(t, "GPUs have names"), free: map[string][]string{}, tasks: map[string][]string{},
 			offers: map[string]Offer{}, filters: map[string]time.Time{}, suppressed: map[string]bool{}, victims: map[string]bool{},
+			shares: rapid.Bool().Draw(t, "GPUs are shared"), inventories: map[string][]gpu.Device{},
 		}
 		var agents []string
 		gpus := 0
@@ -225,11 +259,26 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "agents") {
 			agent := fmt.Sprint("a", i)
 			agents = append(agents, agent)
+			one := Agent{ID: agent, Hostname: agent, Types: []string{"V100"}}
 			for g := range rapid.IntRange(1, 4).Draw(t, "gpus") {
-				m.free[agent] = append(m.free[agent], fmt.Sprint(agent, "-", g))
+				id := fmt.Sprint(agent, "-", g)
 				gpus++
+				if !m.shares {
+					m.free[agent] = append(m.free[agent], id)
+					one.GPUs++
+					continue
+				}
+				m.free[agent] = append(m.free[agent], id+".0", id+".1")
+				m.inventories[agent] = append(m.inventories[agent], gpu.Device{UUID: id, Model: "V100", MemMiB: 2 * partMiB, Minor: g})
 			}
-			listed = append(listed, Agent{ID: agent, Hostname: agent, GPUs: len(m.free[agent]), Types: []string{"V100"}})
+			if m.shares {
+				one.Shared, one.Inventory = sharesOf(m.free[agent]), m.inventories[agent]
+			}
+			listed = append(listed, one)
+		}
+		parts := 1 // of a GPU
+		if m.shares {
+			parts = 2
 		}
 		deserved := rapid.IntRange(1, gpus).Draw(t, "deserved")
 		policy := Policy{Policy: placement.Policy{Roles: []queue.Role{{Name: "guests"}, {Name: "prod", Deserved: quota.Quota{quota.AllTypes: deserved}}}}}
@@ -239,16 +288,19 @@ func TestReclaimsNoMoreWhenOffersAreLate(t *testing.T) {
 		submit := func(name, role string, tasks int, gang bool) {
 			s := job.Spec{Name: name, Role: role, Tasks: tasks, CPUs: 1, MemMiB: 256, Command: []string{"true"}, KillGrace: 10 * time.Minute, Gang: gang}
 			s.Request.GPUs = 1
+			if m.shares {
+				s.Request.Share = gpu.ShareRequest{MemMiB: partMiB, Cores: gpu.AllCores / 2}
+			}
 			s.SetDefaults()
 			m.step(SubmitJob{Spec: s})
 		}
-		submit("borrow", "guests", gpus, false)
+		submit("borrow", "guests", gpus*parts, false)
 		m.settle(agents)
-		if len(m.tasks) != gpus {
-			t.Fatalf("%d of %d tasks run", len(m.tasks), gpus)
+		if len(m.tasks) != gpus*parts {
+			t.Fatalf("%d of %d tasks run", len(m.tasks), gpus*parts)
 		}
 		gang := rapid.Bool().Draw(t, "gang")
-		demand := rapid.IntRange(1, deserved).Draw(t, "demand")
+		demand := rapid.IntRange(1, deserved*parts).Draw(t, "demand")
 		submit("train", "prod", demand, gang)
 		for seconds := 0; seconds < 40; {
 			switch rapid.SampledFrom([]string{"end", "offer", "offer", "deliver", "deliver", "process", "process", "wait", "done", "fail over"}).Draw(t, "next") {
