@@ -270,3 +270,27 @@ func TestClaimComesBeforeRolesEntitledToNoGPUs(t *testing.T) {
 		t.Errorf("%d tasks ended and the claim holds %d GPUs, want 2 and 1", w.preempted, w.held("r1"))
 	}
 }
+
+// TestNothingEndsForClaimsOfHigherLevels: the claim of r0/x is inside what r0 deserves, and needs the places of both tasks of r1.
+// One of these is inside what r1 deserves itself, and comes before the claim once both have ended.
+func TestNothingEndsForClaimsOfHigherLevels(t *testing.T) {
+	w := newLendingWorld(t)
+	w.agents, w.amounts = map[string]int{"a0": 0}, map[string]fit.Amount{"a0": {CPUs: 5.5, MemMiB: 3*1024 + 100, DiskMiB: 1000}}
+	w.policy.Roles = []queue.Role{
+		{Name: "r0", DeservedHost: quota.HostQuota{quota.Memory: 3072}}, {Name: "r0/x", DeservedHost: quota.HostQuota{quota.Memory: 1536}},
+		{Name: "r1", DeservedHost: quota.HostQuota{quota.CPUs: 1}},
+	}
+	w.policy.Overhead = fit.Amount{CPUs: 0.01, MemMiB: 1}
+	w.policy.SetDefaults()
+	small := w.addHostJob("small", "r1", 1, 0, 1, 2)
+	small.Preemptible = true
+	w.submit(small)
+	w.settle()
+	w.submit(w.addHostJob("large", "r1", 1, 0, 3, 1))
+	w.settle()
+	w.submit(w.addHostJob("claim", "r0/x", 1, 0, 3, 3))
+	w.settle()
+	if w.preempted > 0 {
+		t.Errorf("%d tasks ended, want none", w.preempted)
+	}
+}

@@ -285,17 +285,26 @@ func (r *reclaimer) endInVain(claimant *queue.WaitingJob, d *fit.Demand, n int, 
 			f()
 		}
 	}()
+	// restrict returns how many tasks of a job are claims on the present level or on one before, which come first.
+	restrict := func(j *queue.WaitingJob) (request gpu.Request, tasks int) {
+		for level := range r.level + 1 {
+			if at, n := usage.RestrictToDeserved(j.Spec, level, len(j.Tasks)); n > tasks {
+				request, tasks = at, n
+			}
+		}
+		return request, tasks
+	}
 	// newClaims returns the tasks of jobs that are claims only if the chosen units end, and counts them as claimed.
 	newClaims := func(jobs []queue.WaitingJob) (claims []eviction.Claim) {
 		before := make([]int, len(jobs))
 		for i := range jobs {
-			_, before[i] = usage.RestrictToDeserved(jobs[i].Spec, r.level, len(jobs[i].Tasks))
+			_, before[i] = restrict(&jobs[i])
 		}
 		count(-1)
 		defer count(1)
 		for i := range jobs {
 			j := &jobs[i]
-			request, after := usage.RestrictToDeserved(j.Spec, r.level, len(j.Tasks))
+			request, after := restrict(j)
 			if more := after - before[i]; more > 0 && j.Spec != claimant.Spec {
 				demand := j.TaskDemand(r.overhead, nil)
 				demand.Role, demand.Request, demand.RunTime = poolRole, request, 0

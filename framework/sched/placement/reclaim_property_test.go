@@ -42,12 +42,10 @@ type lendingWorld struct {
 	// unused are the places of tasks that have ended for others, by agent, until another job starts a task there. Those that
 	// have ended for a job below the same limit are left out, and those for a role that claims both GPUs and CPUs or memory: a
 	// claim of one kind may start on what ended for the other kind, which then needs another place. So are those for jobs of
-	// several tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all. Of
-	// two jobs for which tasks end, one may also start where they have ended for the other one, because that place is offered
-	// first; then neither may need the rest.
+	// several tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all. Once
+	// a third job starts that may claim too, no place is unused: which of their places is offered first decides where the
+	// two jobs start, and what is left may be too small for one or not be needed.
 	unused map[string]unusedPlace
-	// endedFor are the jobs for which tasks have ended, by agent, since nothing happened last.
-	endedFor map[string]map[string]bool
 }
 
 // unusedPlace is a place that a job has left for another one.
@@ -57,7 +55,7 @@ type unusedPlace struct{ loser, claimant string }
 func newLendingWorld(t fataler) *lendingWorld {
 	return &lendingWorld{
 		t: t, now: planTime(), agents: map[string]int{}, turns: map[string]int{}, waiting: map[string][]queue.WaitingTask{},
-		unused: map[string]unusedPlace{}, endedFor: map[string]map[string]bool{},
+		unused: map[string]unusedPlace{},
 	}
 }
 
@@ -232,7 +230,7 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 				w.t.Fatalf("%s does not wait", l.TaskID)
 			}
 			w.waiting[l.Spec.Name] = slices.Delete(slices.Clone(list), at, at+1)
-			w.recordUse(a.AgentID, l.Spec.Name)
+			w.recordUse(a.AgentID, l.Spec)
 			w.running = append(w.running, queue.RunningTask{TaskID: l.TaskID, AgentID: a.AgentID, Spec: l.Spec, GPUTypes: l.GPUTypes, Since: w.now})
 		}
 	}
@@ -248,10 +246,6 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 			w.onPreempt(&w.running[at], v)
 		}
 		loser, agent := w.running[at].Spec, w.running[at].AgentID
-		if w.endedFor[agent] == nil {
-			w.endedFor[agent] = map[string]bool{}
-		}
-		w.endedFor[agent][v.ForJob.Name] = true
 		claim := w.specOfJob(v.ForJob.Name)
 		if endsForOne := claim.Gang || claim.Tasks == 1; endsForOne && !w.hasClaimsOfBothKinds(v.DeservedBy) &&
 			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
@@ -305,17 +299,15 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 }
 
 // recordUse removes from unused what the start of a job's task on an agent uses.
-func (w *lendingWorld) recordUse(agent, name string) {
-	if place, ok := w.unused[agent]; ok && place.loser != name {
+func (w *lendingWorld) recordUse(agent string, s *job.Spec) {
+	if place, ok := w.unused[agent]; ok && place.loser != s.Name {
 		isGang := w.specOfJob(place.loser).Gang // one of its places is enough
 		maps.DeleteFunc(w.unused, func(other string, p unusedPlace) bool { return other == agent || isGang && p.loser == place.loser })
 	}
-	isClaimant := false
-	for _, claimants := range w.endedFor {
-		isClaimant = isClaimant || claimants[name]
-	}
-	if claimants := w.endedFor[agent]; isClaimant && len(claimants) > 0 && !claimants[name] {
-		maps.DeleteFunc(w.unused, func(_ string, p unusedPlace) bool { return p.claimant == name || claimants[p.claimant] })
+	if w.policy.PursuesEntitlements() || slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool {
+		return isWithin(s.Role, r.Name) && len(r.Deserved)+len(r.DeservedHost) > 0
+	}) {
+		maps.DeleteFunc(w.unused, func(_ string, p unusedPlace) bool { return p.loser != s.Name && p.claimant != s.Name })
 	}
 }
 
@@ -360,7 +352,6 @@ func (w *lendingWorld) settle() {
 			quiet = 0
 		}
 	}
-	clear(w.endedFor)
 }
 
 // TestReclaimSettles: once nothing happens any more, no role is below what it deserves and demands while a role outside of
