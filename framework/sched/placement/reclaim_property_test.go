@@ -40,11 +40,11 @@ type lendingWorld struct {
 	// onPreempt, if set, is called for each task that ends for another one, before it does.
 	onPreempt func(r *queue.RunningTask, v PreemptionVictim)
 	// unused are the places of tasks that have ended for others, by agent, until another job starts a task there. Those that
-	// have ended for a job below the same limit are left out, and those for a role that claims both GPUs and CPUs or memory: a
-	// claim of one kind may start on what ended for the other kind, which then needs another place. So are those for jobs of
-	// several tasks that are no gang: tasks end for one after another, and what ends for a later one may be enough for all. Once
-	// a third job starts that may claim too, no place is unused: which of their places is offered first decides where the
-	// two jobs start, and what is left may be too small for one or not be needed.
+	// have ended for a job below the same limit, or the same role that deserves GPUs, are left out, and those for a role that
+	// claims both GPUs and CPUs or memory: a claim of one kind may start on what ended for the other kind, which then needs
+	// another place. So are those for jobs of several tasks that are no gang: tasks end for one after another, and what ends
+	// for a later one may be enough for all. Once a third job starts that may claim too, no place is unused: which of their
+	// places is offered first decides where the two jobs start, and what is left may be too small for one or not be needed.
 	unused map[string]unusedPlace
 }
 
@@ -248,10 +248,10 @@ func (w *lendingWorld) carryOut(plan *Plan) {
 		loser, agent := w.running[at].Spec, w.running[at].AgentID
 		claim := w.specOfJob(v.ForJob.Name)
 		if endsForOne := claim.Gang || claim.Tasks == 1; endsForOne && !w.hasClaimsOfBothKinds(v.DeservedBy) &&
-			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside the limit
-				return r.Quota != nil && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
+			!slices.ContainsFunc(w.policy.Roles, func(r queue.Role) bool { // else it may have made room inside a limit, or what a role deserves
+				return (r.Quota != nil || len(r.Deserved) > 0) && isWithin(loser.Role, r.Name) && isWithin(v.DeservedBy, r.Name)
 			}) {
-			w.unused[agent] = unusedPlace{loser.Name, v.ForJob}
+			w.unused[agent] = unusedPlace{loser.Name, v.ForJob.Name}
 		}
 		w.running[at].Ending, w.running[at].Ends = true, w.now.Add(time.Second)
 		w.preempted++
