@@ -3,6 +3,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -197,12 +199,19 @@ jobs:
 	if r := run("laptop", "run", "--detach", "--name", "mine", "--restart", "always", "--", "sleep", "1000"); r.code != 0 {
 		t.Fatal(r.err)
 	}
-	update := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(update, []byte("name: mine\ncommand: [id]\nservice: {}\n"), 0o600); err != nil {
+	update, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.api+"/v1/jobs/unix:games%2Fmine", strings.NewReader("name: mine\ncommand: [id]\nservice: {}\n"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if r := run("boss", "apply", update); r.code == 0 || !strings.Contains(r.err, "only as daemon") {
-		t.Errorf("an operator updates the service of a user, whose tasks would run as that user: status %d\n%s%s", r.code, r.out, r.err)
+	update.Header.Set("Content-Type", "application/yaml")
+	update.Header.Set("Authorization", "Bearer "+tokens["boss"])
+	answer, err := http.DefaultClient.Do(update)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusForbidden || !strings.Contains(string(text), "only as daemon") {
+		t.Errorf("an operator updates the service of a user, whose tasks would run as that user: status %d, %s, %v", answer.StatusCode, text, err)
 	}
 }
 
