@@ -283,7 +283,7 @@ func TestAccessToSchedulesAndQueue(t *testing.T) {
 	_, err = web.GetSchedule(ctx, "nightly")
 	wantProblem(t, err, http.StatusNotFound, `there is no schedule "nightly"`)
 	wantProblem(t, bob.EndSchedule(ctx, "nightly"), http.StatusForbidden, "operate on role research")
-	// bob has a schedule of the same name. Each names the own one by the name; ops says whose.
+	// bob has a schedule of the same name. The name means the requester's; ops says whose.
 	if of, err := bob.AddSchedule(ctx, s); err != nil || of.Spec.Owner != "bob" {
 		t.Fatalf("bob's schedule: %+v, %v", of.Spec, err)
 	}
