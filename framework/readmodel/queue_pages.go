@@ -171,7 +171,8 @@ func (pages *QueuePages) ListPage(
 // queuedJobView returns the API's view of a queued job at a position, which counts from 1.
 func queuedJobView(j *job.Job, position int) api.QueuedJob {
 	q := api.QueuedJob{
-		Position: position, Name: j.Spec.Name, Run: j.RunID().Run, Number: j.Number, Owner: j.Spec.Owner, Role: j.Spec.Role, Priority: j.Spec.Priority, Submitted: j.Submitted,
+		Position: position, Name: j.Spec.Name, Run: j.RunID().Run, Number: j.Number, Owner: j.Spec.Owner, Role: j.Spec.Role,
+		Priority: j.Spec.Priority, Submitted: j.Submitted,
 		State: j.State(), TaskStates: j.CountTasks(), Tasks: j.WantedTasks(), GPUs: gpuRequestText(&j.Spec.Request),
 	}
 	q.Waiting = q.TaskStates[job.Waiting]
