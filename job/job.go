@@ -37,12 +37,8 @@ type Spec struct {
 	DiskMiB     float64     `json:"disk_mib,omitempty"`
 	// Command is an argument vector, without a shell. It may be empty if Image
 	// has a command of its own.
-	Command []string `json:"command,omitempty"`
-	// Stdin means that a client sends the standard input of the command. TTY means that
-	// the command runs on the terminal of a client. The task ends with its client.
-	Stdin bool              `json:"stdin,omitempty"`
-	TTY   bool              `json:"tty,omitempty"`
-	Env   map[string]string `json:"env,omitempty"`
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
 	// Workdir is the working folder of the tasks: the digest of an archive that the
 	// scheduler stores, which agents unpack into the sandbox. In a job file it is a
 	// folder of the client, which is uploaded before the job is submitted.
@@ -85,6 +81,10 @@ type Spec struct {
 	Guaranteed bool `json:"guaranteed,omitempty"`
 	// Gang tasks start together or not at all, and get each other's addresses.
 	Gang bool `json:"gang,omitempty"`
+	// Stdin means that a client sends the standard input of the command. TTY means that
+	// the command runs on the terminal of a client. The task ends with its client.
+	Stdin bool `json:"stdin,omitempty"`
+	TTY   bool `json:"tty,omitempty"`
 	// Constraints restrict the agents of the tasks.
 	Constraints []Constraint `json:"constraints,omitempty"`
 	// After lists jobs that must end before the tasks of this one start.

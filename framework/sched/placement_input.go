@@ -51,7 +51,7 @@ func (s *State) fillPlacementInput(memory *inputBuffers) placement.PlanInput {
 // ready when none of its tasks is placed or pauses. A job with unmet dependencies or on hold has no ready tasks, one with
 // max_parallel as many as may be placed besides those that are.
 func (s *State) appendReadyTasks(j *job.Job, groups map[queue.GroupKey][]string, list []queue.WaitingTask) (queue.WaitingJob, []queue.WaitingTask) {
-	w, from := queue.WaitingJob{Spec: j.Spec, Run: j.RunID().Run, Submitted: j.Submitted}, len(list)
+	w, from := queue.WaitingJob{Spec: j.Spec, Run: max(j.Run, 1), Submitted: j.Submitted}, len(list)
 	paused, waits := false, false
 	for i := range j.Tasks {
 		switch t := &j.Tasks[i]; {

@@ -35,7 +35,7 @@ func (s *State) runningTask(ref taskRef) queue.RunningTask {
 // placeOf returns the place of a task that was launched, without its end.
 func placeOf(j *job.Job, t *job.Task) queue.RunningTask {
 	return queue.RunningTask{
-		TaskID: t.ID, AgentID: t.AgentID, Spec: j.SpecOf(t), Run: j.RunID().Run,
+		TaskID: t.ID, AgentID: t.AgentID, Spec: j.SpecOf(t), Run: max(j.Run, 1),
 		GPUTypes: t.HeldProducts(), DeviceIDs: t.DeviceIDs, Shares: t.Shares, Ports: t.Ports, Since: cmp.Or(t.Started, t.Changed),
 	}
 }

@@ -28,13 +28,13 @@ type WaitingJob struct {
 	PeerAgents []string
 	// ImageExclusions are constraints that keep the tasks off agents that cannot run their image.
 	ImageExclusions []job.Constraint
-	// AwaitsOffers reports that GPUs may be free that Mesos has had no time to offer since the job was submitted: no task of
-	// another role ends for it.
-	AwaitsOffers bool
 	// PredictedRunTime is how long the tasks run if the job declares no run time, 0 if that is not predicted.
 	PredictedRunTime time.Duration
 	// DemandNumber identifies the job's DemandKey in the DemandNumbers of the same queue. 0 means not computed yet.
 	DemandNumber int32
+	// AwaitsOffers reports that GPUs may be free that Mesos has had no time to offer since the job was submitted: no task of
+	// another role ends for it.
+	AwaitsOffers bool
 	// Lowered jobs follow all others: a budget of theirs is used up.
 	Lowered bool
 }
@@ -60,12 +60,13 @@ type RunningTask struct {
 	Ports     []int
 	// Since is when the task started or was placed. Ends is when it ends at the latest, zero if that is unknown.
 	Since, Ends time.Time
+	// FreedPart has the part of an ended task's place that has not been offered to its role and is not in use again, nil for
+	// all of it.
+	FreedPart *fit.TaskResources
 	// Ending tasks were asked to end, or have ended and Mesos has not offered their resources again.
 	Ending bool
 	// Ended tasks have ended: they no longer count against a quota.
 	Ended bool
-	// FreedPart has the part of an ended task's place that has not been offered to its role and is not in use again, nil for all of it.
-	FreedPart *fit.TaskResources
 	// OfferedElsewhere is set for an ended task if FreedPart is in an offer to another role. That role may return it.
 	OfferedElsewhere bool
 	// Stuck tasks do not free their place when asked: their agent is unreachable, cordoned or draining, or the task has
