@@ -13,25 +13,32 @@ type RunTable[T interface {
 	RunID() RunID
 	Self() *Job
 }] struct {
-	// runs are the runs of each name, of all owners, in the order of their numbers. No list is empty.
-	runs map[string][]T
+	// runs are the runs of each name, of all owners.
+	runs map[string]namedRuns[T]
 	// numbers are the runs by Job.Number.
 	numbers map[int]T
 	// count is the number of runs.
 	count int
 }
 
+// namedRuns are the runs of a name: the newest one, and the others in the order of their numbers. Most names have one run.
+type namedRuns[T any] struct {
+	newest  T
+	earlier []T
+}
+
 // Add adds a run that is newer than the other runs of its name.
 func (t *RunTable[T]) Add(run T) {
 	name := run.RunID().Name
 	if t.runs == nil {
-		t.runs, t.numbers = map[string][]T{}, map[int]T{}
+		t.runs, t.numbers = map[string]namedRuns[T]{}, map[int]T{}
 	}
-	if old := t.runs[name]; old != nil {
-		t.runs[name] = append(old, run)
-	} else {
-		t.runs[name] = []T{run} // of capacity 1: most names have one run
+	named, ok := t.runs[name]
+	if ok {
+		named.earlier = append(named.earlier, named.newest)
 	}
+	named.newest = run
+	t.runs[name] = named
 	t.count++
 	t.IndexNumber(run)
 }
@@ -43,20 +50,28 @@ func (t *RunTable[T]) IndexNumber(run T) {
 	}
 }
 
-// Remove removes a run.
+// Remove removes a run. If it was the newest one of its name, the run before it is the newest from then on.
 func (t *RunTable[T]) Remove(run T) {
 	name := run.RunID().Name
-	at := slices.Index(t.runs[name], run)
-	if at < 0 {
+	named := t.runs[name]
+	last := len(named.earlier) - 1
+	switch at := slices.Index(named.earlier, run); {
+	case at >= 0:
+		named.earlier = slices.Delete(named.earlier, at, at+1)
+	case named.newest != run:
+		return // it is not in the table
+	case last >= 0:
+		named.newest = named.earlier[last]
+		named.earlier = slices.Delete(named.earlier, last, last+1)
+	default:
+		delete(t.runs, name)
+		t.count--
+		delete(t.numbers, run.Self().Number)
 		return
 	}
+	t.runs[name] = named
 	t.count--
 	delete(t.numbers, run.Self().Number)
-	if len(t.runs[name]) == 1 {
-		delete(t.runs, name)
-		return
-	}
-	t.runs[name] = slices.Delete(t.runs[name], at, at+1)
 }
 
 // Find returns the run NAME@RUN, or the newest one of any owner for NAME alone.
@@ -70,44 +85,57 @@ func (t *RunTable[T]) Find(text string) (run T, ok bool) {
 
 // FindRun returns a run, or the newest one of the name for the number 0; false if it does not exist.
 func (t *RunTable[T]) FindRun(id RunID) (run T, ok bool) {
-	runs := t.runs[id.Name]
-	switch last := len(runs) - 1; {
-	case last < 0:
-		return run, false
-	case id.Run == 0 || id == runs[last].RunID():
-		return runs[last], true
-	}
-	at, ok := slices.BinarySearchFunc(runs, id.Run, func(one T, run int) int { return cmp.Compare(one.RunID().Run, run) })
+	named, ok := t.runs[id.Name]
 	if !ok {
 		return run, false
 	}
-	return runs[at], true
+	if id.Run == 0 || id.Run == named.newest.RunID().Run {
+		return named.newest, true
+	}
+	at, ok := slices.BinarySearchFunc(named.earlier, id.Run, func(one T, run int) int { return cmp.Compare(one.RunID().Run, run) })
+	if !ok {
+		return run, false
+	}
+	return named.earlier[at], true
 }
 
 // All yields all runs, those of a name in the order of their numbers.
 func (t *RunTable[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for _, runs := range t.runs {
-			for _, run := range runs {
+		for _, named := range t.runs {
+			for _, run := range named.earlier {
 				if !yield(run) {
 					return
 				}
+			}
+			if !yield(named.newest) {
+				return
 			}
 		}
 	}
 }
 
-// RunsOf returns all runs of a name, of all owners, the newest one last. The caller must not change the list.
-func (t *RunTable[T]) RunsOf(name string) []T { return t.runs[name] }
+// RunsOf returns all runs of a name, of all owners, the newest one last.
+func (t *RunTable[T]) RunsOf(name string) []T {
+	named, ok := t.runs[name]
+	if !ok {
+		return nil
+	}
+	return append(slices.Clip(named.earlier), named.newest)
+}
 
 // RunsOfOwner returns the runs of the job of an owner, the newest one last.
 func (t *RunTable[T]) RunsOfOwner(owner, name string) []T {
-	return slices.DeleteFunc(slices.Clone(t.runs[name]), func(run T) bool { return run.Self().Spec.Owner != owner })
+	return slices.DeleteFunc(slices.Clone(t.RunsOf(name)), func(run T) bool { return run.Self().Spec.Owner != owner })
 }
 
 // NewestOfOwner returns the newest run of the job of an owner; false if there is none.
 func (t *RunTable[T]) NewestOfOwner(owner, name string) (run T, ok bool) {
-	for _, run := range slices.Backward(t.runs[name]) {
+	named, ok := t.runs[name]
+	if !ok || named.newest.Self().Spec.Owner == owner {
+		return named.newest, ok
+	}
+	for _, run := range slices.Backward(named.earlier) {
 		if run.Self().Spec.Owner == owner {
 			return run, true
 		}
