@@ -548,6 +548,14 @@ func refuseWeights(h http.Handler) http.Handler {
 
 func isLong() bool { return os.Getenv("MESOS_GPU_TEST_LONG") != "" }
 
+// On a machine that other tests keep busy, tasks may start so late that most GPUs are idle, and no role has a stable demand. A
+// measurement in which less than minUse of what the simulator uses was held is repeated, up to maxMeasurements; the last one
+// counts.
+const (
+	maxMeasurements = 3
+	minUse          = 0.85
+)
+
 // TestSharesHold checks that roles and users with stable demand receive what they are entitled to, on the embedded master
 // with agents without processes, and in the simulator.
 func TestSharesHold(t *testing.T) {
@@ -564,9 +572,15 @@ func TestSharesHold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			settle, window := c.times(2*c.loads[0].runs+4*time.Second, window) // the first job has all GPUs until its first tasks end
-			live, used := measureShares(t, startScheduler(t, &c, agents, gpusEach), &c, agents*gpusEach, settle, window)
-			settle, window = c.times(settle+10*time.Second, 2*window)
-			simulated, simulatedUse := simulateShares(t, &c, agents, gpusEach, settle, window)
+			later, longer := c.times(settle+10*time.Second, 2*window)
+			simulated, simulatedUse := simulateShares(t, &c, agents, gpusEach, later, longer)
+			var live map[string]float64
+			used := 0.0
+			for n := 1; n <= maxMeasurements && used < minUse*simulatedUse; n++ {
+				t.Run(fmt.Sprint("measurement ", n), func(t *testing.T) {
+					live, used = measureShares(t, startScheduler(t, &c, agents, gpusEach), &c, agents*gpusEach, settle, window)
+				})
+			}
 			t.Logf("live %v, %.0f %% of the GPUs held; simulated %v, %.0f %%", formatShares(live), 100*used, formatShares(simulated), 100*simulatedUse)
 			compareShares(t, "live", live, c.want)
 			compareShares(t, "simulated", simulated, c.want)
