@@ -308,6 +308,11 @@ func TestSchedulerWithFileJournalLeadsAgain(t *testing.T) {
 	if err != nil || len(reasons) != 1 || !strings.Contains(reasons["large"].Text, "1000") {
 		t.Errorf("reasons %v, %v, want that large needs 1000 CPUs", reasons, err)
 	}
+	for _, names := range [][]string{nil, {"none"}} {
+		if of, err := cluster.ExplainWaiting(ctx, names...); err != nil || len(of) > 0 {
+			t.Errorf("reasons of %q: %v, %v", names, of, err)
+		}
+	}
 	if counts := reasons["large"].Exclusions; !slices.Contains(counts, job.ExclusionCount{Cause: job.ExcludedByCPUs, Agents: 1, Excluded: 1}) {
 		t.Errorf("exclusions %+v, want that the agent has too few CPUs", counts)
 	}

@@ -163,6 +163,9 @@ func (h *ExtensionHandle) ExplainWaiting(ctx context.Context, names ...string) (
 				runs = append(runs, run)
 			}
 		}
+		if len(runs) == 0 {
+			return nil // without runs PendingReasons covers all jobs
+		}
 		reasons, counts := st.PendingReasons(runs...), st.CountExclusions(runs...)
 		for run := range reasons {
 			why[run.Name] = job.WaitReason{Text: h.leader.pendingText(reasons, run), Exclusions: slices.Clone(counts[run])}
