@@ -133,18 +133,8 @@ func compareSubmission(a, b *jobEntry) int {
 
 // addJob adds an entry without tasks, as the newest run of its owner and name.
 func (m *Model) addJob(j *job.Job) *jobEntry {
-	e := &jobEntry{Job: job.Job{
-		Spec:      j.Spec,
-		Run:       j.RunID().Run,
-		Submitted: j.Submitted,
-		Number:    j.Number,
-		Version:   j.Version,
-		OldSpecs:  j.OldSpecs,
-		Changes:   j.Changes,
-		Hold:      j.Hold,
-		Revision:  j.Revision,
-		Notified:  j.Notified,
-	}}
+	e := &jobEntry{Job: *j}
+	e.Run, e.Tasks = j.RunID().Run, nil
 	if old, ok := m.jobs.NewestOfOwner(j.Spec.Owner, j.Spec.Name); ok {
 		old.superseded = true
 		m.removeFromGroup(old)
@@ -505,7 +495,7 @@ func (m *Model) ListGroupJobs(group string) []job.Job {
 func (m *Model) FindContainerizer(run job.RunID) job.Containerizer {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if e, ok := m.jobs.Find(run.String()); ok {
+	if e, ok := m.jobs.FindRun(run); ok {
 		return e.Spec.Containerizer
 	}
 	return ""

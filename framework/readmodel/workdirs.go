@@ -39,7 +39,7 @@ func (m *Model) HasJobInWorkdir(digest string, may func(role, owner string) bool
 func (m *Model) StartingWorkdirs(run job.RunID) (digests []string) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	e, ok := m.jobs.Find(run.String())
+	e, ok := m.jobs.FindRun(run)
 	if !ok {
 		return nil
 	}

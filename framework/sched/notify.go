@@ -282,13 +282,13 @@ func (s *State) notifyAttemptEnd(ref taskRef, old *job.Task, o attemptResult, ag
 func (s *State) notifyIdleGPUs(e GPUDutiesMeasured) {
 	isNotified := func(j *job.Job) bool { return slices.Contains(j.Notified, job.NotifyGPUIdle) }
 	for _, run := range e.Busy {
-		if j, ok := s.jobs.Find(run.String()); ok && isNotified(j) {
+		if j, ok := s.jobs.FindRun(run); ok && isNotified(j) {
 			j.Notified = slices.DeleteFunc(slices.Clone(j.Notified), func(n job.NotificationEvent) bool { return n == job.NotifyGPUIdle })
 			s.changes.markJob(j)
 		}
 	}
 	for _, run := range e.Idle {
-		j, ok := s.jobs.Find(run.String())
+		j, ok := s.jobs.FindRun(run)
 		if !ok || isNotified(j) || len(s.notificationTargets(j.Spec, job.NotifyGPUIdle)) == 0 {
 			continue
 		}

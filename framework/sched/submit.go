@@ -168,7 +168,7 @@ func (s *State) RunWithOtherSpec(spec *job.Spec) int {
 
 // AdmitRetry returns why the tasks of a run that did not finish may not be run again without the others, nil if they may.
 func (s *State) AdmitRetry(run job.RunID) error {
-	j, ok := s.jobs.Find(run.String())
+	j, ok := s.jobs.FindRun(run)
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no job %q", run)
@@ -191,7 +191,7 @@ func (s *State) submitJob(e SubmitJob) {
 		if e.RetryRun.Name != spec.Name || s.AdmitRetry(e.RetryRun) != nil {
 			return
 		}
-		j, _ := s.jobs.Find(e.RetryRun.String())
+		j, _ := s.jobs.FindRun(e.RetryRun)
 		before = j.Tasks // remains valid if the run is forgotten below
 	}
 	spec.Role = s.roleOf(&spec) // fixed now, since the default may change
