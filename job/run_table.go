@@ -58,18 +58,16 @@ func (t *RunTable[T]) Remove(run T) {
 	switch at := slices.Index(named.earlier, run); {
 	case at >= 0:
 		named.earlier = slices.Delete(named.earlier, at, at+1)
+		t.runs[name] = named
 	case named.newest != run:
 		return // it is not in the table
 	case last >= 0:
 		named.newest = named.earlier[last]
 		named.earlier = slices.Delete(named.earlier, last, last+1)
+		t.runs[name] = named
 	default:
 		delete(t.runs, name)
-		t.count--
-		delete(t.numbers, run.Self().Number)
-		return
 	}
-	t.runs[name] = named
 	t.count--
 	delete(t.numbers, run.Self().Number)
 }
