@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -62,8 +63,12 @@ func (a *jobCommands) applyFiles(ctx context.Context, files *jobFileFlags, args 
 		return false, err
 	}
 	var errs []error
+	requester := sync.OnceValues(func() (string, error) {
+		who, err := api.WhoAmI(ctx)
+		return who.User, err
+	})
 	for _, j := range jobs {
-		c, err := findChange(ctx, api, j)
+		c, err := findChange(ctx, api, j, requester)
 		if err == nil {
 			changed = changed || c.differs()
 			_, err = a.Stdout.Write(c.lines)
@@ -102,44 +107,34 @@ func (c *jobChange) kind() string {
 	return "job"
 }
 
-// isOwn reports whether a job or schedule is the requester's. A name that the requester has not used means that of another user.
-func isOwn(ctx context.Context, api *client.Client, found *job.Spec) (bool, error) {
-	if found.Owner == "" {
+// isMissing reports whether the requester has no job or schedule of a name, by the answer to a request for it: a name that the
+// requester has not used may mean that of another user. requester returns the name of the requester.
+func isMissing(found *job.Spec, err error, requester func() (string, error)) (bool, error) {
+	switch {
+	case isNotFound(err), isAmbiguous(err):
 		return true, nil
+	case err != nil, found.Owner == "":
+		return false, err
 	}
-	who, err := api.WhoAmI(ctx)
-	return who.User == found.Owner, err
+	user, err := requester()
+	return user != found.Owner, err
 }
 
 // findChange compares a job of a file with the requester's one of the scheduler.
-func findChange(ctx context.Context, api *client.Client, j jobFromFile) (c jobChange, err error) {
+func findChange(ctx context.Context, api *client.Client, j jobFromFile, requester func() (string, error)) (c jobChange, err error) {
 	spec := *j.Spec
 	c.Spec = &spec
 	name := j.Name
 	if j.Schedule != nil {
 		schedule, err := api.GetSchedule(ctx, j.Name)
-		own := false
-		if err == nil {
-			own, err = isOwn(ctx, api, &schedule.Spec)
-		}
-		if isNotFound(err) || isAmbiguous(err) || err == nil && !own {
-			return c, nil
-		}
-		if err != nil {
+		if missing, err := isMissing(&schedule.Spec, err, requester); missing || err != nil {
 			return c, err
 		}
 		existing := (&job.Job{Spec: &schedule.Spec}).SubmittableSpec()
 		c.existing = &existing
 	} else {
 		view, err := api.GetJob(ctx, j.Name)
-		own := false
-		if err == nil {
-			own, err = isOwn(ctx, api, view.Spec)
-		}
-		if isNotFound(err) || isAmbiguous(err) || err == nil && !own {
-			return c, nil
-		}
-		if err != nil {
+		if missing, err := isMissing(view.Spec, err, requester); missing || err != nil {
 			return c, err
 		}
 		existing := view.SubmittableSpec()
