@@ -33,7 +33,7 @@ func (p *AccessPolicy) AddOperators(group string) {
 	p.Rules = append(p.Rules, r)
 }
 
-// unixUserName matches names of users of agents. A number is none: agents look up names.
+// unixUserName matches names of users of agents. A number does not match: agents look up names.
 var unixUserName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // CheckUnixUser returns an error for a name that identities of an access file cannot have on the agents. Jobs of others run as root
